@@ -1,0 +1,46 @@
+"""What reaches a broker from outside: time, chance, the store, the disks and the other brokers.
+
+A broker reads no clock and no global random source. Monotonic time and sockets are those of the running
+event loop, so a simulation replaces them with a loop of its own; all else is in an `Environment`.
+"""
+
+import random
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from barycenter.ledger.storage import LedgerStorage
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.bundle import Bundle
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Return wall-clock time in milliseconds since 1970."""
+        ...
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000  # noqa: TID251 (the one place where a broker's wall clock is read)
+
+
+class Peers(Protocol):
+    """The other brokers, as the leader commands them. `broker_url` is the web URL of the broker asked."""
+
+    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+        """Have `bundle` unloaded by its owner, whichever broker that is; `destination` is a broker id."""
+        ...
+
+    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    store: MetadataStore
+    ledgers: LedgerStorage
+    clock: Clock
+    random: random.Random
+    peers: Peers

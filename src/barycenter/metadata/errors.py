@@ -1,0 +1,72 @@
+"""Errors of the metadata store, one shallow tree.
+
+    MetadataError
+    ├── NotFoundError          the key is absent
+    ├── BadVersionError        the expected version did not hold
+    ├── AlreadyExistsError     a typed create found the key
+    ├── InvalidPathError       the path is not of the store's form
+    ├── InvalidValueError      a stored value could not be decoded
+    ├── LockBusyError          another session holds the lock
+    ├── HasChildrenError       a key with children cannot be deleted
+    ├── SessionLostError       the session ended; its ephemeral keys are gone
+    ├── StoreUnavailableError  the store did not answer; whether a write took effect is unknown
+    └── StoreClosedError       the store was closed
+"""
+
+
+class MetadataError(Exception):
+    """Anything that a metadata store operation can fail with."""
+
+    def __init__(self, path: str, detail: str) -> None:
+        super().__init__(f"{path}: {detail}")
+        self.path = path
+        self.detail = detail
+
+
+class NotFoundError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "no such key")
+
+
+class BadVersionError(MetadataError):
+    def __init__(self, path: str, expected: int | None, actual: int | None) -> None:
+        super().__init__(path, f"expected version {expected}, found {actual}")
+        self.expected = expected
+        self.actual = actual
+
+
+class AlreadyExistsError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "already exists")
+
+
+class InvalidPathError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(repr(path), "a path starts with '/', does not end with '/' and is not blank")
+
+
+class InvalidValueError(MetadataError):
+    pass
+
+
+class LockBusyError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "held by another session")
+
+
+class HasChildrenError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "has children")
+
+
+class SessionLostError(MetadataError):
+    pass
+
+
+class StoreUnavailableError(MetadataError):
+    pass
+
+
+class StoreClosedError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "the store is closed")

@@ -1,0 +1,128 @@
+"""The metadata store as every broker sees it: versioned keys, ephemeral keys, notifications, a session.
+
+One suite, `tests/contract/test_metadata_store.py`, states the guarantees and runs on every backend.
+Source: Pulsar's `MetadataStore` and `MetadataStoreExtended`.
+"""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+MUST_NOT_EXIST: Final = -1
+"""The expected version of a put that must create its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What the store knows of a key besides its value.
+
+    `version` is 0 after creation and grows by one with each change; a key that was deleted and created
+    again starts at 0, so a version alone is not a generation. Times are milliseconds since 1970.
+    """
+
+    path: str
+    version: int
+    created_at_ms: int
+    modified_at_ms: int
+    ephemeral: bool
+    created_by_self: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    value: bytes
+    stat: Stat
+
+
+class NotificationType(enum.Enum):
+    CREATED = "created"
+    MODIFIED = "modified"
+    CHILDREN_CHANGED = "children_changed"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    type: NotificationType
+    path: str
+
+
+class SessionEvent(enum.Enum):
+    """The only sequences are CONNECTION_LOST, RECONNECTED and
+    CONNECTION_LOST, SESSION_LOST, RECONNECTED, SESSION_REESTABLISHED."""
+
+    CONNECTION_LOST = "connection_lost"
+    RECONNECTED = "reconnected"
+    SESSION_LOST = "session_lost"
+    SESSION_REESTABLISHED = "session_reestablished"
+
+
+class MetadataStore(Protocol):
+    """A session with a metadata store.
+
+    All methods run on the event loop that opened the store, and listeners are called on it, in the
+    order of the changes. Every operation on a closed store raises StoreClosedError; one whose outcome is
+    unknown raises StoreUnavailableError.
+    """
+
+    async def get(self, path: str) -> Record | None:
+        """Return the value and stat of `path` from the store itself, or None if it is absent."""
+        ...
+
+    async def put(
+        self,
+        path: str,
+        value: bytes,
+        *,
+        expected_version: int | None = None,
+        ephemeral: bool = False,
+        sequential: bool = False,
+    ) -> Stat:
+        """Write `value` and return the new stat.
+
+        `expected_version` None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
+        An ephemeral key vanishes with this session; the kind is fixed at creation. A sequential put
+        appends a number, larger than every one before it in this store's life, to `path`; the stat
+        carries the real path.
+
+        Raises:
+            BadVersionError: the expectation did not hold (also for n ≥ 0 and an absent key).
+        """
+        ...
+
+    async def delete(self, path: str, *, expected_version: int | None = None) -> None:
+        """Delete `path`.
+
+        Raises:
+            NotFoundError: it is absent, whatever version was expected.
+            BadVersionError: it has another version.
+            HasChildrenError: keys exist below it.
+        """
+        ...
+
+    async def children(self, path: str) -> list[str]:
+        """Return the names of the first-level children, sorted; a name counts if any key lies below it."""
+        ...
+
+    async def exists(self, path: str) -> bool:
+        """Tell whether `path` itself is a key."""
+        ...
+
+    def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
+        """Call `listener` for every change of the store, own changes included; return the way to stop."""
+        ...
+
+    def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
+        """Call `listener` for every session event; return the way to stop."""
+        ...
+
+    async def close(self) -> None:
+        """End the session: its ephemeral keys vanish at once. Idempotent."""
+        ...
+
+
+def parent_path(path: str) -> str | None:
+    """Return the path above `path`; a top-level path has none."""
+    head, _, _ = path.rpartition("/")
+    return head or None

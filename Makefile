@@ -1,0 +1,41 @@
+# Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
+PY := .venv/bin/python
+
+.PHONY: help demo test lint types format lock bench docs clean
+help:            ## show the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, write a report
+	$(PY) -m barycenter demo $(ARGS)
+
+test: .dev       ## all tests in their short form
+	$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+lint: .dev       ## ruff: rules and format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: .dev      ## mypy, strict
+	$(PY) -m mypy
+
+format: .dev     ## rewrite the sources in the house format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+lock: .dev       ## resolve the dependencies anew
+	$(PY) scripts/lock.py
+
+docs: .dev       ## regenerate the reference pages made from the code
+	$(PY) scripts/generate_configuration_doc.py
+
+bench: .dev      ## the measured figures of benchmarks/RESULTS.md
+	$(PY) -m benchmarks $(ARGS)
+
+clean:           ## remove what the targets made
+	rm -rf .venv build demo-out
+
+.PHONY: .runtime .dev
+.runtime:
+	@python3 scripts/bootstrap.py
+.dev:
+	@python3 scripts/bootstrap.py --dev

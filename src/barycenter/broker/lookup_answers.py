@@ -1,0 +1,110 @@
+"""What a lookup can answer: an owner to connect to, another broker to ask, or a reason to try again.
+
+    LookupError
+    ├── LookupNotReadyError     this broker is starting or stopping, or no broker can own the bundle
+    ├── TooManyLookupsError     the lookup limit is used up
+    ├── BundleUnloadingError    the bundle is in transit and did not arrive within the bound
+    ├── BundleNotAcquiredError  the bundle could not be acquired here; another broker may have been faster
+    ├── ListenerNotFoundError   the owner has no listener of the name asked for
+    └── BundleNotFoundError     the range is not a bundle of the namespace
+
+Besides these a lookup fails with MetadataError (the store could not be read) and InvalidNameError. How the two
+front ends say it:
+
+| answer                       | binary lookup                | HTTP lookup                              |
+|------------------------------|------------------------------|------------------------------------------|
+| Owner                        | Connect, authoritative=true  | 200 LookupData                           |
+| Redirect                     | Redirect, its flag           | 307 to `web_url`, its flag               |
+| LookupNotReadyError          | Failed / ServiceNotReady     | 503                                      |
+| TooManyLookupsError          | Failed / TooManyRequests     | 503                                      |
+| any other LookupError, MetadataError | Failed / MetadataError | 503                                   |
+| InvalidNameError             | Failed / InvalidTopicName    | 412                                      |
+
+A client treats MetadataError as retriable on its own and waits; ServiceNotReady on a lookup can make it drop the
+connection, so it is kept for a broker that is not (or no longer) in service.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+class LookupError(Exception):  # noqa: A001 (the field's word; imported by name)
+    """A lookup that has no answer now. All of them are retriable."""
+
+
+class LookupNotReadyError(LookupError):
+    pass
+
+
+class TooManyLookupsError(LookupError):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"Too many concurrent lookups: the limit is {limit} (maxConcurrentLookupRequest). Retry later.")
+        self.limit = limit
+
+
+class BundleUnloadingError(LookupError):
+    def __init__(self, bundle: object, detail: str = "is being unloaded") -> None:
+        super().__init__(f"Namespace bundle {bundle} {detail}")
+        self.bundle = bundle
+
+
+class BundleNotAcquiredError(LookupError):
+    def __init__(self, bundle: object, detail: str) -> None:
+        super().__init__(f"Failed to acquire ownership for namespace bundle {bundle}: {detail}")
+        self.bundle = bundle
+
+
+class ListenerNotFoundError(LookupError):
+    def __init__(self, broker_id: str, listener: str) -> None:
+        super().__init__(f"the broker {broker_id} does not have the listener {listener!r}")
+        self.listener = listener
+
+
+class BundleNotFoundError(LookupError):
+    def __init__(self, bundle: object) -> None:
+        super().__init__(f"Bundle {bundle} not found: the range is not a bundle of the namespace")
+        self.bundle = bundle
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerUrls:
+    """The URLs of one advertised listener."""
+
+    broker_url: str | None = None
+    broker_url_tls: str | None = None
+    web_url: str | None = None
+    web_url_tls: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The broker that serves the topic's bundle: connect there.
+
+    `is_local` says that it is the broker that was asked. `epoch` is that of the ownership record, None if the
+    record carries none (a broker of Apache Pulsar).
+    """
+
+    broker_id: str
+    broker_url: str | None
+    broker_url_tls: str | None
+    web_url: str | None
+    web_url_tls: str | None
+    is_local: bool = False
+    epoch: int | None = None
+    listeners: Mapping[str, ListenerUrls] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Ask the broker at these URLs instead, passing on `authoritative`."""
+
+    broker_id: str
+    broker_url: str | None
+    broker_url_tls: str | None
+    web_url: str | None
+    web_url_tls: str | None
+    authoritative: bool
+
+
+LookupAnswer: TypeAlias = Owner | Redirect

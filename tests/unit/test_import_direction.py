@@ -16,8 +16,9 @@ ROOMS: dict[str, set[str]] = {
     "ledger": {"metadata", "naming"},
     "broker": {"naming", "config", "protocol", "metadata", "load", "ledger"},
     "pipeline": {"naming", "config", "load"},
-    "demo": {"naming", "config", "load", "pipeline", "broker", "cli"},
-    "cli": {"naming", "config", "protocol", "metadata", "load", "ledger", "broker", "pipeline", "demo"},
+    "demo": {"naming", "config", "load", "pipeline", "broker", "standalone"},
+    "standalone": {"config"},
+    "cli": {"naming", "config", "protocol", "metadata", "load", "ledger", "broker", "pipeline", "standalone", "demo"},
 }
 
 SPARK_ROOM = "pipeline"

@@ -1,0 +1,43 @@
+"""The `barycenter` program: one command for each thing a person does with it."""
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+_COMMANDS: Final = {
+    "standalone": ("barycenter.cli.standalone", "Run a cluster on this machine."),
+    "broker": ("barycenter.cli.broker", "Run one broker from a broker.conf."),
+    "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command only when it runs, so that `broker` never pays for `demo`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(_COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="barycenter")
+def main() -> None:
+    """A Pulsar-compatible broker cluster that balances itself."""
+
+
+def fail(text: str) -> None:
+    """End the program with an error that a tired operator understands."""
+    click.echo(f"barycenter: {text}", err=True)
+    sys.exit(1)

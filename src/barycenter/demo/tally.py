@@ -1,0 +1,54 @@
+"""What clients saw of one topic: every number sent, acknowledged and received, and the gaps between."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class TopicTally:
+    """Follow the numbered messages of one topic, 0, 1, 2, …; times are seconds of one clock.
+
+    A message is lost if its receipt came and it never arrived. The first arrival of a number counts for order:
+    it must be above every first arrival before it. Later arrivals of the same number are duplicates.
+    """
+
+    topic: str
+    sent: int = 0
+    acknowledged: set[int] = field(default_factory=set)
+    received: set[int] = field(default_factory=set)
+    duplicated: int = 0
+    out_of_order: int = 0
+    failed: int = 0
+    highest_received: int = -1
+    last_acknowledged_at_s: float | None = None
+    longest_gap_s: float = 0.0
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    def next_number(self) -> int:
+        number = self.sent
+        self.sent += 1
+        return number
+
+    def on_acknowledged(self, number: int, sent_at_s: float, now_s: float, *, gap_from_s: float) -> None:
+        """Count a receipt. The time from the later of its sending and the receipt before it is time in
+        which the topic served no one; it is kept as a gap if it lasted `gap_from_s` or more."""
+        self.acknowledged.add(number)
+        since = max(sent_at_s, self.last_acknowledged_at_s or sent_at_s)
+        gap_s = now_s - since
+        self.longest_gap_s = max(self.longest_gap_s, gap_s)
+        if gap_s >= gap_from_s:
+            self.gaps.append((since, now_s))
+        self.last_acknowledged_at_s = now_s
+
+    def on_received(self, number: int) -> None:
+        if number in self.received:
+            self.duplicated += 1
+            return
+        self.received.add(number)
+        if number < self.highest_received:
+            self.out_of_order += 1
+        self.highest_received = max(self.highest_received, number)
+
+    @property
+    def missing(self) -> int:
+        """How many acknowledged messages have not arrived (yet)."""
+        return len(self.acknowledged - self.received)

@@ -1,0 +1,237 @@
+"""A whole cluster on one machine: N broker processes, the pipeline process, one data directory.
+
+The parent starts the children, restarts those that end by themselves, and ends them in order. Brokers find
+each other through the metadata store in the data directory; nothing passes through the parent.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from barycenter.standalone.data_directory import DataDirectory
+from barycenter.standalone.errors import PortInUseError, ProcessFailedError
+from barycenter.standalone.process import ChildProcess
+
+_LOOPBACK = "127.0.0.1"
+_BROKER_READY_TIMEOUT_S = 60.0
+_PIPELINE_READY_TIMEOUT_S = 180.0
+_STOP_TIMEOUT_S = 30.0
+_RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What a cluster on one machine is started with.
+
+    `configuration` maps keys of broker.conf to texts and is the same for every broker; what distinguishes
+    the brokers is added to it. `restart` tells whether a child that ends by itself is started again.
+    """
+
+    directory: DataDirectory
+    brokers: int = 1
+    web_port: int = 8080
+    broker_port: int = 6650
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    pipeline: bool = True
+    pipeline_trigger_s: float = 2.0
+    restart: bool = True
+
+
+class BrokerProcess(ChildProcess):
+    """Broker number `index` of a cluster on one machine."""
+
+    def __init__(self, index: int, settings: ClusterSettings) -> None:
+        self.index = index
+        self.web_port = settings.web_port + index
+        self.broker_port = settings.broker_port + index
+        self.configuration_file = settings.directory.configurations / f"broker-{index}.conf"
+        self._settings = settings
+        super().__init__(
+            f"broker-{index}",
+            ["barycenter", "broker", "--config", str(self.configuration_file)],
+            settings.directory.logs / f"broker-{index}.log",
+        )
+
+    @property
+    def broker_id(self) -> str:
+        return f"{_LOOPBACK}:{self.web_port}"
+
+    @property
+    def web_url(self) -> str:
+        return f"http://{self.broker_id}"
+
+    @property
+    def service_url(self) -> str:
+        return f"pulsar://{_LOOPBACK}:{self.broker_port}"
+
+    def write_configuration(self) -> None:
+        """Write this broker's broker.conf: the cluster's keys, and after them its own."""
+        directory = self._settings.directory
+        keys = {
+            "clusterName": "standalone",
+            "loadReportLogEnabled": "true",
+            **self._settings.configuration,
+            "bindAddress": _LOOPBACK,
+            "advertisedAddress": _LOOPBACK,
+            "webServicePort": str(self.web_port),
+            "brokerServicePort": str(self.broker_port),
+            "metadataStoreUrl": f"sqlite:{directory.metadata}",
+            "barycenterDataDir": str(directory.root),
+        }
+        self.configuration_file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+
+
+class StandaloneCluster:
+    """Start, watch and stop the processes of a cluster on one machine.
+
+    The caller holds the `DataDirectoryLock` of the directory.
+    """
+
+    def __init__(self, settings: ClusterSettings, *, tell: Callable[[str], None] = lambda text: None) -> None:
+        self.settings = settings
+        self.brokers = [BrokerProcess(index, settings) for index in range(settings.brokers)]
+        self.pipeline = (
+            ChildProcess(
+                "pipeline",
+                [
+                    "barycenter.pipeline.job",
+                    *("--data", str(settings.directory.root)),
+                    *("--trigger-seconds", str(settings.pipeline_trigger_s)),
+                ],
+                settings.directory.logs / "pipeline.log",
+            )
+            if settings.pipeline
+            else None
+        )
+        self._tell = tell
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._expected_to_end: set[str] = set()
+
+    @property
+    def service_url(self) -> str:
+        """The service URL that names every broker, so that clients survive the loss of any."""
+        return "pulsar://" + ",".join(f"{_LOOPBACK}:{broker.broker_port}" for broker in self.brokers)
+
+    @property
+    def children(self) -> list[ChildProcess]:
+        return [*self.brokers, *([self.pipeline] if self.pipeline else [])]
+
+    async def start(self) -> None:
+        """Start everything and return when the whole cluster serves.
+
+        Raises:
+            PortInUseError: before anything was started.
+            ProcessFailedError: a child did not become ready; the others were ended.
+        """
+        self.check_ports()
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self.pipeline:
+                    group.create_task(self.start_pipeline(), name="start pipeline")
+                group.create_task(self.start_brokers(self.brokers), name="start brokers")
+        except* ProcessFailedError as failed:
+            await self.kill()
+            raise failed.exceptions[0] from None
+        except* BaseException:
+            await self.kill()
+            raise
+
+    async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
+        """Start the given brokers side by side and return when each is ready."""
+        async with asyncio.TaskGroup() as group:
+            for broker in brokers:
+                group.create_task(self._start_broker(broker), name=f"start {broker.name}")
+
+    async def start_pipeline(self) -> None:
+        assert self.pipeline is not None
+        await self._start(self.pipeline, _PIPELINE_READY_TIMEOUT_S)
+
+    async def kill_broker(self, broker: BrokerProcess) -> None:
+        """End a broker with SIGKILL, as a crash would; it is not started again."""
+        self._expected_to_end.add(broker.name)
+        await broker.kill()
+
+    async def stop(self) -> None:
+        """End in order: the brokers leave the cluster and drain side by side, then the pipeline finishes."""
+        self._expected_to_end.update(child.name for child in self.children)
+        self._cancel_watches()
+        self._tell("stopping the brokers")
+        await asyncio.gather(*(broker.terminate(timeout_s=_STOP_TIMEOUT_S) for broker in self.brokers))
+        if self.pipeline:
+            self._tell("stopping the pipeline")
+            await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
+
+    async def kill(self) -> None:
+        """End everything at once."""
+        self._expected_to_end.update(child.name for child in self.children)
+        self._cancel_watches()
+        await asyncio.gather(*(child.kill() for child in self.children))
+
+    def check_ports(self) -> None:
+        for broker in self.brokers:
+            _check_port(broker.web_port, "--web-port")
+            _check_port(broker.broker_port, "--broker-port")
+
+    async def _start_broker(self, broker: BrokerProcess) -> None:
+        broker.write_configuration()
+        await self._start(broker, _BROKER_READY_TIMEOUT_S)
+
+    async def _start(self, child: ChildProcess, timeout_s: float) -> None:
+        await child.start()
+        await child.wait_ready(timeout_s=timeout_s)
+        if self.settings.restart:
+            self._watches[child.name] = asyncio.create_task(self._watch(child, timeout_s), name=f"watch {child.name}")
+
+    async def _watch(self, child: ChildProcess, timeout_s: float) -> None:
+        """Start `child` again whenever it ends by itself, with growing pauses while it keeps failing."""
+        failures = 0
+        while True:
+            code = await child.wait()
+            if child.name in self._expected_to_end:
+                return
+            pause_s = _RESTART_PAUSES_S[min(failures, len(_RESTART_PAUSES_S) - 1)]
+            self._tell(f"{child.name} ended with code {code}; starting it again in {pause_s:g} s (log: {child.log})")
+            await asyncio.sleep(pause_s)
+            await child.start()
+            try:
+                await child.wait_ready(timeout_s=timeout_s)
+            except ProcessFailedError:
+                failures += 1
+            else:
+                failures = 0
+                self._tell(f"{child.name} is back")
+
+    def _cancel_watches(self) -> None:
+        for watch in self._watches.values():
+            watch.cancel()
+        self._watches.clear()
+
+
+def _check_port(port: int, option: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_LOOPBACK, port))
+        except OSError:
+            raise PortInUseError(_LOOPBACK, port, option) from None
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` consecutive ports that are free now."""
+    for start in range(20000, 60000, count + 7):
+        ports = list(range(start, start + count))
+        with suppress(PortInUseError):
+            for port in ports:
+                _check_port(port, "")
+            return ports
+    raise PortInUseError(_LOOPBACK, 20000, "other ports")
+
+
+def read_configuration(path: Path) -> dict[str, str]:
+    """Return the keys of a broker.conf file as texts, in file order; `broker_conf` checks their values."""
+    from barycenter.config.broker_conf import read_pairs
+
+    return read_pairs(path.read_text(), str(path))

@@ -1,0 +1,72 @@
+"""The folder of a cluster on one machine: what lies where, and the lock that keeps a second cluster out."""
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from barycenter.standalone.errors import DataDirectoryBusyError
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Paths below the folder given as `--data`; all durable state of the cluster is in it."""
+
+    root: Path
+
+    @property
+    def metadata(self) -> Path:
+        return self.root / "metadata.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def configurations(self) -> Path:
+        return self.root / "conf"
+
+    @property
+    def tables(self) -> Path:
+        return self.root / "tables"
+
+    @property
+    def decisions(self) -> Path:
+        return self.root / "decisions"
+
+    def create(self) -> None:
+        for folder in (self.root, self.logs, self.configurations):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+class DataDirectoryLock:
+    """Hold a data directory for one cluster; the lock dies with the process.
+
+    Raises (on entering):
+        DataDirectoryBusyError: another process holds it.
+    """
+
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        self._file: int | None = None
+
+    def __enter__(self) -> "DataDirectoryLock":
+        self._directory.create()
+        path = self._directory.root / "cluster.lock"
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(file, 32).decode().strip() or "unknown"
+            os.close(file)
+            raise DataDirectoryBusyError(self._directory.root, holder) from None
+        os.ftruncate(file, 0)
+        os.write(file, f"{os.getpid()}\n".encode())
+        self._file = file
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

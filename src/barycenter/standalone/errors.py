@@ -1,0 +1,29 @@
+"""Errors of starting a cluster on one machine, one shallow tree.
+
+StandaloneError
+├── DataDirectoryBusyError   another cluster runs on the same folder
+├── PortInUseError           a port that a broker needs is taken
+└── ProcessFailedError       a broker or the pipeline ended before it was ready
+"""
+
+from pathlib import Path
+
+
+class StandaloneError(Exception):
+    """A cluster could not be started; the text says what to do."""
+
+
+class DataDirectoryBusyError(StandaloneError):
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is in use by another cluster (process {holder}). Stop that one, or give another --data.")
+
+
+class PortInUseError(StandaloneError):
+    def __init__(self, address: str, port: int, option: str) -> None:
+        super().__init__(f"{address}:{port} is in use. Stop what listens there, or choose other ports with {option}.")
+        self.port = port
+
+
+class ProcessFailedError(StandaloneError):
+    def __init__(self, name: str, exit_code: int | None, log: Path, last_lines: str) -> None:
+        super().__init__(f"{name} ended with code {exit_code} before it was ready; its log is {log}:\n{last_lines}")

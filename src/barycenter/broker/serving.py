@@ -11,7 +11,9 @@ class NotServedError(Exception):
     """The bundle of a topic is not owned and active here; the client must look the topic up again."""
 
     def __init__(self, topic: TopicName, detail: str) -> None:
-        super().__init__(f"Namespace bundle for topic ({topic}) not served by this instance: {detail}. Redo the lookup.")
+        super().__init__(
+            f"Namespace bundle for topic ({topic}) not served by this instance: {detail}. Redo the lookup."
+        )
         self.topic = topic
 
 
@@ -20,17 +22,27 @@ class OwnedBundle:
     """One term of ownership of a bundle by this broker.
 
     `epoch` grows with every acquisition in the cluster, so of two terms of one bundle the later has the
-    higher epoch. `active` turns false once, when the bundle starts to leave. The acknowledgement times are
-    those of the first and last group of entries reported durable in this term; the serving log carries them.
+    higher epoch. `active` turns false once, when the bundle starts to leave: no producer or consumer attaches
+    from then on, but receipts of entries already written are still sent while the topics close. `revoked` turns
+    true when the term ended without notice (session lost, ledger fenced, unload timed out): from then on
+    nothing may be acknowledged. Whoever sends a receipt asks `may_acknowledge` in the same step. The
+    acknowledgement times are those of the first and last group of entries reported durable in this term; the
+    serving log carries them.
     """
 
     bundle: Bundle
     epoch: int
     acquired_at_ms: int
     active: bool = True
+    revoked: bool = False
     first_acknowledged_at_ms: int | None = None
     last_acknowledged_at_ms: int | None = None
     acknowledged_entries: int = field(default=0)
+
+    @property
+    def may_acknowledge(self) -> bool:
+        """Whether a receipt may be sent at this moment; false forever once it was false."""
+        return not self.revoked
 
     def acknowledged(self, entries: int, now_ms: int) -> None:
         if self.first_acknowledged_at_ms is None:

@@ -1,0 +1,96 @@
+"""What the Spark pipeline tells the leader: one JSON document, columns of equal length.
+
+The pipeline replaces `<data>/pipeline/publication/latest.json` by an atomic rename after every batch, so a reader sees
+a whole publication or the one before, never a part. Two groups of columns: those about bundles are as long as
+`bundle`, those about brokers as long as `broker`; the i-th items of a group belong together.
+
+Figures carry the names and units of Pulsar's BundleData (two TimeAverageMessageData) and TimeAverageBrokerData:
+rates in msg/s, throughput in bytes/s.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+PUBLICATION_FILE = "latest.json"
+
+
+class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The windows of every bundle and the time averages of every broker, as of the newest report folded in.
+
+    `bundle` and `broker` are sorted and without repeats. A bundle is listed while the newest report of some broker
+    holds it (see `barycenter.pipeline.stream` for how long a silent one stays).
+
+    Times are epoch ms. `as_of` is the `lastUpdate` of the newest report folded in so far, by the reporting broker's
+    clock; the others are by the pipeline's clock.
+    """
+
+    batch_id: int
+    published_at: int
+    as_of: int
+    lag_ms: int = 0
+    """`published_at` less the time of the oldest report of this batch: how long the slowest report waited."""
+    newest_lag_ms: int = 0
+    """`published_at` less the time of the newest report of this batch."""
+    last_sequence: dict[str, tuple[str, int]] = {}
+    """Broker to (incarnation, sequence) of its newest report folded in: what the leader's own fold may leave out."""
+
+    bundle: list[str] = []
+    topics: list[int] = []
+    short_num_samples: list[int] = []
+    short_msg_rate_in: list[float] = []
+    short_msg_rate_out: list[float] = []
+    short_msg_throughput_in: list[float] = []
+    short_msg_throughput_out: list[float] = []
+    long_num_samples: list[int] = []
+    long_msg_rate_in: list[float] = []
+    long_msg_rate_out: list[float] = []
+    long_msg_throughput_in: list[float] = []
+    long_msg_throughput_out: list[float] = []
+
+    broker: list[str] = []
+    short_term_msg_throughput_in: list[float] = []
+    short_term_msg_throughput_out: list[float] = []
+    short_term_msg_rate_in: list[float] = []
+    short_term_msg_rate_out: list[float] = []
+    long_term_msg_throughput_in: list[float] = []
+    long_term_msg_throughput_out: list[float] = []
+    long_term_msg_rate_in: list[float] = []
+    long_term_msg_rate_out: list[float] = []
+
+    def __post_init__(self) -> None:
+        """Refuse columns of unequal length, which would pair figures with the wrong names."""
+        for key, columns in (("bundle", BUNDLE_COLUMNS), ("broker", BROKER_COLUMNS)):
+            length = len(getattr(self, key))
+            for column in columns:
+                if len(getattr(self, column)) != length:
+                    raise ValueError(f"column {column} has {len(getattr(self, column))} items, {key} has {length}")
+
+
+BUNDLE_COLUMNS = ("topics",) + tuple(
+    f"{window}_{figure}"
+    for window in ("short", "long")
+    for figure in ("num_samples", "msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+)
+"""The columns of `PipelinePublication` as long as its `bundle`."""
+
+BROKER_COLUMNS = tuple(
+    f"{window}_term_{figure}"
+    for window in ("short", "long")
+    for figure in ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+)
+"""The columns of `PipelinePublication` as long as its `broker`."""
+
+
+def encode_publication(publication: PipelinePublication) -> bytes:
+    """Return the JSON document of `publication`."""
+    return msgspec.json.encode(publication)
+
+
+def decode_publication(document: bytes) -> PipelinePublication:
+    """Return the publication in `document`; fields it does not know are ignored.
+
+    Raises:
+        msgspec.DecodeError: the document is not JSON, lacks a required field, or its columns differ in length.
+    """
+    return msgspec.json.decode(document, type=PipelinePublication)

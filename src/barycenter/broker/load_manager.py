@@ -1,0 +1,98 @@
+"""What a broker asks of its load manager, what it gives to one, and the manager that balances nothing.
+
+The broker owns the life of its load manager: `start` once the ports are known and everything else runs (it
+registers the broker, from then on bundles are assigned to it), `disable` first in a graceful stop, `stop` last.
+The broker calls `write_report` every `loadBalancerReportUpdateMinIntervalMillis`, and, only while it leads,
+`shed` every `loadBalancerSheddingIntervalMinutes`, `check_splits` after each change under /loadbalance/brokers
+(at most once a second) and `write_resource_quotas` every `loadBalancerResourceQuotaUpdateIntervalMinutes`.
+`loadBalancerEnabled=false` stops these calls; `loadBalancerSheddingEnabled` and
+`loadBalancerAutoBundleSplitEnabled` are looked at by the manager itself.
+
+Source: Pulsar's `LoadManager`, `ModularLoadManagerImpl`, `NoopLoadManager`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from barycenter.broker.environment import Environment
+from barycenter.load.decisions import Placement
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.naming.bundle import Bundle
+
+if TYPE_CHECKING:
+    from barycenter.broker.bundle_cache import BundleCache
+    from barycenter.broker.dynamic_configuration import ConfigHolder
+    from barycenter.broker.registration import Registration
+    from barycenter.broker.service_urls import ServiceUrls
+
+
+@dataclass(frozen=True, slots=True)
+class LoadManagerContext:
+    """Everything of a broker that its load manager may use.
+
+    `bundle_stats` gives the figures of every bundle with loaded topics here, keyed by the bundle's text; bundles
+    owned without topics are in `owned_bundles` alone. `is_leader` is asked at the moment of each decision.
+    """
+
+    config: "ConfigHolder"
+    env: Environment
+    urls: "ServiceUrls"
+    incarnation: str
+    started_at_ms: int
+    registration: "Registration"
+    bundles: "BundleCache"
+    bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]]
+    owned_bundles: Callable[[], Iterable[Bundle]]
+    is_leader: Callable[[], bool]
+    leader_web_url: Callable[[], str | None]
+
+
+class LoadManager(Protocol):
+    @property
+    def is_centralized(self) -> bool:
+        """Whether the leader alone chooses owners (modular: yes; simple, no-op: no)."""
+        ...
+
+    async def start(self) -> None:
+        """Register this broker at /loadbalance/brokers/<id> with its first report, and begin to watch others."""
+        ...
+
+    async def disable(self) -> None:
+        """Remove the registration, so that no bundle is assigned here any more. Idempotent."""
+        ...
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        ...
+
+    def available_brokers(self) -> frozenset[str]:
+        """Return the ids of the registered brokers, as last seen."""
+        ...
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies. Its `broker` is a broker id."""
+        ...
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Publish this broker's load if it changed enough or `force`; return whether it was written."""
+        ...
+
+    async def shed(self) -> None:
+        """Leader: unload bundles from overloaded brokers."""
+        ...
+
+    async def check_splits(self) -> None:
+        """Leader: split bundles that grew too large."""
+        ...
+
+    async def write_resource_quotas(self) -> None:
+        """Leader: persist bundle data and broker time averages."""
+        ...
+
+    def load_report(self) -> LocalBrokerData:
+        """Return this broker's figures of now (GET /admin/v2/broker-stats/load-report)."""
+        ...
+
+
+LoadManagerFactory = Callable[[LoadManagerContext], LoadManager]

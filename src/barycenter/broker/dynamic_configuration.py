@@ -1,0 +1,170 @@
+"""The configuration in force: what the file said, overridden by the map at /admin/configuration.
+
+Every broker reads the map at start and watches it. Removing an override leaves the value in force until the
+broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+import structlog
+
+from barycenter.config.broker_conf import ConfigError, dynamic_keys, validate_dynamic, with_overrides
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.metadata.errors import BadVersionError, InvalidValueError, MetadataError
+from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Notification, SessionEvent
+
+log = structlog.get_logger(__name__)
+
+CONFIGURATION_PATH: Final = "/admin/configuration"
+_RELOAD_S: Final = 30.0
+"""How often the map is read without having been told of a change: a notification may be lost."""
+
+Listener = Callable[[BrokerConfig], None]
+
+
+class ConfigHolder:
+    """The configuration of now. Read `current` anew each time; values change at run time."""
+
+    __slots__ = ("_listeners", "current", "from_file")
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.from_file = config
+        self.current = config
+        self._listeners: dict[str, list[Listener]] = {}
+
+    def on_change(self, key: str, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with the new configuration after `key` (Pulsar's spelling) changed; return the way to stop."""
+        self._listeners.setdefault(key, []).append(listener)
+        return lambda: self._listeners[key].remove(listener)
+
+    def apply(self, overrides: Mapping[str, str]) -> list[str]:
+        """Put the overrides in force that are dynamic and valid; return the keys whose value changed."""
+        accepted: dict[str, str] = {}
+        for key, text in overrides.items():
+            try:
+                validate_dynamic(key, text)
+            except ConfigError as error:
+                log.warning("dynamic_configuration_ignored", key=key, value=text, reason=str(error))
+            else:
+                accepted[key] = text
+        changed = []
+        for key in sorted(accepted):
+            before = self.current
+            after = with_overrides(before, {key: accepted[key]})
+            if after != before:
+                self.current = after
+                changed.append(key)
+        for key in changed:
+            self._tell(key)
+        return changed
+
+    def _tell(self, key: str) -> None:
+        for listener in list(self._listeners.get(key, ())):
+            try:
+                listener(self.current)
+            except Exception:
+                log.exception("configuration_listener_failed", key=key)
+
+
+class DynamicConfiguration:
+    """Reads, writes and watches the overrides."""
+
+    def __init__(self, store: MetadataStore, holder: ConfigHolder) -> None:
+        self._store = store
+        self._holder = holder
+        self._overrides: dict[str, str] = {}
+        self._changed = asyncio.Event()
+        self._stop_listening: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        """The overrides as last read, also those that this broker could not put in force."""
+        return self._overrides
+
+    async def start(self) -> None:
+        """Put the stored overrides in force and begin to watch them."""
+        self._stop_listening = [
+            self._store.add_listener(self._on_notification),
+            self._store.add_session_listener(self._on_session_event),
+        ]
+        await self._reload()
+        self._task = asyncio.create_task(self._watch(), name="dynamic configuration")
+
+    async def close(self) -> None:
+        for stop in self._stop_listening:
+            stop()
+        self._stop_listening = []
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def set(self, key: str, text: str) -> None:
+        """Store an override for the whole cluster; it is in force here on return.
+
+        Raises:
+            ConfigError: the key is not dynamic, or the value is not allowed.
+        """
+        validate_dynamic(key, text)
+        await self._modify(lambda overrides: {**overrides, key: text})
+
+    async def remove(self, key: str) -> None:
+        """Remove an override; the value stays in force until a broker restarts.
+
+        Raises:
+            ConfigError: the key is not dynamic.
+        """
+        if key not in dynamic_keys():
+            raise ConfigError(key, "", "a dynamic key")
+        await self._modify(lambda overrides: {name: text for name, text in overrides.items() if name != key})
+
+    async def _modify(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        while True:
+            record = await self._store.get(CONFIGURATION_PATH)
+            value = msgspec.json.encode(change({} if record is None else _decode(record.value)))
+            version = MUST_NOT_EXIST if record is None else record.stat.version
+            try:
+                await self._store.put(CONFIGURATION_PATH, value, expected_version=version)
+            except BadVersionError:
+                continue  # somebody else changed the map meanwhile: read it again
+            break
+        await self._reload()
+
+    async def _reload(self) -> None:
+        record = await self._store.get(CONFIGURATION_PATH)
+        self._overrides = {} if record is None else _decode(record.value)
+        changed = self._holder.apply(self._overrides)
+        if changed:
+            log.info("dynamic_configuration_applied", changed={key: self._overrides[key] for key in changed})
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_RELOAD_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            try:
+                await self._reload()
+            except MetadataError as error:
+                log.warning("dynamic_configuration_not_read", reason=str(error))
+
+    def _on_notification(self, notification: Notification) -> None:
+        if notification.path == CONFIGURATION_PATH:
+            self._changed.set()
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:
+            self._changed.set()
+
+
+def _decode(value: bytes) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(value, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(CONFIGURATION_PATH, str(error)) from error

@@ -67,10 +67,13 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
                     raise ValueError(f"column {column} has {len(getattr(self, column))} items, {key} has {length}")
 
 
-BUNDLE_COLUMNS = ("topics",) + tuple(
-    f"{window}_{figure}"
-    for window in ("short", "long")
-    for figure in ("num_samples", "msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+BUNDLE_COLUMNS = (
+    "topics",
+    *(
+        f"{window}_{figure}"
+        for window in ("short", "long")
+        for figure in ("num_samples", "msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+    ),
 )
 """The columns of `PipelinePublication` as long as its `bundle`."""
 

@@ -1,0 +1,65 @@
+"""What the client process of a demo is told to do, and what it tells in return; both are lines of JSON."""
+
+import msgspec
+
+
+class TopicPlan(msgspec.Struct, frozen=True):
+    """One topic and the rates it follows: events per `step_s` seconds of trace time."""
+
+    topic: str
+    step_s: float
+    values: list[float]
+
+
+class ClientPlan(msgspec.Struct, frozen=True):
+    """The whole run. Trace time passes `speedup` times as fast as the clock; a topic's rate is kept between
+    `least_rate` and `most_rate` messages per second, so that each topic shows when it is not served."""
+
+    service_url: str
+    topics: list[TopicPlan]
+    duration_s: float
+    speedup: float
+    payload_bytes: int = 1024
+    least_rate: float = 4.0
+    most_rate: float = 3000.0
+    gap_from_s: float = 0.25
+    drain_timeout_s: float = 60.0
+
+
+class Mark(msgspec.Struct, frozen=True, tag="mark"):
+    """Said to the clients: from now on, time until each of `topics` is served again."""
+
+    topics: list[str]
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """Totals so far; `at` is seconds since 1970."""
+
+    at: float
+    produced: int
+    consumed: int
+    waiting: int
+    recovered: dict[str, float]
+
+
+class TopicResult(msgspec.Struct, frozen=True):
+    topic: str
+    produced: int
+    consumed: int
+    lost: int
+    duplicated: int
+    out_of_order: int
+    failed: int
+    longest_gap_s: float
+    gaps: list[tuple[float, float]]
+
+
+class ClientResult(msgspec.Struct, frozen=True, tag="result"):
+    """The end of the run. `recovered` maps each marked topic to the seconds from the mark to the first
+    receipt of a message sent after it."""
+
+    topics: list[TopicResult]
+    recovered: dict[str, float]
+
+
+ClientLine = Progress | ClientResult

@@ -1,0 +1,68 @@
+"""What a demo saw: the load of each broker over time and every move of a bundle, with its reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSample:
+    """The load of one broker at one time. `msg_rate` is in + out messages per second, `throughput` in + out
+    bytes per second, `usage` a fraction of capacity; `at_s` is seconds since 1970."""
+
+    at_s: float
+    broker: str
+    msg_rate: float
+    throughput: float
+    bundles: int
+    usage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: an assignment, unload, split, or a broker that joined or was killed."""
+
+    at_s: float
+    kind: str
+    bundle: str
+    source: str | None
+    destination: str | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Record:
+    """Everything seen in one run, oldest first."""
+
+    started_at_s: float
+    samples: list[LoadSample] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    killed_at_s: float | None = None
+    killed_broker: str | None = None
+
+    def count(self, kind: str) -> int:
+        return sum(event.kind == kind for event in self.events)
+
+
+def imbalance(loads: Sequence[float]) -> float | None:
+    """Return max/mean of the brokers' loads: 1 is even, n is everything on one of n. None without load."""
+    mean = fmean(loads) if loads else 0.0
+    return max(loads) / mean if mean > 0 else None
+
+
+def imbalance_over_time(samples: Sequence[LoadSample], *, step_s: float = 1.0) -> list[tuple[float, float]]:
+    """Return (time, max/mean of the message rates) for each step in which every broker seen in it has a sample.
+
+    A broker counts from its first sample to its last; of several samples in a step the last counts.
+    """
+    steps: dict[int, dict[str, float]] = {}
+    for sample in samples:
+        steps.setdefault(int(sample.at_s // step_s), {})[sample.broker] = sample.msg_rate
+    points = ((step * step_s, imbalance(list(loads.values()))) for step, loads in sorted(steps.items()))
+    return [(at_s, value) for at_s, value in points if value is not None]
+
+
+def mean_imbalance(samples: Sequence[LoadSample], from_s: float, until_s: float) -> float | None:
+    """Return the mean of `imbalance_over_time` within from_s ≤ time < until_s."""
+    values = [value for at_s, value in imbalance_over_time(samples) if from_s <= at_s < until_s]
+    return fmean(values) if values else None

@@ -69,14 +69,14 @@ class BundleRange:
 FULL_RANGE: Final = BundleRange(0, MAX_HASH)
 
 
-@dataclass(frozen=True, slots=True, order=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
     """A range of a namespace; its text is `<namespace>/<range>`. Ordered by namespace, then lower end."""
 
     namespace: NamespaceName
     range: BundleRange
-    _text: str = field(init=False, repr=False, compare=False)
-    _hash: int = field(init=False, repr=False, compare=False)
+    _text: str = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         text = f"{self.namespace}/{self.range}"
@@ -110,3 +110,6 @@ class Bundle:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Bundle) and self._text == other._text)
+
+    def __lt__(self, other: "Bundle") -> bool:
+        return (self.namespace, self.range) < (other.namespace, other.range)

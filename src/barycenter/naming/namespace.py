@@ -28,18 +28,18 @@ def validate_entity_name(kind: str, text: str) -> None:
         raise InvalidNameError(text, f"{kind} name is not valid (letters, digits and _ - = : . are allowed)")
 
 
-@dataclass(frozen=True, slots=True, order=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class NamespaceName:
     """`tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (then `cluster` is set).
 
     Ordered by its text. Made by `parse`, so that parts are always valid.
     """
 
-    _text: str = field(repr=True)
-    tenant: str = field(compare=False, repr=False)
-    cluster: str | None = field(compare=False, repr=False)
-    local_name: str = field(compare=False, repr=False)
-    _hash: int = field(compare=False, repr=False)
+    _text: str
+    tenant: str = field(repr=False)
+    cluster: str | None = field(repr=False)
+    local_name: str = field(repr=False)
+    _hash: int = field(repr=False)
 
     @staticmethod
     def parse(text: str) -> "NamespaceName":
@@ -66,6 +66,9 @@ class NamespaceName:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, NamespaceName) and self._text == other._text)
+
+    def __lt__(self, other: "NamespaceName") -> bool:
+        return self._text < other._text
 
 
 @lru_cache(maxsize=20_000)

@@ -18,7 +18,7 @@ Source: Pulsar's `TimeAverageMessageData.update`, `BundleData.update`, `ModularL
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from barycenter.load.reports import (
     DEFAULT_STATS,
@@ -121,12 +121,14 @@ def broker_averages(
 ) -> TimeAverageBrokerData:
     """Return the sums of the windows of `bundles`; one without data adds `default` to short and long sums.
 
-    Summed in the order of the names, so that the order of reports does not matter. Source: `TimeAverageBrokerData.reset`.
+    Summed in the order of the names, so that the order of reports does not matter.
+    Source: Pulsar's `TimeAverageBrokerData.reset`.
     """
     short = [0.0, 0.0, 0.0, 0.0]
     long = [0.0, 0.0, 0.0, 0.0]
     for name in sorted(bundles):
         found = data.get(name)
+        sources: tuple[NamespaceBundleStats | TimeAverageMessageData, NamespaceBundleStats | TimeAverageMessageData]
         sources = (default, default) if found is None else (found.short_term_data, found.long_term_data)
         for sums, source in zip((short, long), sources, strict=True):
             sums[0] += source.msg_throughput_in
@@ -145,6 +147,13 @@ def broker_averages(
     )
 
 
+class _Identity(NamedTuple):
+    incarnation: str
+    sequence: int
+    start_timestamp: int
+    last_update: int
+
+
 class LiveFold:
     """The windows of all bundles, folded from load reports as they arrive.
 
@@ -157,7 +166,7 @@ class LiveFold:
     def __init__(self) -> None:
         self.bundles: dict[str, BundleData] = {}
         self.reports: dict[str, LocalBrokerData] = {}
-        self._seen: dict[str, LocalBrokerData] = {}
+        self._seen: dict[str, _Identity] = {}
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
         """Tell whether `report` has not been folded in and is not older than one that was."""
@@ -186,7 +195,8 @@ class LiveFold:
         """
         if not self.is_new(broker, report):
             return False
-        self.reports[broker] = self._seen[broker] = report
+        self.reports[broker] = report
+        self._seen[broker] = _Identity(report.incarnation, report.sequence, report.start_timestamp, report.last_update)
         for name, sample in report.last_stats.items():
             self.bundles[name] = fold_bundle(self.bundles.get(name) or default_bundle_data(), sample)
         return True

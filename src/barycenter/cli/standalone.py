@@ -17,9 +17,18 @@ from barycenter.standalone.errors import StandaloneError
 @click.command(name="standalone")
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of broker processes.")
 @click.option("--data", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of all state.")
-@click.option("--web-port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0.")
-@click.option("--broker-port", default=6650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0.")
-@click.option("--config", "conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf for all brokers.")
+@click.option(
+    "--web-port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
+)
+@click.option(
+    "--broker-port", default=6650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
+)
+@click.option(
+    "--config",
+    "conf",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A broker.conf for all brokers.",
+)
 @click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Run the Spark pipeline.")
 def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Path | None, pipeline: bool) -> None:
     """Run a cluster on this machine.

@@ -41,10 +41,15 @@ def render_report(record: Record, topics: list[TopicResult], summary: dict[str, 
     return template.render(
         summary=summary,
         plotly=plotly.offline.get_plotlyjs(),
-        figures={name: figure.to_html(full_html=False, include_plotlyjs=False) for name, figure in figures.items()},
+        figures={name: _embedded(figure) for name, figure in figures.items()},
         events=[(_since(record, event.at_s), event) for event in record.events],
         topics=sorted(topics, key=lambda topic: -topic.produced),
     )
+
+
+def _embedded(figure: go.Figure) -> str:
+    html: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
+    return html
 
 
 def _load_figure(record: Record) -> go.Figure:
@@ -61,6 +66,7 @@ def _load_figure(record: Record) -> go.Figure:
             hovertemplate="%{y:.0f} msg/s, %{customdata[0]} bundles, %{customdata[1]:.0f} % used",
         )
     figure.update_layout(hovermode="x unified", yaxis_title="messages/s, in + out", xaxis_title="seconds")
+    figure.update_yaxes(rangemode="tozero")
     _mark_kill(figure, record)
     return figure
 

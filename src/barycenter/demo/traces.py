@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -54,7 +55,7 @@ def read_trace(path: Path) -> Trace:
             values.append(value)
     if len(values) < 2:
         raise TraceError(f"{path}: a trace needs two rows or more")
-    step_s = median((later - earlier).total_seconds() for earlier, later in zip(times, times[1:], strict=False))
+    step_s = median((later - earlier).total_seconds() for earlier, later in pairwise(times))
     if step_s <= 0:
         raise TraceError(f"{path}: the timestamps must grow")
     return Trace(path.stem, step_s, tuple(values))

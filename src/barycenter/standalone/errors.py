@@ -15,7 +15,9 @@ class StandaloneError(Exception):
 
 class DataDirectoryBusyError(StandaloneError):
     def __init__(self, path: Path, holder: str) -> None:
-        super().__init__(f"{path} is in use by another cluster (process {holder}). Stop that one, or give another --data.")
+        super().__init__(
+            f"{path} is in use by another cluster (process {holder}). Stop that one, or give another --data."
+        )
 
 
 class PortInUseError(StandaloneError):

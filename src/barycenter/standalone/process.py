@@ -24,7 +24,9 @@ class ChildProcess:
     cluster ends.
     """
 
-    def __init__(self, name: str, module: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, module: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self.log = log
         self._module = tuple(module)

@@ -1,0 +1,78 @@
+"""The figures of a demo, computed from what was seen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from barycenter.demo.plan import ClientResult
+from barycenter.demo.record import Record, mean_imbalance
+
+_LAST_PART = 0.2
+
+
+def summarise(
+    record: Record,
+    result: ClientResult,
+    *,
+    affected_topics: Sequence[str],
+    pipeline_lags_s: Sequence[float],
+    ended_at_s: float,
+) -> dict[str, Any]:
+    """Return the figures of `summary.json`.
+
+    `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the
+    first unload after it; `imbalance_after` is that of the last fifth of the run. `recovery_seconds` is the time
+    from the kill to the first receipt of the last of `affected_topics` (those of the killed broker), None if one
+    of them was never served again; `failovers` counts the bundles that were assigned anew because of the kill.
+    """
+    topics = result.topics
+    recoveries = [result.recovered.get(topic) for topic in affected_topics]
+    recovered = [seconds for seconds in recoveries if seconds is not None]
+    joined_s = max(
+        (event.at_s for event in record.events if event.kind == "broker joined"), default=record.started_at_s
+    )
+    unloads = (event.at_s for event in record.events if event.kind == "unload" and event.at_s >= joined_s)
+    balancing_s = min(unloads, default=ended_at_s)
+    return {
+        "messages_produced": sum(topic.produced for topic in topics),
+        "messages_consumed": sum(topic.consumed for topic in topics),
+        "messages_lost": sum(topic.lost for topic in topics),
+        "messages_duplicated": sum(topic.duplicated for topic in topics),
+        "out_of_order": sum(topic.out_of_order for topic in topics),
+        "messages_refused": sum(topic.failed for topic in topics),
+        "assignments": record.count("assignment"),
+        "unloads": record.count("unload"),
+        "splits": record.count("split"),
+        "failovers": _failovers(record),
+        "recovery_seconds": max(recovered, default=None) if len(recovered) == len(recoveries) else None,
+        "imbalance_before": mean_imbalance(record.samples, joined_s, max(balancing_s, joined_s + 3)),
+        "imbalance_after": mean_imbalance(
+            record.samples, ended_at_s - _LAST_PART * (ended_at_s - record.started_at_s), ended_at_s
+        ),
+        "pipeline_batches": len(pipeline_lags_s),
+        "pipeline_lag_seconds_p50": _percentile(pipeline_lags_s, 50),
+        "pipeline_lag_seconds_p99": _percentile(pipeline_lags_s, 99),
+        "longest_gap_seconds": max((topic.longest_gap_s for topic in topics), default=0.0),
+        "duration_seconds": ended_at_s - record.started_at_s,
+    }
+
+
+def _failovers(record: Record) -> int:
+    """Count the bundles that the killed broker owned and that were assigned to another one afterwards."""
+    if record.killed_at_s is None:
+        return 0
+    owner: dict[str, str | None] = {}
+    moved: set[str] = set()
+    for event in sorted(record.events, key=lambda event: event.at_s):
+        if event.kind != "assignment":
+            continue
+        lost = owner.get(event.bundle) == record.killed_broker
+        if lost and event.at_s >= record.killed_at_s and event.destination != record.killed_broker:
+            moved.add(event.bundle)
+        owner[event.bundle] = event.destination
+    return len(moved)
+
+
+def _percentile(values: Sequence[float], percent: float) -> float | None:
+    return float(np.percentile(values, percent)) if values else None

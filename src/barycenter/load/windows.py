@@ -128,13 +128,8 @@ def broker_averages(
     long = [0.0, 0.0, 0.0, 0.0]
     for name in sorted(bundles):
         found = data.get(name)
-        sources: tuple[NamespaceBundleStats | TimeAverageMessageData, NamespaceBundleStats | TimeAverageMessageData]
-        sources = (default, default) if found is None else (found.short_term_data, found.long_term_data)
-        for sums, source in zip((short, long), sources, strict=True):
-            sums[0] += source.msg_throughput_in
-            sums[1] += source.msg_throughput_out
-            sums[2] += source.msg_rate_in
-            sums[3] += source.msg_rate_out
+        _add(short, default if found is None else found.short_term_data)
+        _add(long, default if found is None else found.long_term_data)
     return TimeAverageBrokerData(
         short_term_msg_throughput_in=short[0],
         short_term_msg_throughput_out=short[1],
@@ -145,6 +140,13 @@ def broker_averages(
         long_term_msg_rate_in=long[2],
         long_term_msg_rate_out=long[3],
     )
+
+
+def _add(sums: list[float], figures: NamespaceBundleStats | TimeAverageMessageData) -> None:
+    sums[0] += figures.msg_throughput_in
+    sums[1] += figures.msg_throughput_out
+    sums[2] += figures.msg_rate_in
+    sums[3] += figures.msg_rate_out
 
 
 class _Identity(NamedTuple):

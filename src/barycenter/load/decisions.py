@@ -1,0 +1,41 @@
+"""What is decided: who shall own a bundle, which bundles move, which are split. Each with its reason.
+
+Free of numpy, since every broker passes placements on.
+"""
+
+import msgspec
+
+from barycenter.load.reasons import Reason
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """`broker` (an id) shall own `bundle`; None: no broker qualifies."""
+
+    bundle: str
+    broker: str | None
+    reason: Reason
+
+
+class Unload(msgspec.Struct, frozen=True):
+    """`bundle` leaves `source`, for `destination` if one is known already."""
+
+    bundle: str
+    source: str
+    reason: Reason
+    destination: str | None = None
+
+
+class Split(msgspec.Struct, frozen=True):
+    """`bundle`, owned by `broker`, is divided."""
+
+    bundle: str
+    broker: str
+    reason: Reason
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """`subject` (a bundle or a broker) was considered for `action` ("assign", "unload", "split") and left alone."""
+
+    action: str
+    subject: str
+    reason: Reason

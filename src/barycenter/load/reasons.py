@@ -1,0 +1,200 @@
+"""Why something was decided, as a value: what was compared with what, what else was possible, what would change it.
+
+Every assignment, unload, split, refusal and "do nothing" carries a `Reason`. Strategies keep figures as columns and
+build reasons on demand; `render` is the one place that makes a sentence of one.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+MAX_ALTERNATIVES: Final = 16
+"""How many alternatives a reason names; `more_alternatives` counts the rest."""
+
+
+class Code(StrEnum):
+    """What a reason says; the value is what logs and JSON show."""
+
+    # a broker was chosen
+    PREALLOCATED = "preallocated"
+    LEAST_LONG_TERM_RATE = "least_long_term_rate"
+    ALL_OVERLOADED = "all_overloaded"
+    CHOSEN_AGAIN = "chosen_again"
+    NO_CANDIDATE = "no_candidate"
+    # a broker was not
+    TOO_MANY_TOPICS = "too_many_topics"
+    NOT_FEWEST_BUNDLES = "not_fewest_bundles"
+    OTHER_LOAD_MANAGER = "other_load_manager"
+    OLDER_VERSION = "older_version"
+    TOPIC_KIND_DISABLED = "topic_kind_disabled"
+    OVERLOADED = "overloaded"
+    HIGHER_RATE = "higher_rate"
+    EQUAL = "equal"
+    # a filter did not filter
+    FILTER_FAILED = "filter_failed"
+    FILTER_IGNORED = "filter_ignored"
+    # a broker sheds
+    ABOVE_AVERAGE = "above_average"
+    ABOVE_LIMIT = "above_limit"
+    OTHERS_BELOW_LOWER_BOUNDARY = "others_below_lower_boundary"
+    # a broker does not
+    WITHIN_THRESHOLD = "within_threshold"
+    BELOW_LIMIT = "below_limit"
+    BELOW_MINIMUM_THROUGHPUT = "below_minimum_throughput"
+    TOO_FEW_BUNDLES = "too_few_bundles"
+    NO_SHEDDABLE_BUNDLE = "no_sheddable_bundle"
+    # nothing is shed at all
+    NO_LOAD = "no_load"
+    BALANCED = "balanced"
+    DISABLED = "disabled"
+    TOO_FEW_BROKERS = "too_few_brokers"
+    # a planned unload is not carried out
+    EXCLUDED_NAMESPACE = "excluded_namespace"
+    POLICIES_FORBID = "policies_forbid"
+    NO_DESTINATION = "no_destination"
+    SAME_BROKER = "same_broker"
+    NO_OWNER = "no_owner"
+    FAILED = "failed"
+    # a bundle is split, or not
+    BUNDLE_TOO_LARGE = "bundle_too_large"
+    NAMESPACE_FULL = "namespace_full"
+    FEWER_THAN_TWO_TOPICS = "fewer_than_two_topics"
+    RANGE_NOT_DIVISIBLE = "range_not_divisible"
+    BUNDLE_GONE = "bundle_gone"
+    # on request
+    ADMIN = "admin"
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """One comparison that held: `what` (value) `relation` `against` (limit), both in `unit`.
+
+    Units: "%" (the numbers are fractions), "msg/s", "bytes/s", "topics", "sessions", "bundles", "brokers", "".
+    """
+
+    what: str
+    value: float
+    relation: str
+    against: str
+    limit: float
+    unit: str = ""
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """What else might have been chosen, why it was not, and by which comparison."""
+
+    name: str
+    code: Code
+    compared: Compared | None = None
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why. `settings` are the configuration keys that would change the answer; `flags` name doubtful input data."""
+
+    code: Code
+    strategy: str = ""
+    subject: str = ""
+    compared: tuple[Compared, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    more_alternatives: int = 0
+    settings: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    detail: str = ""
+    cause: "Reason | None" = None
+
+
+_SENTENCES: Final[dict[Code, str]] = {
+    Code.PREALLOCATED: "it was assigned there a moment ago",
+    Code.LEAST_LONG_TERM_RATE: "it has the least long-term message rate of the candidates",
+    Code.ALL_OVERLOADED: "every candidate is overloaded, so one was drawn at random",
+    Code.CHOSEN_AGAIN: "the first choice was overloaded, so all brokers that policies allow were considered",
+    Code.NO_CANDIDATE: "no broker qualifies",
+    Code.TOO_MANY_TOPICS: "it has too many topics",
+    Code.NOT_FEWEST_BUNDLES: "others have fewer bundles of the namespace",
+    Code.OTHER_LOAD_MANAGER: "it runs another load manager",
+    Code.OLDER_VERSION: "it runs an older version",
+    Code.TOPIC_KIND_DISABLED: "it does not serve this kind of topics",
+    Code.OVERLOADED: "it is overloaded",
+    Code.HIGHER_RATE: "it has a higher long-term message rate",
+    Code.EQUAL: "it was equally good and lost the draw",
+    Code.FILTER_FAILED: "a filter could not judge the candidates, so all that policies allow came back",
+    Code.FILTER_IGNORED: "a filter would have left no broker, so it was ignored",
+    Code.ABOVE_AVERAGE: "its smoothed usage is above the mean by the threshold or more",
+    Code.ABOVE_LIMIT: "its usage reached the overload limit",
+    Code.OTHERS_BELOW_LOWER_BOUNDARY: "it carries the most while another broker lies below the lower boundary",
+    Code.WITHIN_THRESHOLD: "its smoothed usage is within the threshold of the mean",
+    Code.BELOW_LIMIT: "its usage is below the overload limit",
+    Code.BELOW_MINIMUM_THROUGHPUT: "the excess is not worth a move",
+    Code.TOO_FEW_BUNDLES: "it has fewer than two bundles, and the last one stays; a hot one can only be split",
+    Code.NO_SHEDDABLE_BUNDLE: "none of its bundles may move now (system, just moved, or without figures)",
+    Code.NO_LOAD: "no broker has any load",
+    Code.BALANCED: "no broker has to give anything away",
+    Code.DISABLED: "it is switched off",
+    Code.TOO_FEW_BROKERS: "there are fewer than two brokers",
+    Code.EXCLUDED_NAMESPACE: "its namespace is excluded from shedding",
+    Code.POLICIES_FORBID: "no other broker is allowed to serve it",
+    Code.NO_DESTINATION: "no broker would take it",
+    Code.SAME_BROKER: "the best destination is the broker it is on",
+    Code.NO_OWNER: "its owner is not known",
+    Code.FAILED: "carrying it out failed",
+    Code.BUNDLE_TOO_LARGE: "it is too large",
+    Code.NAMESPACE_FULL: "its namespace has as many bundles as it may have",
+    Code.FEWER_THAN_TWO_TOPICS: "it has fewer than two topics, which a split cannot part",
+    Code.RANGE_NOT_DIVISIBLE: "its hash range cannot be divided",
+    Code.BUNDLE_GONE: "it is no longer a bundle of its namespace",
+    Code.ADMIN: "an administrator asked for it",
+}
+
+
+def render(reason: Reason) -> str:
+    """Return `reason` as one sentence, with the numbers, the alternatives and the settings that would change it."""
+    head = f"{reason.subject}: " if reason.subject else ""
+    parts = [head + _SENTENCES[reason.code]]
+    if reason.compared:
+        parts.append(f" ({', '.join(map(_comparison, reason.compared))})")
+    if reason.detail:
+        parts.append(f": {reason.detail}")
+    if reason.alternatives:
+        parts.append("; not chosen: " + ", ".join(map(_alternative, reason.alternatives)))
+        if reason.more_alternatives:
+            parts.append(f" and {reason.more_alternatives} more")
+    if reason.strategy:
+        parts.append(f" [{reason.strategy}]")
+    if reason.flags:
+        parts.append(f"; doubtful data: {', '.join(reason.flags)}")
+    if reason.settings:
+        parts.append(f"; set by {', '.join(reason.settings)}")
+    if reason.cause is not None:
+        parts.append(f"; because {render(reason.cause)}")
+    return "".join(parts)
+
+
+def _comparison(compared: Compared) -> str:
+    value, limit = format_figure(compared.value, compared.unit), format_figure(compared.limit, compared.unit)
+    return f"{compared.what} {value} {compared.relation} {compared.against} {limit}"
+
+
+def _alternative(alternative: Alternative) -> str:
+    text = _SENTENCES[alternative.code]
+    if alternative.compared is not None:
+        text += f", {_comparison(alternative.compared)}"
+    return f"{alternative.name} ({text})"
+
+
+def format_figure(value: float, unit: str) -> str:
+    """Return a number a person can read: a fraction of unit "%" as percent, bytes/s as MiB/s when large."""
+    if not math.isfinite(value):
+        return str(value)
+    if unit == "%":
+        return f"{value * 100:.4g} %"
+    if unit == "bytes/s" and abs(value) >= 1_048_576:
+        return f"{value / 1_048_576:.4g} MiB/s"
+    number = f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
+    return f"{number} {unit}".rstrip()
+
+
+def named_alternatives(names: Iterable[str], describe: Callable[[str], Alternative]) -> tuple[Alternative, ...]:
+    """Return the first MAX_ALTERNATIVES of `names`, described."""
+    return tuple(describe(name) for name, _ in zip(names, range(MAX_ALTERNATIVES), strict=False))

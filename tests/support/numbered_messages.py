@@ -1,0 +1,73 @@
+"""Numbered messages through the stock client: what was acknowledged, what arrived, in which order."""
+
+import threading
+from typing import Any
+
+import pulsar
+
+_BUSY = (pulsar.ProducerQueueIsFull, pulsar.MemoryBufferIsFull)
+
+
+def stock_client(service_url: str, **options: Any) -> Any:
+    return pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options)
+
+
+class NumberedProducer:
+    """Send 0, 1, 2, … and keep which were acknowledged. Runs in a thread of its own."""
+
+    def __init__(self, client: Any, topic: str, *, batching: bool = True) -> None:
+        self.acknowledged: set[int] = set()
+        self.failures: list[str] = []
+        self.sent = 0
+        self._stop = threading.Event()
+        self._changed = threading.Condition()
+        self._producer = client.create_producer(
+            topic,
+            batching_enabled=batching,
+            batching_max_publish_delay_ms=1,
+            block_if_queue_full=True,
+            send_timeout_millis=0,
+        )
+
+    def send(self, count: int, *, pause_s: float = 0.0) -> None:
+        """Send `count` more messages, `pause_s` apart, without waiting for receipts."""
+        for number in range(self.sent, self.sent + count):
+            self._producer.send_async(str(number).encode(), self._receipt(number))
+            self.sent = number + 1
+            if pause_s and self._stop.wait(pause_s):
+                return
+
+    def wait_acknowledged(self, count: int, *, within_s: float) -> None:
+        with self._changed:
+            done = self._changed.wait_for(lambda: len(self.acknowledged) + len(self.failures) >= count, within_s)
+        assert done, f"{len(self.acknowledged)} of {count} receipts within {within_s} s; failures {self.failures[:3]}"
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _receipt(self, number: int) -> Any:
+        def done(result: Any, message_id: Any) -> None:
+            with self._changed:
+                if result == pulsar.Result.Ok:
+                    self.acknowledged.add(number)
+                else:
+                    self.failures.append(f"{number}: {result}")
+                self._changed.notify_all()
+
+        return done
+
+
+def receive_all(
+    client: Any, topic: str, count: int, *, subscription: str = "check", within_s: float = 60.0
+) -> list[int]:
+    """Return numbers in the order of their first arrival until `count` different ones arrived."""
+    consumer = client.subscribe(topic, subscription, initial_position=pulsar.InitialPosition.Earliest)
+    firsts: dict[int, None] = {}
+    try:
+        while len(firsts) < count:
+            message = consumer.receive(timeout_millis=int(within_s * 1000))
+            firsts[int(message.data())] = None
+            consumer.acknowledge_cumulative(message)
+    finally:
+        consumer.close()
+    return list(firsts)

@@ -1,0 +1,22 @@
+"""`python -m benchmarks [NAME ...]`: run the named benchmarks, or list them."""
+
+import runpy
+import sys
+from pathlib import Path
+
+_NOT_BENCHMARKS = {"__init__", "__main__", "machine", "cluster"}
+
+
+def main() -> None:
+    names = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if file.stem not in _NOT_BENCHMARKS)
+    chosen = sys.argv[1:]
+    unknown = sorted(set(chosen) - set(names))
+    if unknown or not chosen:
+        sys.exit(f"{'no benchmark named ' + unknown[0] + '; ' if unknown else ''}choose from: {', '.join(names)}")
+    for name in chosen:
+        sys.argv = [name]
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""A cluster of processes in a temporary folder, for benchmarks."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, free_ports
+from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+
+
+@asynccontextmanager
+async def running_cluster(
+    brokers: int, configuration: Mapping[str, str] | None = None, *, pipeline: bool = False
+) -> AsyncIterator[StandaloneCluster]:
+    with tempfile.TemporaryDirectory(prefix="barycenter-bench-") as folder:
+        directory = DataDirectory(Path(folder))
+        ports = free_ports(2 * brokers)
+        with DataDirectoryLock(directory):
+            cluster = StandaloneCluster(
+                ClusterSettings(
+                    directory,
+                    brokers=brokers,
+                    web_port=ports[0],
+                    broker_port=ports[brokers],
+                    configuration=dict(configuration or {}),
+                    pipeline=pipeline,
+                    restart=False,
+                )
+            )
+            try:
+                await cluster.start()
+                yield cluster
+                await cluster.stop()
+            finally:
+                await asyncio.shield(cluster.kill())

@@ -1,0 +1,49 @@
+"""What a figure was measured on, and how a table of figures is printed."""
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+def machine() -> str:
+    """Return one line: processor, cores, memory, Python, date."""
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    python = platform.python_version()
+    return f"{model}, {cores} cores, {memory_gib:.0f} GiB, Python {python}, {datetime.now(UTC):%Y-%m-%d}"
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a Markdown table, as benchmarks/RESULTS.md keeps them."""
+    print(f"\n### {title}\n\n{machine()}; `{' '.join(['python', '-m', *_module()])}`\n")
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(_cell(value) for value in row) + " |")
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def _cell(value: object) -> str:
+    return (
+        f"{value:,.3g}"
+        if isinstance(value, float) and value < 100
+        else f"{value:,.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def _module() -> list[str]:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return [spec.name if spec else sys.argv[0], *sys.argv[1:]]

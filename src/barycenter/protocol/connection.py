@@ -1,0 +1,260 @@
+"""One connection of the binary protocol, without I/O: what is legal now, the handshake, keep-alive.
+
+States:
+
+    FRESH ──client: connect()──▶ CONNECTING ──CONNECTED arrives──▶ OPEN
+    FRESH ──broker: CONNECT arrives──▶ CONNECTING ──accept()──▶ OPEN
+    any   ──close(), or a RemoteProtocolError──▶ CLOSED
+
+A broker takes nothing before CONNECT and no second CONNECT; while it authenticates (CONNECTING) it takes
+AUTH_RESPONSE alone. A client takes ERROR and AUTH_CHALLENGE before CONNECTED. PING is answered and PONG is
+swallowed here. Which producers and consumers exist is not this module's business.
+
+Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete and an earlier
+PING answered by something, else the peer is gone; otherwise a PING is due. Time is passed in, seconds of any
+monotonic clock.
+"""
+
+import enum
+from typing import Any, Final, TypeAlias
+
+from barycenter.protocol import commands
+from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.errors import LocalProtocolError, RemoteProtocolError, UnsupportedCommandError
+from barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, Frame, FrameDecoder
+from barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
+
+DEFAULT_KEEP_ALIVE_S: Final = 30.0
+
+Received: TypeAlias = tuple[int, Any, bytes]
+"""A command: its type, its sub-message, and the entry behind it (empty but for SEND and MESSAGE)."""
+
+
+class Role(enum.Enum):
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+class State(enum.Enum):
+    FRESH = "fresh"
+    CONNECTING = "connecting"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class KeepAlive(enum.Enum):
+    """What a tick of the keep-alive asks for."""
+
+    WAIT = "wait"
+    PING = "ping"
+    PEER_IS_GONE = "peer_is_gone"
+
+
+_BOTH_WAYS: Final = frozenset(
+    {
+        api.BaseCommand.PING,
+        api.BaseCommand.PONG,
+        api.BaseCommand.CLOSE_PRODUCER,
+        api.BaseCommand.CLOSE_CONSUMER,
+    }
+)
+_TO_CLIENT: Final = frozenset(
+    {
+        api.BaseCommand.CONNECTED,
+        api.BaseCommand.SEND_RECEIPT,
+        api.BaseCommand.SEND_ERROR,
+        api.BaseCommand.MESSAGE,
+        api.BaseCommand.SUCCESS,
+        api.BaseCommand.ERROR,
+        api.BaseCommand.PRODUCER_SUCCESS,
+        api.BaseCommand.PARTITIONED_METADATA_RESPONSE,
+        api.BaseCommand.LOOKUP_RESPONSE,
+        api.BaseCommand.CONSUMER_STATS_RESPONSE,
+        api.BaseCommand.REACHED_END_OF_TOPIC,
+        api.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE,
+        api.BaseCommand.ACTIVE_CONSUMER_CHANGE,
+        api.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+        api.BaseCommand.GET_SCHEMA_RESPONSE,
+        api.BaseCommand.AUTH_CHALLENGE,
+        api.BaseCommand.ACK_RESPONSE,
+        api.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE,
+        api.BaseCommand.NEW_TXN_RESPONSE,
+        api.BaseCommand.ADD_PARTITION_TO_TXN_RESPONSE,
+        api.BaseCommand.ADD_SUBSCRIPTION_TO_TXN_RESPONSE,
+        api.BaseCommand.END_TXN_RESPONSE,
+        api.BaseCommand.END_TXN_ON_PARTITION_RESPONSE,
+        api.BaseCommand.END_TXN_ON_SUBSCRIPTION_RESPONSE,
+        api.BaseCommand.TC_CLIENT_CONNECT_RESPONSE,
+        api.BaseCommand.WATCH_TOPIC_LIST_SUCCESS,
+        api.BaseCommand.WATCH_TOPIC_UPDATE,
+        api.BaseCommand.TOPIC_MIGRATED,
+    }
+)
+_LEGAL_WHEN_OPEN: Final[dict[Role, frozenset[int]]] = {
+    Role.CLIENT: frozenset(_TO_CLIENT - {api.BaseCommand.CONNECTED} | _BOTH_WAYS),
+    Role.BROKER: frozenset(set(FIELD_OF_TYPE) - _TO_CLIENT - {api.BaseCommand.CONNECT}),
+}
+_LEGAL_BEFORE: Final[dict[tuple[Role, State], frozenset[int]]] = {
+    (Role.BROKER, State.FRESH): frozenset({api.BaseCommand.CONNECT}),
+    (Role.BROKER, State.CONNECTING): frozenset({api.BaseCommand.AUTH_RESPONSE}),
+    (Role.CLIENT, State.FRESH): frozenset(),
+    (Role.CLIENT, State.CONNECTING): frozenset(
+        {api.BaseCommand.CONNECTED, api.BaseCommand.ERROR, api.BaseCommand.AUTH_CHALLENGE}
+    ),
+}
+_WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
+_PING: Final = int(api.BaseCommand.PING)
+_PONG: Final = int(api.BaseCommand.PONG)
+
+
+class Connection:
+    """The protocol state of one connection, for either role.
+
+    After `receive_data` there may be something in `data_to_send`. After a RemoteProtocolError the state is
+    CLOSED and the transport is to be closed.
+    """
+
+    __slots__ = ("_decoder", "_out", "_ping_open", "last_received_at", "peer_version", "role", "state")
+
+    def __init__(
+        self, role: Role, now: float, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING
+    ) -> None:
+        self.role: Final = role
+        self.state = State.FRESH
+        self.peer_version = 0
+        """The peer's protocol version, once its CONNECT or CONNECTED came."""
+        self.last_received_at = now
+        self._decoder = FrameDecoder(max_frame_size)
+        self._out: list[bytes] = []
+        self._ping_open = False
+
+    # --- bytes in and out
+
+    def receive_data(self, data: bytes, now: float) -> list[Received]:
+        """Return the commands completed by `data`, oldest first.
+
+        Raises:
+            RemoteProtocolError: the peer broke the protocol. Commands of the same read that were legal before
+                the fault are lost with the connection, as those that were still on their way.
+        """
+        self.last_received_at = now
+        self._ping_open = False
+        try:
+            return self._take(self._decoder.receive(data))
+        except RemoteProtocolError:
+            self.state = State.CLOSED
+            raise
+
+    def _take(self, frames: list[Frame]) -> list[Received]:
+        received: list[Received] = []
+        is_open = self.state is State.OPEN
+        legal = _LEGAL_WHEN_OPEN[self.role]
+        for command, entry in frames:
+            number, message = parse_command(command)
+            if not is_open:
+                is_open = self._advance(number, message)
+            elif number not in legal:
+                raise self._illegal(number)
+            if number == _PING:
+                self._out.append(commands.PONG)
+            elif entry and number not in _WITH_ENTRY:
+                raise RemoteProtocolError(f"{_name(number)} with {len(entry)} bytes behind it")
+            elif number != _PONG:
+                received.append((number, message, entry))
+        return received
+
+    def _advance(self, number: int, message: Any) -> bool:
+        """Take a command before the connection is open; tell whether it is open now."""
+        if self.state is State.CLOSED or number not in _LEGAL_BEFORE[self.role, self.state]:
+            raise self._illegal(number)
+        if number == api.BaseCommand.CONNECT:
+            self.peer_version = message.protocol_version
+            self.state = State.CONNECTING
+        elif number == api.BaseCommand.CONNECTED:
+            self.peer_version = message.protocol_version
+            self.state = State.OPEN
+        return self.state is State.OPEN
+
+    def _illegal(self, number: int) -> RemoteProtocolError:
+        if self.state is State.OPEN and number not in (api.BaseCommand.CONNECT, api.BaseCommand.CONNECTED):
+            return UnsupportedCommandError(number)
+        return RemoteProtocolError(f"{_name(number)} in state {self.state.value} of a {self.role.value}'s connection")
+
+    def data_to_send(self) -> bytes:
+        """Return and forget what this side owes the peer: PONGs, and frames given to `send`."""
+        if not self._out:
+            return b""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame for `data_to_send`.
+
+        Raises:
+            LocalProtocolError: the connection is not open.
+        """
+        if self.state is not State.OPEN:
+            raise LocalProtocolError(f"nothing can be sent in state {self.state.value}")
+        self._out.append(frame)
+
+    # --- handshake
+
+    def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION) -> None:
+        """Client: queue CONNECT."""
+        if self.role is not Role.CLIENT or self.state is not State.FRESH:
+            raise LocalProtocolError(f"CONNECT by a {self.role.value} in state {self.state.value}")
+        self.state = State.CONNECTING
+        self._out.append(commands.connect(client_version, protocol_version=protocol_version))
+
+    def accept(
+        self,
+        server_version: str,
+        *,
+        max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE,
+        feature_flags: api.FeatureFlags | None = None,
+    ) -> None:
+        """Broker: queue CONNECTED with the lower of both protocol versions."""
+        if self.role is not Role.BROKER or self.state is not State.CONNECTING:
+            raise LocalProtocolError(f"CONNECTED by a {self.role.value} in state {self.state.value}")
+        self.state = State.OPEN
+        self._out.append(
+            commands.connected(
+                server_version,
+                protocol_version=min(self.peer_version, commands.PROTOCOL_VERSION),
+                max_message_size=max_message_size,
+                feature_flags=feature_flags,
+            )
+        )
+
+    def refuse(self, code: api.ServerError.ValueType, message: str) -> None:
+        """Broker: queue an ERROR instead of CONNECTED; the connection is over once that is written."""
+        if self.role is not Role.BROKER or self.state in (State.OPEN, State.CLOSED):
+            raise LocalProtocolError(f"a connection cannot be refused in state {self.state.value}")
+        self.state = State.CLOSED
+        self._out.append(commands.error(commands.NO_REQUEST, code, message))
+
+    def close(self) -> None:
+        """Nothing is legal any more. Idempotent."""
+        self.state = State.CLOSED
+
+    # --- keep-alive
+
+    def keep_alive(self, *, reading: bool = True) -> KeepAlive:
+        """Decide at a tick of the keep-alive interval; for PING the frame is queued.
+
+        `reading` False says that this side stopped reading (back-pressure): silence proves nothing then.
+        """
+        if self.state is not State.OPEN:
+            return KeepAlive.PEER_IS_GONE
+        if self._ping_open:
+            return KeepAlive.PEER_IS_GONE if reading else KeepAlive.WAIT
+        if self.peer_version < 1:
+            return KeepAlive.WAIT  # clients before version 1 know no PING
+        self._ping_open = True
+        self._out.append(commands.PING)
+        return KeepAlive.PING
+
+
+def _name(number: int) -> str:
+    return FIELD_OF_TYPE.get(number, str(number))

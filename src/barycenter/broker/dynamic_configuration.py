@@ -36,7 +36,7 @@ class ConfigHolder:
         self._listeners: dict[str, list[Listener]] = {}
 
     def on_change(self, key: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with the new configuration after `key` (Pulsar's spelling) changed; return the way to stop."""
+        """Call `listener` with the new configuration when `key` (Pulsar's spelling) changed; return the way to stop."""
         self._listeners.setdefault(key, []).append(listener)
         return lambda: self._listeners[key].remove(listener)
 

@@ -39,7 +39,7 @@ class LookupNotReadyError(LookupError):
 
 class TooManyLookupsError(LookupError):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"Too many concurrent lookups: the limit is {limit} (maxConcurrentLookupRequest). Retry later.")
+        super().__init__(f"Too many concurrent lookups: the limit is {limit} (maxConcurrentLookupRequest). Try later.")
         self.limit = limit
 
 

@@ -1,0 +1,236 @@
+"""The bundles of each namespace as this broker knows them.
+
+Source: Pulsar's `NamespaceBundleFactory`. The authoritative boundaries are those of
+`/admin/local-policies/<namespace>`; a namespace without that record gets one made from its policies at first
+use, and a namespace without policies (heartbeat and SLA namespaces) is one bundle over the whole range.
+
+A cached entry may be old: notifications come late and can be lost, so whoever is about to act on a boundary
+(acquire, split) calls `fresh`. What is only shown or used to find an owner may come from the cache, because an
+owner is held to the boundaries at acquisition.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from barycenter.metadata.errors import BadVersionError, InvalidValueError
+from barycenter.metadata.store import (
+    MUST_NOT_EXIST,
+    MetadataStore,
+    Notification,
+    NotificationType,
+    Record,
+)
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+LOCAL_POLICIES_ROOT: Final = "/admin/local-policies/"
+POLICIES_ROOT: Final = "/admin/policies/"
+ENTRY_LIFE_S: Final = 60.0
+"""After this an entry is read again although nobody told of a change."""
+
+Listener = Callable[[NamespaceName, NamespaceBundles], None]
+
+
+class _Boundaries(msgspec.Struct, frozen=True, rename="camel"):
+    boundaries: list[str] | None = None
+    num_bundles: int = 0
+
+
+class _WithBundles(msgspec.Struct, frozen=True):
+    """The part that matters here of both records, Policies and LocalPolicies."""
+
+    bundles: _Boundaries | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    bundles: NamespaceBundles
+    read_at: float
+
+
+class BundleCache:
+    """Namespace -> bundles, loaded on demand; concurrent loads of one namespace share one read."""
+
+    def __init__(self, store: MetadataStore, *, default_bundles: Callable[[], int] = lambda: 4) -> None:
+        self._store = store
+        self._default_bundles = default_bundles
+        self._entries: dict[NamespaceName, _Entry] = {}
+        self._loads: dict[NamespaceName, asyncio.Task[NamespaceBundles]] = {}
+        self._tasks: set[asyncio.Task[NamespaceBundles]] = set()
+        self._generations: dict[NamespaceName, int] = {}
+        self._last_told: dict[NamespaceName, tuple[int, ...]] = {}
+        self._listeners: list[Listener] = []
+        self._stop_listening = store.add_invalidator(self._on_change)
+
+    def cached(self, namespace: NamespaceName) -> NamespaceBundles | None:
+        """Return what is known without waiting; an old entry is returned once more and read again meanwhile."""
+        entry = self._entries.get(namespace)
+        if entry is None:
+            return None
+        if asyncio.get_running_loop().time() - entry.read_at >= ENTRY_LIFE_S and namespace not in self._loads:
+            self._start_load(namespace)
+        return entry.bundles
+
+    async def get(self, namespace: NamespaceName) -> NamespaceBundles:
+        """Return the bundles of `namespace`, from the cache if they are there and not too old."""
+        entry = self._entries.get(namespace)
+        if entry is not None and asyncio.get_running_loop().time() - entry.read_at < ENTRY_LIFE_S:
+            return entry.bundles
+        return await self._shared_load(namespace)
+
+    async def fresh(self, namespace: NamespaceName) -> NamespaceBundles:
+        """Return the bundles as the store has them after this call began."""
+        return await self._load(namespace)
+
+    async def bundle_of(self, topic: TopicName) -> Bundle:
+        return (await self.get(topic.namespace)).find(topic)
+
+    def invalidate(self, namespace: NamespaceName) -> None:
+        """Forget `namespace`; a load under way is not kept either."""
+        self._generations[namespace] = self._generations.get(namespace, 0) + 1
+        self._entries.pop(namespace, None)
+        self._loads.pop(namespace, None)
+
+    def accept(self, bundles: NamespaceBundles) -> None:
+        """Take over boundaries that this broker itself just wrote; what is being read is older."""
+        self.invalidate(bundles.namespace)
+        self._keep(bundles.namespace, bundles, self._generations[bundles.namespace])
+
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener` with the bundles of a namespace whenever other boundaries than before were read."""
+        self._listeners.append(listener)
+
+    def close(self) -> None:
+        self._stop_listening()
+        for task in self._tasks:
+            task.cancel()
+        self._loads.clear()
+
+    async def _shared_load(self, namespace: NamespaceName) -> NamespaceBundles:
+        return await asyncio.shield(self._loads.get(namespace) or self._start_load(namespace))
+
+    def _start_load(self, namespace: NamespaceName) -> "asyncio.Task[NamespaceBundles]":
+        task = asyncio.create_task(self._load(namespace), name=f"load bundles of {namespace}")
+        self._loads[namespace] = task
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._forget_load(namespace, done))
+        return task
+
+    def _forget_load(self, namespace: NamespaceName, done: "asyncio.Task[NamespaceBundles]") -> None:
+        self._tasks.discard(done)
+        if self._loads.get(namespace) is done:
+            del self._loads[namespace]
+        if not done.cancelled() and (error := done.exception()) is not None:  # its waiters, if any, got it too
+            log.warning("bundles_not_read", namespace=str(namespace), reason=str(error))
+
+    async def _load(self, namespace: NamespaceName) -> NamespaceBundles:
+        """Read the record, making it from the policies if need be; a lost race of making it reads again."""
+        path = local_policies_path(namespace)
+        while True:
+            generation = self._generations.get(namespace, 0)
+            record = await self._store.get(path)
+            if record is not None:
+                return self._keep(namespace, _bundles_of(namespace, record), generation)
+            policies = await self._store.get(f"{POLICIES_ROOT}{namespace}")
+            if policies is None:
+                return self._keep(namespace, NamespaceBundles.equal(namespace, 1), generation)
+            made = self._bundles_of_policies(namespace, policies)
+            with suppress(BadVersionError):
+                await self._store.put(path, boundaries_value(None, made), expected_version=MUST_NOT_EXIST)
+
+    def _bundles_of_policies(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
+        bundles = _decode(record).bundles
+        if bundles is not None and bundles.boundaries:
+            return NamespaceBundles.from_boundaries(namespace, list(bundles.boundaries))
+        count = bundles.num_bundles if bundles is not None and bundles.num_bundles > 0 else self._default_bundles()
+        return NamespaceBundles.equal(namespace, count)
+
+    def _keep(self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int) -> NamespaceBundles:
+        """Cache what was read, unless the namespace was invalidated while it was on its way."""
+        if self._generations.get(namespace, 0) != generation:
+            return bundles
+        self._entries[namespace] = _Entry(bundles, asyncio.get_running_loop().time())
+        if self._last_told.get(namespace) != bundles.boundaries:
+            self._last_told[namespace] = bundles.boundaries
+            for listener in self._listeners:
+                listener(namespace, bundles)
+        return bundles
+
+    def _on_change(self, change: Notification | None) -> None:
+        """Forget what changed; None stands for a time in which changes may not have been told."""
+        if change is None:
+            for namespace in list(self._entries):
+                self._reload(namespace)
+        elif change.type is not NotificationType.CHILDREN_CHANGED:
+            for root in (LOCAL_POLICIES_ROOT, POLICIES_ROOT):
+                if change.path.startswith(root):
+                    self._on_record_change(root, change.path[len(root) :])
+
+    def _on_record_change(self, root: str, name: str) -> None:
+        with suppress(InvalidNameError):  # tenants have records below the same root
+            namespace = NamespaceName.parse(name)
+            entry = self._entries.get(namespace)
+            if root == LOCAL_POLICIES_ROOT or (entry is not None and entry.bundles.version is None):
+                self._reload(namespace)
+
+    def _reload(self, namespace: NamespaceName) -> None:
+        """Forget an entry, and read it again at once if it was in use, so that listeners hear of the change."""
+        in_use = namespace in self._entries
+        self.invalidate(namespace)
+        if in_use:
+            self._start_load(namespace)
+
+
+async def replace_boundaries(store: MetadataStore, old: NamespaceBundles, new: NamespaceBundles) -> int:
+    """Write the boundaries of `new` where those of `old` are, all other fields carried over; return the version.
+
+    Raises:
+        BadVersionError: the record is no longer the one that `old` was read from.
+    """
+    path = local_policies_path(old.namespace)
+    record = await store.get(path)
+    found = None if record is None else record.stat.version
+    if found != old.version:
+        raise BadVersionError(path, old.version, found)
+    value = boundaries_value(None if record is None else record.value, new)
+    stat = await store.put(path, value, expected_version=MUST_NOT_EXIST if old.version is None else old.version)
+    return stat.version
+
+
+def boundaries_value(record: bytes | None, bundles: NamespaceBundles) -> bytes:
+    """Return a policies or local-policies record with the boundaries of `bundles`; None makes a new one."""
+    fields = {} if record is None else msgspec.json.decode(record, type=dict[str, object])
+    boundaries = bundles.boundary_texts()
+    fields["bundles"] = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}
+    return msgspec.json.encode(fields)
+
+
+def local_policies_path(namespace: NamespaceName) -> str:
+    return f"{LOCAL_POLICIES_ROOT}{namespace}"
+
+
+def _bundles_of(namespace: NamespaceName, record: Record) -> NamespaceBundles:
+    bundles = _decode(record).bundles
+    version = record.stat.version
+    if bundles is not None and bundles.boundaries:
+        return NamespaceBundles.from_boundaries(namespace, list(bundles.boundaries), version=version)
+    count = bundles.num_bundles if bundles is not None and bundles.num_bundles > 0 else 1
+    return NamespaceBundles.equal(namespace, count, version=version)
+
+
+def _decode(record: Record) -> _WithBundles:
+    try:
+        return msgspec.json.decode(record.value, type=_WithBundles)
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(record.stat.path, str(error)) from error

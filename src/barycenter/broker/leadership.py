@@ -1,0 +1,188 @@
+"""Who leads the cluster, and the duties that only the leader has.
+
+| event | this broker | duties |
+|---|---|---|
+| elected | leads | start |
+| another elected, own key gone | follows | stop |
+| session lost | follows, though its key may stand for a while | stop |
+| session re-established, key survived or won again | leads | start |
+| closed | follows, its key is deleted | stop |
+
+The election itself never tells a leader that it was deposed while it could not reach the store; this class does,
+at SESSION_LOST. Source: Pulsar's `LeaderElectionService`, where the same broker goes on believing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.leader_election import ElectionState, LeaderElection
+from barycenter.metadata.store import MetadataStore, SessionEvent
+
+log = structlog.get_logger(__name__)
+
+LEADER_PATH: Final = "/loadbalance/leader"
+
+
+class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
+    broker_id: str = ""
+    service_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Something the leader does again and again. `interval_s` is asked before each pause, so it may change."""
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+    interval_s: Callable[[], float]
+    wake: asyncio.Event | None = None
+    """If given, setting it ends the pause early."""
+
+
+class Leadership:
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._election: LeaderElection[LeaderValue] | None = None
+        self._session_lost = False
+        self._closed = False
+        self._led = False
+        self._duties: tuple[Duty, ...] = ()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners: list[Callable[[bool], None]] = []
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._stop_listening: Callable[[], None] | None = None
+
+    @property
+    def is_started(self) -> bool:
+        return self._election is not None and not self._closed
+
+    def is_leader(self) -> bool:
+        """Whether this broker leads now, as far as it can know."""
+        return (
+            self._election is not None
+            and not self._closed
+            and not self._session_lost
+            and self._election.state is ElectionState.LEADING
+        )
+
+    def leader(self) -> LeaderValue | None:
+        """Return the leader as known now; None while there is none. Never waits."""
+        if self._election is None or self._closed:
+            return None
+        return self._election.leader_if_known()
+
+    async def current_leader(self) -> LeaderValue | None:
+        """Return the leader, read from the store if it is not known here."""
+        if self._election is None or self._closed:
+            return None
+        return await self._election.leader_value()
+
+    def on_change(self, listener: Callable[[bool], None]) -> None:
+        """Call `listener` with whether this broker leads, each time that changes."""
+        self._listeners.append(listener)
+
+    async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
+        """Enter the election. Duties start as soon as it is won and `begin_duties` was called."""
+        self._duties = duties
+        proposal = LeaderValue(broker_id, web_url or "")
+        self._stop_listening = self._store.add_session_listener(self._on_session_event)
+        self._election = LeaderElection(
+            self._store, LEADER_PATH, LeaderValue, proposal, on_state=lambda state: self._on_state()
+        )
+        await self._election.start()
+        self._on_state()
+
+    async def close(self) -> None:
+        """Leave the election and give the leader's key up, if it is ours. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._on_state()
+        if self._stop_listening is not None:
+            self._stop_listening()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._election is not None:
+            try:
+                await self._election.close()
+            except MetadataError as error:
+                log.warning("leader_key_not_deleted", reason=str(error))
+
+    async def wait_change(self, timeout_s: float) -> None:
+        """Return at the next change of the leader, or after `timeout_s`."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._session_lost = True
+            self._on_state()
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._reelect()
+
+    def _reelect(self) -> None:
+        """Believe again only after the election has looked at the key in the new session."""
+        assert self._election is not None
+        election = self._election
+
+        async def elect() -> None:
+            await election.elect()
+            self._session_lost = False
+            self._on_state()
+
+        self._own(asyncio.create_task(elect(), name="elect after session loss"))
+
+    def _on_state(self) -> None:
+        """Bring duties and listeners in line with whether this broker leads. Safe to call at any time."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        leads = self.is_leader()
+        if leads == self._led:
+            return
+        self._led = leads
+        log.info("leadership_changed", leads=leads, leader=getattr(self.leader(), "broker_id", None))
+        for task in self._tasks:
+            if task.get_name().startswith("leader: "):
+                task.cancel()
+        if leads:
+            for duty in self._duties:
+                self._own(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+        for listener in list(self._listeners):
+            listener(leads)
+
+    def _own(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _perform(self, duty: Duty) -> None:
+        """Pause, run, and again: the period is run time plus interval, and a changed interval takes effect."""
+        while True:
+            await self._pause(duty)
+            try:
+                await duty.run()
+            except Exception:
+                log.exception("leader_duty_failed", duty=duty.name)
+
+    async def _pause(self, duty: Duty) -> None:
+        if duty.wake is None:
+            await asyncio.sleep(duty.interval_s())
+            return
+        try:
+            async with asyncio.timeout(duty.interval_s()):
+                await duty.wake.wait()
+        except TimeoutError:
+            pass
+        duty.wake.clear()

@@ -1,0 +1,737 @@
+"""Which bundles this broker owns, and who owns the others.
+
+Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>; holding it through one epoch is a
+*term*. What this broker does with one bundle:
+
+| state    | lock     | lookups here  | attaches | leaves it by                                              |
+|----------|----------|---------------|----------|-----------------------------------------------------------|
+| (absent) | not held | ask the store | refused  | `acquire`                                                 |
+| PREPARED | held     | wait          | refused  | activation -> SERVING; failure, abandoned split -> absent |
+| SERVING  | held     | "this broker" | accepted | `release` -> LEAVING; loss -> ENDED                       |
+| LEAVING  | held     | wait          | refused  | topics closed, lock released -> absent                    |
+| ENDED    | in doubt | wait          | refused  | topics closed, lock released -> absent; after a session   |
+|          |          |               |          | loss it is acquired again, as a new term                  |
+
+Everything that changes one bundle runs through that bundle's serial lock, in a task of this cache that outlives
+whoever asked. A change acts on one generation (a `_Holding`), and forgets it only while it is still the registered
+one, so a late end of generation 1 cannot destroy generation 2.
+
+**Epochs.** A term takes its epoch from one counter of the whole cluster, *after* it won the lock and while it holds
+it. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
+begins, both of one range. Term 1 took its number while it held the lock (the write that put the number into the
+lock record was conditional on the version won and made in the same session, so the lock was held throughout), term 2
+took its number after it won the lock, which was after term 1 lost it. The counter hands out increasing numbers, so
+number 2 > number 1, whatever the order in which the two brokers first tried. A number taken before the lock
+was won would not do: A takes 5, B takes 6, wins, loses, A wins with 5. For a split the children win their
+locks while their parent is held, so they take their numbers after it; and a parent can never be acquired again once
+the children's boundaries are written, because an acquisition reads the boundaries after it won the lock and gives up
+if its range is not among them. Ledgers opened in the parent's term keep its lower epoch, and the next owner's is
+higher than the children's.
+
+**Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
+(SIGSTOP, a swapped-out machine), every term ends at once: nothing is acknowledged any more, not even of what is
+already durable. A term never comes back. When the session is there again the topics are closed, the old locks let
+go, and each bundle is acquired anew, as a new term with a new epoch; those that another broker took meanwhile are
+dropped. That closes clients which could have stayed if nobody took the bundle, and spares every proof about it.
+
+Source: Pulsar's `OwnershipCache` and `OwnedBundle`, its newest rules on generations and serialisation included.
+Different: the epoch; the record says `disabled` until a term serves and while it leaves, so that lookups at other
+brokers wait instead of sending clients to a broker that refuses them.
+"""
+
+import asyncio
+import enum
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from barycenter.broker.bundle_cache import BundleCache
+from barycenter.broker.environment import Clock
+from barycenter.broker.lookup_answers import (
+    BundleNotAcquiredError,
+    BundleNotFoundError,
+    LookupNotReadyError,
+    Owner,
+)
+from barycenter.broker.ownership_record import OWNERSHIP_ROOT, OwnershipRecord, lock_path, same_holder
+from barycenter.broker.service_urls import ServiceUrls
+from barycenter.broker.serving import NotServedError, OwnedBundle
+from barycenter.broker.serving_log import ServingLog
+from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.errors import (
+    InvalidValueError,
+    LockBusyError,
+    MetadataError,
+    NotFoundError,
+    StoreUnavailableError,
+)
+from barycenter.metadata.locks import LockManager, ResourceLock
+from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
+from barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+EPOCH_COUNTER: Final = "/counters/ownership-epoch"
+REMOTE_OWNER_LIFE_S: Final = 3.0
+"""How long another broker's record is believed without having been told of a change."""
+_SCRUB_PAUSE_S: Final = 1.0
+
+
+class Topics(Protocol):
+    """The loaded topics, as ownership commands them (the `TopicRegistry`)."""
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
+
+    def rebucket(self) -> object: ...
+
+
+class _State(enum.Enum):
+    PREPARED = "prepared"
+    SERVING = "serving"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+class Pulse:
+    """Tells whether this process has been running: false after it stood still for longer than `limit_s`.
+
+    `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
+    anything else, even before that task runs again.
+    """
+
+    __slots__ = ("_last", "_limit_s", "_time")
+
+    def __init__(self, limit_s: float, time: Callable[[], float]) -> None:
+        self._limit_s = limit_s
+        self._time = time
+        self._last = time()
+
+    @property
+    def limit_s(self) -> float:
+        return self._limit_s
+
+    def holds(self) -> bool:
+        return self._time() - self._last <= self._limit_s
+
+    def beat(self) -> None:
+        self._last = self._time()
+
+
+class Term(OwnedBundle):
+    """An OwnedBundle that may acknowledge only while the process has a pulse."""
+
+    __slots__ = ("_pulse",)
+
+    def __init__(self, bundle: Bundle, epoch: int, acquired_at_ms: int, pulse: Pulse) -> None:
+        super().__init__(bundle, epoch, acquired_at_ms, active=False)
+        self._pulse = pulse
+
+    @property
+    def may_acknowledge(self) -> bool:
+        return not self.revoked and self._pulse.holds()
+
+
+@dataclass(slots=True, eq=False)
+class _Holding:
+    """One generation of a bundle held here."""
+
+    term: Term
+    lock: ResourceLock[OwnershipRecord]
+    record: OwnershipRecord
+    owner: Owner
+    state: _State = _State.PREPARED
+    splitting: bool = False
+    logged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InTransit:
+    """Somebody holds the lock but does not serve, or not yet."""
+
+    broker_id: str
+
+
+@dataclass(slots=True)
+class _Serial:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class OwnershipCache:
+    """Implements `ServingAuthority`. Made before the ports are known; `set_identity` comes before `acquire`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        *,
+        clock: Clock,
+        serving_log: ServingLog,
+        incarnation: str,
+        session_timeout_s: float,
+        unload_timeout_s: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._bundles = bundles
+        self._clock = clock
+        self._serving_log = serving_log
+        self._incarnation = incarnation
+        self._unload_timeout_s = unload_timeout_s
+        self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=same_holder)
+        self._topics: Topics | None = None
+        self._urls: ServiceUrls | None = None
+        self._session_timeout_s = session_timeout_s
+        self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time)
+        self._session = 0
+        self._session_lost = False
+        self._refusal: str | None = "this broker is starting"
+        self._holdings: dict[Bundle, _Holding] = {}
+        self._serials: dict[Bundle, _Serial] = {}
+        self._remote: dict[Bundle, tuple[Owner, float]] = {}
+        self._reads: dict[Bundle, object] = {}
+        self._waiters: dict[Bundle, set[asyncio.Future[None]]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._created_listeners: list[Callable[[Bundle], None]] = []
+        self._closed = False
+        self._stop_listening = [
+            store.add_invalidator(self._on_change),
+            store.add_listener(self._on_notification),
+            store.add_session_listener(self._on_session_event),
+        ]
+        bundles.on_change(self._on_boundaries)
+
+    # ---- life ----
+
+    def attach_topics(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        """Say under which URLs this broker serves; from now on it may acquire."""
+        self._urls = urls
+        self._refusal = None
+        self._spawn(self._watch_pulse(), "ownership pulse")
+
+    def refuse_acquisitions(self, why: str) -> None:
+        """Acquire nothing more; what is owned stays until it is released."""
+        self._refusal = why
+
+    async def close(self) -> None:
+        """End every task and let go of every lock that is still held. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._refusal = "this broker is stopped"
+        for stop in self._stop_listening:
+            stop()
+        for holding in list(self._holdings.values()):
+            self._end(holding, "broker closed")
+        self._holdings.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(MetadataError):
+            await self._locks.close()
+
+    # ---- what is served here (ServingAuthority) ----
+
+    def served(self, topic: TopicName) -> OwnedBundle | None:
+        bundles = self._bundles.cached(topic.namespace)
+        if bundles is None:
+            return None
+        holding = self._holdings.get(bundles.find(topic))
+        return holding.term if holding is not None and self._is_serving(holding) else None
+
+    async def require_served(self, topic: TopicName) -> OwnedBundle:
+        await self._bundles.get(topic.namespace)
+        term = self.served(topic)
+        if term is None:
+            bundle = await self._bundles.bundle_of(topic)
+            holding = self._holdings.get(bundle)
+            raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
+        return term
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        holding = self._holdings.get(owned.bundle)
+        if holding is None or holding.term is not owned or holding.state is _State.ENDED:
+            return
+        log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
+        self._end(holding, reason)
+        self._spawn(self._clear(holding, reason), f"clear {owned.bundle}")
+
+    def is_owned(self, bundle: Bundle) -> bool:
+        holding = self._holdings.get(bundle)
+        return holding is not None and self._is_serving(holding)
+
+    def owned(self, bundle: Bundle) -> OwnedBundle | None:
+        holding = self._holdings.get(bundle)
+        return holding.term if holding is not None and self._is_serving(holding) else None
+
+    def owned_bundles(self) -> list[Bundle]:
+        """Return the bundles served now, in the order of their names."""
+        return sorted(bundle for bundle, holding in self._holdings.items() if self._is_serving(holding))
+
+    def held_bundles(self) -> list[Bundle]:
+        """Return the bundles held in any state: served, leaving or in doubt."""
+        return sorted(self._holdings)
+
+    # ---- who owns what ----
+
+    def owner_cached(self, bundle: Bundle) -> Owner | None:
+        """Return the owner if it is known now; never waits."""
+        holding = self._holdings.get(bundle)
+        if holding is not None:
+            return holding.owner if self._is_serving(holding) else None
+        remote = self._remote.get(bundle)
+        if remote is None or remote[1] < asyncio.get_running_loop().time():
+            return None
+        return remote[0]
+
+    async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
+        """Return the owner, InTransit while it does not serve (yet), or None if nobody holds the lock."""
+        owner = self.owner_cached(bundle)
+        if owner is not None:
+            return owner
+        if bundle in self._holdings:
+            return InTransit(self._broker_id)
+        record = await self._read_record(bundle)
+        if record is None:
+            return None
+        if bundle in self._holdings:
+            return self.owner_cached(bundle) or InTransit(self._broker_id)
+        if record.incarnation == self._incarnation:
+            return await self._own_record_without_holding(bundle)
+        if record.disabled:
+            return InTransit(record.broker_id)
+        return record.owner()
+
+    async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
+        """Return when the ownership of `bundle` changed, here or in the store, or after `timeout_s`."""
+        waiter = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault(bundle, set())
+        waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            waiters.discard(waiter)
+            if not waiters and self._waiters.get(bundle) is waiters:
+                del self._waiters[bundle]
+
+    def on_created(self, listener: Callable[[Bundle], None]) -> None:
+        """Call `listener` with each bundle, of any broker, whose lock was just taken."""
+        self._created_listeners.append(listener)
+
+    # ---- changes ----
+
+    async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
+        """Own and serve `bundle`; a bundle that is served here already is no work.
+
+        Raises:
+            BundleNotFoundError: it is not among the bundles of its namespace (any more).
+            BundleNotAcquiredError: this broker takes nothing now, or lost its session on the way.
+            LockBusyError: another broker has it.
+            MetadataError: the store did not answer.
+        """
+        return await self._run(self._acquire(bundle, reason), f"acquire {bundle}")
+
+    async def release(self, bundle: Bundle, *, reason: str) -> int | None:
+        """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
+
+        Waits at most `namespaceBundleUnloadingTimeoutMs` for the topics; then it lets go all the same, and the
+        fence of their ledgers is what protects them.
+        """
+        return await self._run(self._release(bundle, reason), f"release {bundle}")
+
+    async def split(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    ) -> None:
+        """Replace the served `parent` by `children` without closing a topic.
+
+        Acquires the children, then calls `write_boundaries`, which makes them the namespace's bundles by
+        compare-and-set and returns the new list, then swaps parent for children in one step. If anything fails
+        before the boundaries stand, the children are given up and the parent goes on.
+
+        Raises:
+            BundleNotAcquiredError: the parent is not served here.
+            BadVersionError: from `write_boundaries`; somebody else changed the namespace.
+        """
+        await self._run(self._split(parent, children, write_boundaries), f"split {parent}")
+
+    async def _acquire(self, bundle: Bundle, reason: str) -> Owner:
+        async with self._serial(bundle):
+            holding = self._holdings.get(bundle)
+            if holding is None:
+                holding = await self._win(bundle)
+                self._activate(holding, reason)
+            elif not self._is_serving(holding):
+                raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
+            return holding.owner
+
+    async def _win(self, bundle: Bundle, *, is_child: bool = False) -> _Holding:
+        """Take the lock, then the epoch, then say so in the lock; the holding is registered as PREPARED."""
+        if self._refusal is not None or self._urls is None:
+            raise BundleNotAcquiredError(bundle, self._refusal or "this broker is starting")
+        if self._session_lost or not self._pulse.holds():
+            raise BundleNotAcquiredError(bundle, "this broker lost its session")
+        session = self._session
+        preliminary = OwnershipRecord.of(self._urls, self._incarnation, epoch=None, disabled=True)
+        try:
+            lock = await self._locks.acquire(lock_path(bundle), preliminary)
+        except LockBusyError:
+            raise
+        except MetadataError:
+            self._spawn(self._scrub(bundle), f"scrub {bundle}")
+            raise
+        try:
+            if not is_child:
+                await self._require_current(bundle)
+            epoch = await next_counter_value(self._store, EPOCH_COUNTER)
+            self._require_session(bundle, session, lock)
+            record = msgspec.structs.replace(preliminary, epoch=epoch, disabled=False)
+            await lock.update(record)
+            self._require_session(bundle, session, lock)
+        except BaseException:
+            self._spawn(self._let_go(bundle, lock), f"let go of {bundle}")
+            raise
+        owner = self._urls.owner(is_local=True, epoch=epoch)
+        holding = _Holding(Term(bundle, epoch, self._clock.now_ms(), self._pulse), lock, record, owner)
+        self._holdings[bundle] = holding
+        lock.on_expired(lambda: self.lost(holding.term, "the lock went to another session"))
+        return holding
+
+    async def _require_current(self, bundle: Bundle) -> None:
+        """Read the boundaries, now that the lock is held: nobody can split a range away that we hold."""
+        bundles = await self._bundles.fresh(bundle.namespace)
+        exists = bundles.version is not None or is_broker_bound(bundle.namespace)
+        if not exists or bundles.find_hash(bundle.range.lower) != bundle:
+            raise BundleNotFoundError(bundle)
+
+    def _require_session(self, bundle: Bundle, session: int, lock: ResourceLock[OwnershipRecord]) -> None:
+        if self._closed or self._session != session or self._session_lost or lock.is_expired or not self._pulse.holds():
+            raise BundleNotAcquiredError(bundle, "the session was lost while it was being acquired")
+
+    def _activate(self, holding: _Holding, reason: str) -> None:
+        """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
+        holding.state = _State.SERVING
+        holding.term.active = True
+        holding.term.acquired_at_ms = self._clock.now_ms()
+        holding.logged = True
+        self._remote.pop(holding.term.bundle, None)
+        self._serving_log.started(holding.term, reason)
+        self._notify(holding.term.bundle)
+
+    async def _release(self, bundle: Bundle, reason: str) -> int | None:
+        async with self._serial(bundle):
+            holding = self._holdings.get(bundle)
+            if holding is None or holding.state is not _State.SERVING:
+                return None
+            holding.state = _State.LEAVING
+            holding.term.active = False
+            self._notify(bundle)
+            log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
+            began = asyncio.get_running_loop().time()
+            mark = self._spawn(self._mark_disabled(holding), f"mark {bundle} disabled")
+            closed = await self._close_topics(bundle, reason)
+            self._end(holding, reason)
+            await asyncio.wait([mark])
+            await self._forget(holding)
+            took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
+            log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
+            return closed
+
+    async def _mark_disabled(self, holding: _Holding) -> None:
+        """Make lookups at other brokers wait for the next owner; only a courtesy, so its failure is none."""
+        with suppress(MetadataError):
+            await holding.lock.update(msgspec.structs.replace(holding.record, disabled=True))
+
+    async def _split(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    ) -> None:
+        async with self._serial(parent):
+            holding = self._holdings.get(parent)
+            if holding is None or not self._is_serving(holding):
+                raise BundleNotAcquiredError(parent, "it is not served here")
+            holding.splitting = True
+            won: list[_Holding] = []
+            try:
+                for child in children:
+                    async with self._serial(child):
+                        won.append(await self._win(child, is_child=True))
+                if not self._is_serving(holding):
+                    raise BundleNotAcquiredError(parent, "it was lost during the split")
+                boundaries = await write_boundaries()
+            except BaseException as error:
+                holding.splitting = False
+                if isinstance(error, StoreUnavailableError):  # the boundaries may stand: do not serve on
+                    self.lost(holding.term, "the outcome of its split is unknown")
+                for child_holding in won:
+                    await self._abandon(child_holding)
+                raise
+            self._swap(holding, won, boundaries)
+            await self._forget(holding)
+
+    def _swap(self, parent: _Holding, children: list[_Holding], boundaries: NamespaceBundles) -> None:
+        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
+        self._bundles.accept(boundaries)
+        was_serving = self._is_serving(parent)
+        parent.state = _State.LEAVING
+        parent.term.active = False
+        for child in children:
+            if was_serving and child.state is _State.PREPARED:
+                self._activate(child, f"split of {parent.term.bundle}")
+        if was_serving and self._topics is not None:
+            self._topics.rebucket()
+        self._end(parent, "split")
+        self._notify(parent.term.bundle)
+
+    async def _abandon(self, holding: _Holding) -> None:
+        async with self._serial(holding.term.bundle):
+            self._end(holding, "split abandoned")
+            await self._forget(holding)
+
+    # ---- loss ----
+
+    def _end(self, holding: _Holding, reason: str) -> None:
+        """The term is over at this step: no attach, no receipt. Idempotent."""
+        holding.state = _State.ENDED
+        holding.term.active = False
+        holding.term.revoked = True
+        if holding.logged:
+            holding.logged = False
+            self._serving_log.ended(holding.term, reason)
+        self._notify(holding.term.bundle)
+
+    async def _clear(self, holding: _Holding, reason: str) -> bool:
+        """After `_end` without notice: close what is open, let the lock go if it is still there.
+
+        Returns whether this call did it; if another change already did, there is nothing to acquire again.
+        """
+        bundle = holding.term.bundle
+        async with self._serial(bundle):
+            if self._holdings.get(bundle) is not holding:
+                return False
+            await self._close_topics(bundle, reason)
+            await self._forget(holding)
+            return True
+
+    async def _recover(self, holding: _Holding, reason: str) -> None:
+        """Clear an ended term and try to own the bundle again."""
+        bundle = holding.term.bundle
+        if not await self._clear(holding, reason):
+            return
+        try:
+            await self._acquire(bundle, f"again after: {reason}")
+        except (LockBusyError, BundleNotFoundError, BundleNotAcquiredError) as error:
+            log.info("bundle_not_regained", bundle=str(bundle), reason=str(error))
+        except MetadataError as error:
+            log.warning("bundle_not_regained", bundle=str(bundle), reason=str(error))
+
+    def _suspend_all(self, reason: str) -> None:
+        for holding in list(self._holdings.values()):
+            if holding.state is not _State.ENDED:
+                log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
+                self._end(holding, reason)
+        self._remote.clear()
+
+    def _recover_all(self, reason: str) -> None:
+        for holding in list(self._holdings.values()):
+            if holding.state is _State.ENDED:
+                self._spawn(self._recover(holding, reason), f"recover {holding.term.bundle}")
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._session_lost = True
+            self._session += 1
+            self._suspend_all("session lost")
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._session_lost = False
+            self._recover_all("session re-established")
+
+    async def _watch_pulse(self) -> None:
+        """Beat, unless the process stood still: then every term ends before the pulse is taken up again."""
+        while True:
+            if self._pulse.holds():
+                self._pulse.beat()
+            else:
+                self._session += 1
+                self._suspend_all("the process stood still")
+                self._pulse.beat()
+                if not self._session_lost:
+                    self._recover_all("the process stood still")
+            await asyncio.sleep(self._session_timeout_s / 20)
+
+    def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
+        """End terms of ranges that are no bundles any more: the namespace was deleted, or split elsewhere."""
+        current = set(bundles.bundles)
+        for bundle, holding in list(self._holdings.items()):
+            gone = bundle.namespace == namespace and bundle not in current
+            if gone and self._is_serving(holding) and not holding.splitting:
+                self.lost(holding.term, "the range is no longer a bundle of the namespace")
+
+    # ---- the store ----
+
+    async def _read_record(self, bundle: Bundle) -> OwnershipRecord | None:
+        """Read the lock, and believe it for a while, unless a change was told while the answer was on its way."""
+        token = self._reads.setdefault(bundle, object())
+        try:
+            stored = await self._store.get(lock_path(bundle))
+            if stored is None:
+                return None
+            try:
+                record = msgspec.json.decode(stored.value, type=OwnershipRecord)
+            except msgspec.DecodeError as error:
+                raise InvalidValueError(stored.stat.path, str(error)) from error
+            if self._reads.get(bundle) is token and not record.disabled and record.incarnation != self._incarnation:
+                life_until = asyncio.get_running_loop().time() + REMOTE_OWNER_LIFE_S
+                self._remote[bundle] = (record.owner(), life_until)
+            return record
+        finally:
+            if self._reads.get(bundle) is token:
+                del self._reads[bundle]
+
+    async def _own_record_without_holding(self, bundle: Bundle) -> InTransit | None:
+        """A write of unknown outcome left our lock behind, or an acquisition is under way."""
+        if bundle not in self._serials:
+            self._spawn(self._scrub(bundle), f"scrub {bundle}")
+        return InTransit(self._broker_id)
+
+    async def _scrub(self, bundle: Bundle) -> None:
+        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain."""
+        while not self._closed:
+            try:
+                async with self._serial(bundle):
+                    if bundle in self._holdings:
+                        return
+                    stored = await self._store.get(lock_path(bundle))
+                    if stored is None or not _is_of(stored.value, self._incarnation):
+                        return
+                    with suppress(NotFoundError):
+                        await self._store.delete(lock_path(bundle), expected_version=stored.stat.version)
+                    log.warning("orphaned_ownership_deleted", bundle=str(bundle))
+                    return
+            except MetadataError as error:
+                log.info("orphaned_ownership_not_deleted", bundle=str(bundle), reason=str(error))
+            await asyncio.sleep(_SCRUB_PAUSE_S)
+
+    async def _let_go(self, bundle: Bundle, lock: ResourceLock[OwnershipRecord]) -> None:
+        try:
+            await lock.release()
+        except MetadataError as error:
+            log.warning("lock_not_released", bundle=str(bundle), reason=str(error))
+            self._spawn(self._scrub(bundle), f"scrub {bundle}")
+
+    async def _forget(self, holding: _Holding) -> None:
+        """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
+        bundle = holding.term.bundle
+        await self._let_go(bundle, holding.lock)
+        if self._holdings.get(bundle) is holding:
+            del self._holdings[bundle]
+        self._notify(bundle)
+
+    async def _close_topics(self, bundle: Bundle, reason: str) -> int:
+        if self._topics is None:
+            return 0
+        try:
+            async with asyncio.timeout(self._unload_timeout_s()):
+                return await self._topics.close_bundle(bundle, reason=reason)
+        except TimeoutError:
+            log.warning("bundle_close_timed_out", bundle=str(bundle))
+        except Exception:
+            log.exception("bundle_close_failed", bundle=str(bundle))
+        return 0
+
+    # ---- notifications, tasks ----
+
+    def _on_change(self, change: Notification | None) -> None:
+        """Stop believing what was read of other brokers' locks; None stands for changes that were not told."""
+        if change is None:
+            self._remote.clear()
+            self._reads.clear()
+        elif (bundle := _bundle_of(change)) is not None:
+            self._remote.pop(bundle, None)
+            self._reads.pop(bundle, None)
+
+    def _on_notification(self, notification: Notification) -> None:
+        bundle = _bundle_of(notification)
+        if bundle is None:
+            return
+        self._notify(bundle)
+        if notification.type is NotificationType.CREATED:
+            for listener in self._created_listeners:
+                listener(bundle)
+
+    def _notify(self, bundle: Bundle) -> None:
+        for waiter in self._waiters.get(bundle, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _is_serving(self, holding: _Holding) -> bool:
+        return holding.state is _State.SERVING and self._pulse.holds()
+
+    @property
+    def _broker_id(self) -> str:
+        return "" if self._urls is None else self._urls.broker_id
+
+    @asynccontextmanager
+    async def _serial(self, bundle: Bundle) -> AsyncIterator[None]:
+        serial = self._serials.setdefault(bundle, _Serial())
+        serial.users += 1
+        try:
+            async with serial.lock:
+                yield
+        finally:
+            serial.users -= 1
+            if not serial.users:
+                del self._serials[bundle]
+
+    async def _run(self, change: Coroutine[Any, Any, T], name: str) -> T:
+        """Carry a change out to its end even if the caller goes away."""
+        task = self._spawn(change, name)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled() and self._closed:
+                raise LookupNotReadyError("this broker is stopped") from None
+            raise
+
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))
+            if not expected:
+                log.error("ownership_task_failed", task=task.get_name(), error=repr(error))
+
+
+def _is_of(value: bytes, incarnation: str) -> bool:
+    try:
+        return msgspec.json.decode(value, type=OwnershipRecord).incarnation == incarnation
+    except msgspec.DecodeError:
+        return False
+
+
+def _bundle_of(change: Notification) -> Bundle | None:
+    """Return the bundle whose lock record changed; None for any other change."""
+    if change.type is NotificationType.CHILDREN_CHANGED or not change.path.startswith(OWNERSHIP_ROOT + "/"):
+        return None
+    try:
+        return Bundle.parse(change.path[len(OWNERSHIP_ROOT) + 1 :])
+    except InvalidNameError:
+        return None

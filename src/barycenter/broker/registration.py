@@ -1,0 +1,220 @@
+"""Which brokers are alive: the ephemeral keys under /loadbalance/brokers, and this broker's own.
+
+A broker registers last in its start and leaves first in its stop; only registered brokers are given bundles. The
+key is a lock: the first process that holds a broker id keeps it, and a second one is refused. A process that was
+killed holds its id until its session expires, so a restarted broker waits that long, no longer.
+
+Source: the lock that `ModularLoadManagerImpl.start` takes; who may hold an id is stricter here (Pulsar lets a
+second process with the same URLs take the key over).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from barycenter.broker.lookup_answers import ListenerUrls
+from barycenter.broker.service_urls import ServiceUrls
+from barycenter.load.reports import LocalBrokerData
+from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.errors import LockBusyError, MetadataError
+from barycenter.metadata.locks import LockManager, ResourceLock
+from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+
+log = structlog.get_logger(__name__)
+
+BROKERS_ROOT: Final = "/loadbalance/brokers"
+_REFRESH_S: Final = 5.0
+"""How often the list is read without a notification: one may be late or lost."""
+
+
+class BrokerIdInUseError(Exception):
+    """Another live process is registered under this broker's id."""
+
+    def __init__(self, broker_id: str, waited_s: float) -> None:
+        super().__init__(
+            f"Broker id {broker_id} is held by another running broker (seen for {waited_s:.0f} s at "
+            f"{BROKERS_ROOT}/{broker_id}). Give this broker another advertisedAddress or webServicePort, "
+            "or stop the other one."
+        )
+        self.broker_id = broker_id
+
+
+def same_process(stored: LocalBrokerData, mine: LocalBrokerData) -> bool:
+    """Tell whether a registration found in the store was written by this very process, in any session."""
+    return bool(mine.incarnation) and stored.incarnation == mine.incarnation
+
+
+class Registration:
+    """This broker's key and the list of all; the load manager decides what the key says."""
+
+    def __init__(self, store: MetadataStore, *, session_timeout_s: float) -> None:
+        self._store = store
+        self._session_timeout_s = session_timeout_s
+        self._cache = MetadataCache(store, LocalBrokerData)
+        self._locks: LockManager[LocalBrokerData] = LockManager(store, LocalBrokerData, same_owner=same_process)
+        self._lock: ResourceLock[LocalBrokerData] | None = None
+        self._brokers: frozenset[str] = frozenset()
+        self._listeners: list[Callable[[], None]] = []
+        self._changed = asyncio.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._stop_listening: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_registered(self) -> bool:
+        return self._lock is not None and not self._lock.is_expired
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The ids of the registered brokers, as last read."""
+        return self._brokers
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after anything under /loadbalance/brokers changed; return the way to stop."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def start(self) -> None:
+        """Read the list and begin to watch it; registers nothing."""
+        self._stop_listening = [
+            self._store.add_listener(self._on_notification),
+            self._store.add_session_listener(self._on_session_event),
+        ]
+        await self.refresh()
+        self._task = asyncio.create_task(self._watch(), name="broker list")
+
+    async def close(self) -> None:
+        for stop in self._stop_listening:
+            stop()
+        self._stop_listening = []
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        await self.unregister()
+        await self._locks.close()
+
+    async def await_id_free(self, broker_id: str) -> None:
+        """Return when no process is registered as `broker_id`; a dead one's key is waited for until it expires.
+
+        Raises:
+            BrokerIdInUseError: the key outlived a session, so its process is alive.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        limit_s = self._session_timeout_s * 1.2 + 2
+        while await self._store.exists(f"{BROKERS_ROOT}/{broker_id}"):
+            waited_s = loop.time() - started
+            if waited_s >= limit_s:
+                raise BrokerIdInUseError(broker_id, waited_s)
+            if waited_s == 0:
+                log.warning("broker_id_still_registered", broker=broker_id, waiting_up_to_s=limit_s)
+            await self.wait_change(min(0.5, limit_s - waited_s))
+
+    async def register(self, broker_id: str, data: LocalBrokerData) -> None:
+        """Take this broker's key with `data`.
+
+        Raises:
+            BrokerIdInUseError: another process was faster.
+        """
+        try:
+            self._lock = await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data)
+        except LockBusyError as error:
+            raise BrokerIdInUseError(broker_id, 0) from error
+        self._brokers |= {broker_id}
+
+    async def update(self, data: LocalBrokerData) -> None:
+        """Write a new load report into the key.
+
+        Raises:
+            LockBusyError: this broker is not registered, or no longer.
+        """
+        if self._lock is None:
+            raise LockBusyError(BROKERS_ROOT)
+        await self._lock.update(data)
+
+    async def unregister(self) -> None:
+        """Leave the list; a key that is gone already is no error. Idempotent."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            await lock.release()
+
+    async def data_of(self, broker_id: str) -> LocalBrokerData | None:
+        """Return what a broker registered, its last load report included; None if it is gone."""
+        return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
+
+    async def urls_of(self, broker_id: str) -> ServiceUrls | None:
+        data = await self.data_of(broker_id)
+        return None if data is None else urls_of_report(broker_id, data)
+
+    async def refresh(self) -> frozenset[str]:
+        """Read the list from the store."""
+        self._brokers = frozenset(await self._store.children(BROKERS_ROOT))
+        return self._brokers
+
+    async def wait_change(self, timeout_s: float) -> None:
+        """Return at the next change of the list, or after `timeout_s`."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_REFRESH_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            before = self._brokers
+            try:
+                await self.refresh()
+            except MetadataError as error:
+                log.warning("broker_list_not_read", reason=str(error))
+                continue
+            if before != self._brokers:
+                log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
+            self._tell()
+
+    def _tell(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        for listener in list(self._listeners):
+            try:
+                listener()
+            except Exception:
+                log.exception("broker_list_listener_failed")
+
+    def _on_notification(self, notification: Notification) -> None:
+        if notification.path.startswith(BROKERS_ROOT):
+            self._changed.set()
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:
+            self._changed.set()
+
+
+def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:
+    """Return the URLs that a load report carries."""
+    return ServiceUrls(
+        broker_id=broker_id,
+        broker_url=data.pulsar_service_url,
+        broker_url_tls=data.pulsar_service_url_tls,
+        web_url=data.web_service_url,
+        web_url_tls=data.web_service_url_tls,
+        listeners={
+            name: ListenerUrls(
+                each.broker_service_url, each.broker_service_url_tls, each.broker_http_url, each.broker_https_url
+            )
+            for name, each in data.advertised_listeners.items()
+        },
+    )

@@ -136,7 +136,7 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
     broker_client_tls_enabled: bool = False
     tls_allow_insecure_connection: bool = False
     broker_client_tls_enabled_with_key_store: bool | UnsetType = UNSET
-    broker_client_trust_certs_file_path: str | None | UnsetType = UNSET
+    broker_client_trust_certs_file_path: str | UnsetType | None = UNSET
     listener_name: str | None = None
 
 

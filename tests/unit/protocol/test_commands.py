@@ -1,0 +1,116 @@
+import pytest
+
+from barycenter.protocol import commands
+from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.errors import MalformedCommandError, UnsupportedCommandError
+from barycenter.protocol.frames import FrameDecoder
+from barycenter.protocol.parsing import parse_command
+
+
+def only(frame):
+    ((command, entry),) = FrameDecoder().receive(frame)
+    assert entry == b""
+    return command
+
+
+def test_ping_is_the_smallest_real_frame():
+    assert bytes.fromhex("00000009000000050812920100") == commands.PING
+
+
+def test_connect_is_byte_for_byte_that_of_the_real_client():
+    flags = api.FeatureFlags(supports_auth_refresh=True, supports_broker_entry_metadata=True)
+    frame = commands.connect("Pulsar-CPP-v4.2.0", protocol_version=20, feature_flags=flags)
+    assert frame == (
+        bytes.fromhex("0000002900000025080212210a11")
+        + b"Pulsar-CPP-v4.2.0"
+        + bytes.fromhex("20142a04")
+        + b"none"
+        + bytes.fromhex("520408011001")
+    )
+
+
+def test_an_individual_ack_is_byte_for_byte_that_of_the_real_client():
+    frame = commands.ack(0, [commands.message_id(7, 0)])
+    assert only(frame) == bytes.fromhex("080a520a080010001a0408071000")
+
+
+def test_earliest_and_latest_are_the_observed_numbers():
+    assert (commands.EARLIEST.ledgerId, commands.EARLIEST.entryId) == (2**64 - 1, 2**64 - 1)
+    assert (commands.LATEST.ledgerId, commands.LATEST.entryId) == (2**63 - 1, 2**63 - 1)
+    assert commands.signed(commands.EARLIEST.entryId) == -1
+    assert commands.signed(7) == 7
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 16383, 16384, 2**28 - 1, 2**28, 2**35, 2**63, 2**64 - 1])
+def test_a_varint_is_that_of_protobuf(number):
+    assert b"\x08" + commands.varint(number) == api.CommandSuccess(request_id=number).SerializeToString()
+
+
+@pytest.mark.parametrize("big", [0, 300, 2**31, 2**64 - 1])
+def test_a_hand_made_receipt_is_what_protobuf_writes(big):
+    expected = api.BaseCommand(type=api.BaseCommand.SEND_RECEIPT)
+    receipt = expected.send_receipt
+    receipt.producer_id, receipt.sequence_id = big, big
+    receipt.message_id.ledgerId, receipt.message_id.entryId = big, big
+    assert commands.send_receipt(big, big, big, big) == commands.encode(expected)
+    receipt.highest_sequence_id = 7
+    assert commands.send_receipt(big, big, big, big, 7) == commands.encode(expected)
+
+
+def test_a_hand_made_message_header_is_what_protobuf_writes():
+    expected = api.BaseCommand(type=api.BaseCommand.MESSAGE)
+    message = expected.message
+    message.consumer_id = 3
+    message.message_id.ledgerId, message.message_id.entryId, message.message_id.partition = 700, 2**40, 12
+    message.redelivery_count = 2
+    message.ack_set.extend([5, -1])
+    message.consumer_epoch = 9
+    entry = b"entry"
+    header = commands.message_header(
+        3, 700, 2**40, len(entry), partition=12, redelivery_count=2, ack_set=[5, -1], consumer_epoch=9
+    )
+    assert FrameDecoder().receive(header + entry) == [(expected.SerializeToString(), entry)]
+
+
+def test_fields_that_are_none_stay_absent():
+    _, response = parse_command(only(commands.ack_response(1, 2)))
+    assert not response.HasField("error")
+    _, closing = parse_command(only(commands.close_producer(4)))
+    assert closing.request_id == commands.NO_REQUEST
+    assert not closing.HasField("assignedBrokerServiceUrl")
+
+
+@pytest.mark.parametrize("command_type", [50, 52, 54, 56, 58, 60, 62])
+def test_a_transaction_is_refused_with_its_own_response_type(command_type):
+    number, response = parse_command(only(commands.refuse_transaction(command_type, 5, "no transactions here")))
+    assert (number, response.request_id, response.error) == (command_type + 1, 5, api.NotAllowedError)
+
+
+@pytest.mark.parametrize("head", ["0863", "080132020801", "08aa01"])
+def test_an_undefined_type_is_named(head):
+    with pytest.raises(UnsupportedCommandError):
+        parse_command(bytes.fromhex(head))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "ffff",
+        "0806",  # SEND without its sub-message
+        "08063200",  # without its producer id and sequence id
+        "080632020800",  # without its sequence id
+        "0806320410001001",  # sequence id twice, producer id never
+        "320408001000",  # without a type
+        "08063204080010",  # cut short
+        "0817ba01050a01ff1001",  # a topic that is not UTF-8
+    ],
+)
+def test_bytes_that_are_no_command_are_malformed(data):
+    with pytest.raises(MalformedCommandError):
+        parse_command(bytes.fromhex(data))
+
+
+def test_unknown_fields_are_tolerated():
+    number, message = parse_command(bytes.fromhex("0806320708001000980601"))
+    assert (number, message.producer_id, message.sequence_id) == (6, 0, 0)

@@ -1,0 +1,99 @@
+import pytest
+
+from barycenter.protocol import frames
+from barycenter.protocol.errors import ChecksumMismatchError, FrameTooLargeError, MalformedFrameError
+
+# send(b"hello") of the real client, as observed on the wire (reference 4.3).
+SEND_HELLO = bytes.fromhex(
+    "00000034 00000008 0806320408001000 0e01 749db0a8 00000019 0a0e".replace(" ", "")
+    + b"standalone-0-1".hex()
+    + "1000 18d6bee5d59f34".replace(" ", "")
+    + b"hello".hex()
+)
+PING = bytes.fromhex("00000009000000050812920100")
+
+
+def hello_entry():
+    ((_, entry),) = frames.FrameDecoder().receive(SEND_HELLO)
+    return entry
+
+
+def test_a_simple_frame_has_a_command_and_no_entry():
+    assert frames.FrameDecoder().receive(PING) == [(bytes.fromhex("0812920100"), b"")]
+
+
+def test_a_send_of_the_real_client_splits_into_command_metadata_and_payload():
+    ((command, entry),) = frames.FrameDecoder().receive(SEND_HELLO)
+    assert command == bytes.fromhex("0806320408001000")
+    frames.verify_checksum(entry)
+    metadata, payload = frames.split_entry(entry)
+    assert (metadata.producer_name, metadata.sequence_id, payload) == ("standalone-0-1", 0, b"hello")
+    assert frames.publish_time_ms(entry) == metadata.publish_time == 1795207814998
+
+
+def test_encoding_the_entry_again_gives_the_bytes_of_the_real_client():
+    entry = hello_entry()
+    metadata, payload = frames.split_entry(entry)
+    assert frames.encode_entry(metadata.SerializeToString(), payload) == entry
+
+
+def test_an_entry_without_checksum_or_behind_broker_metadata_is_read_alike():
+    metadata, payload = frames.split_entry(hello_entry())
+    bare = frames.encode_entry(metadata.SerializeToString(), payload, checksum=False)
+    broker_part = b"\x0e\x02" + (4).to_bytes(4, "big") + b"\x08\x01\x10\x02"
+    for entry in (bare, broker_part + bare, broker_part + hello_entry()):
+        frames.verify_checksum(entry)
+        assert frames.split_entry(entry) == (metadata, payload)
+        assert frames.publish_time_ms(entry) == metadata.publish_time
+
+
+@pytest.mark.parametrize("position", [6, 20, -1])
+def test_a_changed_byte_behind_the_checksum_is_noticed(position):
+    damaged = bytearray(hello_entry())
+    damaged[position] ^= 1
+    with pytest.raises(ChecksumMismatchError):
+        frames.verify_checksum(bytes(damaged))
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 5, 8, 9, 20])
+def test_an_entry_that_ends_too_early_is_malformed(size):
+    cut = hello_entry()[:size]
+    with pytest.raises(MalformedFrameError):
+        frames.read_metadata(cut)
+    with pytest.raises(MalformedFrameError):
+        frames.publish_time_ms(cut)
+
+
+def test_metadata_without_its_required_fields_is_malformed():
+    entry = frames.encode_entry(b"\x10\x01", b"")
+    with pytest.raises(MalformedFrameError):
+        frames.publish_time_ms(entry)
+
+
+def test_a_frame_of_the_limit_passes_and_one_byte_more_is_refused_before_its_bytes_come():
+    decoder = frames.FrameDecoder(max_frame_size=100)
+    assert decoder.receive((100).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes(96)) == [(bytes(1), bytes(95))]
+    with pytest.raises(FrameTooLargeError) as refused:
+        decoder.receive((101).to_bytes(4, "big"))
+    assert (refused.value.size, refused.value.limit) == (101, 100)
+
+
+def test_a_frame_too_large_does_not_take_the_whole_frames_before_it_along():
+    decoder = frames.FrameDecoder(max_frame_size=100)
+    with pytest.raises(FrameTooLargeError) as refused:
+        decoder.receive(PING + b"\xff\xff\xff\xff" + bytes(8))
+    assert refused.value.completed == ((bytes.fromhex("0812920100"), b""),)
+
+
+@pytest.mark.parametrize("head", ["00000003", "00000008 00000005", "00000000 00000000"])
+def test_sizes_that_contradict_each_other_are_refused(head):
+    with pytest.raises(MalformedFrameError):
+        frames.FrameDecoder().receive(bytes.fromhex(head.replace(" ", "")))
+
+
+def test_an_incomplete_frame_is_kept_and_counted():
+    decoder = frames.FrameDecoder()
+    assert decoder.receive(SEND_HELLO[:30]) == []
+    assert decoder.buffered == 30
+    assert len(decoder.receive(SEND_HELLO[30:])) == 1
+    assert decoder.buffered == 0

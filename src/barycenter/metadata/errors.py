@@ -1,16 +1,19 @@
 """Errors of the metadata store, one shallow tree.
 
-    MetadataError
-    ├── NotFoundError          the key is absent
-    ├── BadVersionError        the expected version did not hold
-    ├── AlreadyExistsError     a typed create found the key
-    ├── InvalidPathError       the path is not of the store's form
-    ├── InvalidValueError      a stored value could not be decoded
-    ├── LockBusyError          another session holds the lock
-    ├── HasChildrenError       a key with children cannot be deleted
-    ├── SessionLostError       the session ended; its ephemeral keys are gone
-    ├── StoreUnavailableError  the store did not answer; whether a write took effect is unknown
-    └── StoreClosedError       the store was closed
+MetadataError
+├── NotFoundError          the key is absent
+├── BadVersionError        the expected version did not hold
+│   └── OtherSessionError  the key was to be this session's own and is another's
+├── AlreadyExistsError     a typed create found the key
+├── InvalidPathError       the path is not of the store's form
+├── InvalidValueError      a stored value could not be decoded
+├── LockBusyError          another session holds the lock
+├── LockLostError          the lock was released or lost before the operation
+├── HasChildrenError       a key with children cannot be deleted
+├── SessionLostError       the session ended; its ephemeral keys are gone
+├── StoreUnavailableError  the store did not answer; whether a write took effect is unknown
+├── StoreFileError         the store's file cannot be used: foreign, damaged, or of a newer version
+└── StoreClosedError       the store was closed
 """
 
 
@@ -35,6 +38,15 @@ class BadVersionError(MetadataError):
         self.actual = actual
 
 
+class OtherSessionError(BadVersionError):
+    """A kind of BadVersionError, because whoever expects a version of its own key treats both alike."""
+
+    def __init__(self, path: str, expected: int | None, actual: int) -> None:
+        MetadataError.__init__(self, path, "belongs to another session")
+        self.expected = expected
+        self.actual = actual
+
+
 class AlreadyExistsError(MetadataError):
     def __init__(self, path: str) -> None:
         super().__init__(path, "already exists")
@@ -54,6 +66,11 @@ class LockBusyError(MetadataError):
         super().__init__(path, "held by another session")
 
 
+class LockLostError(MetadataError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "the lock is no longer held")
+
+
 class HasChildrenError(MetadataError):
     def __init__(self, path: str) -> None:
         super().__init__(path, "has children")
@@ -64,6 +81,10 @@ class SessionLostError(MetadataError):
 
 
 class StoreUnavailableError(MetadataError):
+    pass
+
+
+class StoreFileError(MetadataError):
     pass
 
 

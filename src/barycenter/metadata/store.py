@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from barycenter.metadata.errors import InvalidPathError
+
 MUST_NOT_EXIST: Final = -1
 """The expected version of a put that must create its key."""
 
@@ -78,26 +80,32 @@ class MetadataStore(Protocol):
         expected_version: int | None = None,
         ephemeral: bool = False,
         sequential: bool = False,
+        if_own: bool = False,
     ) -> Stat:
         """Write `value` and return the new stat.
 
         `expected_version` None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
         An ephemeral key vanishes with this session; the kind is fixed at creation. A sequential put
         appends a number, larger than every one before it in this store's life, to `path`; the stat
-        carries the real path.
+        carries the real path. `if_own` demands besides that a key which is replaced was created by this
+        very session, for a version alone does not tell one life of a key from the next.
 
         Raises:
             BadVersionError: the expectation did not hold (also for n ≥ 0 and an absent key).
+            OtherSessionError: `if_own`, and another session created the key.
+            SessionLostError: the session that was current at the call has ended; nothing was written.
         """
         ...
 
-    async def delete(self, path: str, *, expected_version: int | None = None) -> None:
-        """Delete `path`.
+    async def delete(self, path: str, *, expected_version: int | None = None, if_own: bool = False) -> None:
+        """Delete `path`; with `if_own` only if this very session created it.
 
         Raises:
             NotFoundError: it is absent, whatever version was expected.
             BadVersionError: it has another version.
+            OtherSessionError: `if_own`, and another session created it.
             HasChildrenError: keys exist below it.
+            SessionLostError: the session that was current at the call has ended; nothing was deleted.
         """
         ...
 
@@ -114,7 +122,19 @@ class MetadataStore(Protocol):
         ...
 
     def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
-        """Call `listener` for every session event; return the way to stop."""
+        """Call `listener` for every session event; return the way to stop.
+
+        After RECONNECTED notifications may have been missed: whoever keeps state reads it again.
+        """
+        ...
+
+    def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
+        """Tell a cache what it must no longer answer from memory, before anyone else hears of it.
+
+        `invalidate` is called with each notification before the listeners are, with each own change before
+        its caller goes on, and with None (drop everything) before RECONNECTED and SESSION_REESTABLISHED
+        are told. It must not raise. Return the way to stop.
+        """
         ...
 
     async def close(self) -> None:
@@ -122,7 +142,31 @@ class MetadataStore(Protocol):
         ...
 
 
+def check_path(path: str) -> None:
+    """Raise InvalidPathError unless `path` is "/" or starts with "/", does not end with it and is not blank."""
+    if path != "/" and (not path.startswith("/") or path.endswith("/")):
+        raise InvalidPathError(path)
+
+
 def parent_path(path: str) -> str | None:
     """Return the path above `path`; a top-level path has none."""
     head, _, _ = path.rpartition("/")
     return head or None
+
+
+def ancestors(path: str) -> list[str]:
+    """Return the paths above `path`, the nearest first, without the root."""
+    above = []
+    parent = parent_path(path)
+    while parent is not None:
+        above.append(parent)
+        parent = parent_path(parent)
+    return above
+
+
+def notifications_of(change: Notification) -> list[Notification]:
+    """Return all that one change of a key has listeners told: a key that comes or goes changes the
+    children of its parent and of every higher ancestor."""
+    if change.type not in (NotificationType.CREATED, NotificationType.DELETED):
+        return [change]
+    return [change, *(Notification(NotificationType.CHILDREN_CHANGED, above) for above in ancestors(change.path))]

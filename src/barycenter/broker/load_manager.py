@@ -71,7 +71,7 @@ class LoadManager(Protocol):
         ...
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies. Its `broker` is a broker id."""
+        """Choose the owner-to-be of an unowned bundle. None, or a placement without broker: no broker qualifies."""
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:

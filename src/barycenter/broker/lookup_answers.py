@@ -6,7 +6,8 @@
     ├── BundleUnloadingError    the bundle is in transit and did not arrive within the bound
     ├── BundleNotAcquiredError  the bundle could not be acquired here; another broker may have been faster
     ├── ListenerNotFoundError   the owner has no listener of the name asked for
-    └── BundleNotFoundError     the range is not a bundle of the namespace
+    ├── BundleNotFoundError     the range is not a bundle of the namespace
+    └── NamespaceNotFoundError  the namespace does not exist
 
 Besides these a lookup fails with MetadataError (the store could not be read) and InvalidNameError. How the two
 front ends say it:
@@ -17,6 +18,7 @@ front ends say it:
 | Redirect                     | Redirect, its flag           | 307 to `web_url`, its flag               |
 | LookupNotReadyError          | Failed / ServiceNotReady     | 503                                      |
 | TooManyLookupsError          | Failed / TooManyRequests     | 503                                      |
+| NamespaceNotFoundError       | Failed / TopicNotFound       | 404                                      |
 | any other LookupError, MetadataError | Failed / MetadataError | 503                                   |
 | InvalidNameError             | Failed / InvalidTopicName    | 412                                      |
 
@@ -30,7 +32,7 @@ from typing import TypeAlias
 
 
 class LookupError(Exception):  # noqa: A001 (the field's word; imported by name)
-    """A lookup that has no answer now. All of them are retriable."""
+    """A lookup that has no answer now. All are retriable but NamespaceNotFoundError and ListenerNotFoundError."""
 
 
 class LookupNotReadyError(LookupError):
@@ -65,6 +67,12 @@ class BundleNotFoundError(LookupError):
     def __init__(self, bundle: object) -> None:
         super().__init__(f"Bundle {bundle} not found: the range is not a bundle of the namespace")
         self.bundle = bundle
+
+
+class NamespaceNotFoundError(LookupError):
+    def __init__(self, namespace: object) -> None:
+        super().__init__(f"Namespace {namespace} does not exist. Create it first.")
+        self.namespace = namespace
 
 
 @dataclass(frozen=True, slots=True)

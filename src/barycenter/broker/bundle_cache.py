@@ -208,6 +208,24 @@ async def replace_boundaries(store: MetadataStore, old: NamespaceBundles, new: N
     return stat.version
 
 
+async def copy_boundaries_to_policies(store: MetadataStore, namespace: NamespaceName) -> None:
+    """Bring the copy in the namespace's policies in step with the local record as it is now.
+
+    Reads the local record anew in each attempt, so of two brokers that copy at once the later copies the newer
+    list. A namespace without policies gets none.
+    """
+    path = f"{POLICIES_ROOT}{namespace}"
+    while True:
+        policies = await store.get(path)
+        local = await store.get(local_policies_path(namespace))
+        if policies is None or local is None:
+            return
+        value = boundaries_value(policies.value, _bundles_of(namespace, local))
+        with suppress(BadVersionError):
+            await store.put(path, value, expected_version=policies.stat.version)
+            return
+
+
 def boundaries_value(record: bytes | None, bundles: NamespaceBundles) -> bytes:
     """Return a policies or local-policies record with the boundaries of `bundles`; None makes a new one."""
     fields = {} if record is None else msgspec.json.decode(record, type=dict[str, object])

@@ -1,7 +1,7 @@
 """What a lookup can answer: an owner to connect to, another broker to ask, or a reason to try again.
 
-    LookupError
-    ├── LookupNotReadyError     this broker is starting or stopping, or no broker can own the bundle
+    LookupFailedError
+    ├── LookupNotReadyError     this broker is starting or stopping
     ├── TooManyLookupsError     the lookup limit is used up
     ├── BundleUnloadingError    the bundle is in transit and did not arrive within the bound
     ├── BundleNotAcquiredError  the bundle could not be acquired here; another broker may have been faster
@@ -19,7 +19,7 @@ front ends say it:
 | LookupNotReadyError          | Failed / ServiceNotReady     | 503                                      |
 | TooManyLookupsError          | Failed / TooManyRequests     | 503                                      |
 | NamespaceNotFoundError       | Failed / TopicNotFound       | 404                                      |
-| any other LookupError, MetadataError | Failed / MetadataError | 503                                   |
+| any other LookupFailedError, MetadataError | Failed / MetadataError | 503                     |
 | InvalidNameError             | Failed / InvalidTopicName    | 412                                      |
 
 A client treats MetadataError as retriable on its own and waits; ServiceNotReady on a lookup can make it drop the
@@ -31,45 +31,45 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
-class LookupError(Exception):  # noqa: A001 (the field's word; imported by name)
+class LookupFailedError(Exception):
     """A lookup that has no answer now. All are retriable but NamespaceNotFoundError and ListenerNotFoundError."""
 
 
-class LookupNotReadyError(LookupError):
+class LookupNotReadyError(LookupFailedError):
     pass
 
 
-class TooManyLookupsError(LookupError):
+class TooManyLookupsError(LookupFailedError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"Too many concurrent lookups: the limit is {limit} (maxConcurrentLookupRequest). Try later.")
         self.limit = limit
 
 
-class BundleUnloadingError(LookupError):
+class BundleUnloadingError(LookupFailedError):
     def __init__(self, bundle: object, detail: str = "is being unloaded") -> None:
         super().__init__(f"Namespace bundle {bundle} {detail}")
         self.bundle = bundle
 
 
-class BundleNotAcquiredError(LookupError):
+class BundleNotAcquiredError(LookupFailedError):
     def __init__(self, bundle: object, detail: str) -> None:
         super().__init__(f"Failed to acquire ownership for namespace bundle {bundle}: {detail}")
         self.bundle = bundle
 
 
-class ListenerNotFoundError(LookupError):
+class ListenerNotFoundError(LookupFailedError):
     def __init__(self, broker_id: str, listener: str) -> None:
         super().__init__(f"the broker {broker_id} does not have the listener {listener!r}")
         self.listener = listener
 
 
-class BundleNotFoundError(LookupError):
+class BundleNotFoundError(LookupFailedError):
     def __init__(self, bundle: object) -> None:
         super().__init__(f"Bundle {bundle} not found: the range is not a bundle of the namespace")
         self.bundle = bundle
 
 
-class NamespaceNotFoundError(LookupError):
+class NamespaceNotFoundError(LookupFailedError):
     def __init__(self, namespace: object) -> None:
         super().__init__(f"Namespace {namespace} does not exist. Create it first.")
         self.namespace = namespace

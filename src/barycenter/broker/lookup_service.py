@@ -55,7 +55,7 @@ class LookupService(Protocol):
         """Find the owner of the topic's bundle, or have one chosen. Held while the bundle is in transit.
 
         Raises:
-            LookupError: see `lookup_answers`.
+            LookupFailedError: see `lookup_answers`.
             MetadataError: the store could not be read.
         """
         ...

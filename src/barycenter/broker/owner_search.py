@@ -28,7 +28,7 @@ from barycenter.broker.lookup_answers import (
     BundleNotAcquiredError,
     BundleNotFoundError,
     BundleUnloadingError,
-    LookupError,
+    LookupFailedError,
     LookupNotReadyError,
     Owner,
 )
@@ -57,7 +57,7 @@ class Wait:
     """No answer yet. Try again when `on` changed; `error` is what to say when there is no more time."""
 
     on: Literal["bundle", "brokers"]
-    error: LookupError
+    error: LookupFailedError
 
 
 class Affinities:

@@ -1,11 +1,11 @@
 """Errors of the ledgers, one shallow tree.
 
-    LedgerError
-    ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
-    ├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
-    ├── LedgerNotFoundError      the ledger's file is absent
-    ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
-    └── LedgerClosedError        the writer was closed
+LedgerError
+├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
+├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
+├── LedgerNotFoundError      the ledger's file is absent
+├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
+└── LedgerClosedError        the writer was closed
 """
 
 
@@ -36,4 +36,8 @@ class LedgerFullError(LedgerError):
 
 
 class LedgerClosedError(LedgerError):
+    pass
+
+
+class LedgerUnavailableError(LedgerError):
     pass

@@ -9,14 +9,16 @@ that a former owner reported is among those that the later owner recovers, and n
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barycenter.ledger.errors import LedgerError
 
+if TYPE_CHECKING:
+    from barycenter.ledger.caches import Caches
+    from barycenter.ledger.entry_index import EntryIndex
 
-@dataclass(frozen=True, slots=True)
-class EntryInfo:
+
+class EntryInfo(NamedTuple):
     """What is kept beside an entry, so that dispatch never opens it. `publish_time_ms` is the producer's."""
 
     size: int
@@ -30,16 +32,21 @@ class LedgerWriter(Protocol):
     @property
     def next_entry_id(self) -> int: ...
 
+    @property
+    def reader(self) -> "LedgerReader":
+        """Read access to what is durable so far; it grows just before `on_durable` is called."""
+        ...
+
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
         """Queue `entry` for the next group commit and return its id (0, 1, …); it is not durable yet.
 
         Durability is reported to the `on_durable` of `LedgerStorage.create`, in order, once per group.
-        Raises LedgerClosedError after `close`.
+        Raises LedgerClosedError after `close` and after a failure.
         """
         ...
 
     async def close(self) -> None:
-        """Wait until all that was appended is durable or failed, then release the file. Idempotent."""
+        """Wait until all that was appended is durable or failed and reported, then release the file. Idempotent."""
         ...
 
 
@@ -54,6 +61,11 @@ class LedgerReader(Protocol):
     @property
     def entry_count(self) -> int: ...
 
+    @property
+    def index(self) -> "EntryIndex":
+        """The columns of the entries; the reader's own, not to be changed."""
+        ...
+
     def info(self, entry_id: int) -> EntryInfo: ...
 
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
@@ -65,26 +77,51 @@ class LedgerReader(Protocol):
         """
         ...
 
-    async def close(self) -> None: ...
+    def close(self) -> None:
+        """Let the file go; reads under way finish."""
+        ...
 
 
 class LedgerStorage(Protocol):
+    @property
+    def caches(self) -> "Caches":
+        """The memory shared by all managed ledgers of this storage."""
+        ...
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> LedgerWriter:
-        """Create an empty ledger written under `epoch`."""
+        """Create an empty ledger written under `epoch`.
+
+        Raises:
+            LedgerFullError: there is no space.
+            LedgerError: it exists already.
+        """
         ...
 
     async def fence(self, ledger_id: int, *, epoch: int) -> LedgerReader:
         """Take a ledger over under `epoch`: no writer of a lower epoch gets another entry reported.
 
         Returns a reader of all complete entries; an incomplete last entry (a torn tail) is cut.
-        Fencing twice is allowed; by a lower epoch than before raises LedgerFencedError.
+        Fencing twice is allowed; by a lower epoch than before, or than the writer's, raises LedgerFencedError.
+
+        Raises:
+            LedgerNotFoundError: there is no such ledger.
+            LedgerCorruptedError: entries that were durable are damaged.
         """
         ...
 
     async def open(self, ledger_id: int, *, entry_count: int) -> LedgerReader:
-        """Open a closed ledger of known length, or the durable part of one that is being written."""
+        """Open the first `entry_count` entries of a ledger that is known to have as many.
+
+        Raises:
+            LedgerNotFoundError: there is no such ledger.
+            LedgerCorruptedError: it has fewer complete entries.
+        """
         ...
 
     async def delete(self, ledger_id: int) -> None:
         """Delete a ledger; one that is absent is no error."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what was appended, then release files and threads. Idempotent."""
         ...

@@ -1,0 +1,785 @@
+"""A topic's storage: one unbroken row of entries over ledgers that are rolled, recovered and trimmed.
+
+One owner at a time. The owner's epoch, granted with the bundle, is written to the topic's record first; then the
+ledgers that the former owner had left open are fenced and closed at their recovered length. A former owner that
+still runs fails at whichever it touches first: the fence in its ledger, the version of the record or of a cursor.
+
+Ledgers are made at the first append, so a topic that nobody writes to has none. While a ledger is full its
+successor is prepared beside the appends; the change itself waits for one group commit.
+Source: Pulsar's `ManagedLedgerImpl`, with the epoch in BookKeeper's place.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from enum import Enum
+from functools import partial
+from typing import Final, Literal, NamedTuple
+
+import structlog
+
+from barycenter.ledger.cursor import Cursor
+from barycenter.ledger.errors import (
+    LedgerClosedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+    LedgerUnavailableError,
+)
+from barycenter.ledger.position import EARLIEST, Entry, Position, entries, positions
+from barycenter.ledger.records import CursorRecord, LedgerRecord, ManagedLedgerRecord, RecordKeeper
+from barycenter.ledger.segments import Segment, Segments
+from barycenter.ledger.settings import LedgerSettings
+from barycenter.ledger.storage import EntryInfo, LedgerReader, LedgerStorage, LedgerWriter
+from barycenter.ledger.tail_cache import TailWindow
+from barycenter.metadata.clock import Clock
+from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.topic import TopicName, decode_local_name, encode_local_name
+
+log = structlog.get_logger(__name__)
+
+LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
+_ROLL_RETRY_S: Final = 1.0
+
+OnEntriesDurable = Callable[[list[tuple[object, Position]]], None]
+"""Called with the contexts and positions of one group of durable entries, in the order of their appends."""
+OnEntriesFailed = Callable[[list[object], LedgerError], None]
+"""Called with the contexts of all appends that are not durable and never reported later, in their order. Appends
+after the call may succeed again, so whoever resends must resend all of these first to keep the order."""
+OnFenced = Callable[[LedgerFencedError], None]
+"""Called once when a later owner is found to have taken the topic over."""
+
+
+class _State(Enum):
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    FENCED = "fenced"
+
+
+class LedgerFigures(NamedTuple):
+    ledger_id: int
+    entries: int
+    size: int
+    messages: int
+    is_open: bool
+
+
+class ManagedLedgerStats(NamedTuple):
+    """Sizes in bytes; the ledgers oldest first."""
+
+    entries: int
+    size: int
+    messages: int
+    ledgers: tuple[LedgerFigures, ...]
+
+
+def managed_ledger_path(topic: TopicName) -> str:
+    """Return the path of the topic's record; its children are the cursors."""
+    return f"/managed-ledgers/{topic.persistence_name}"
+
+
+def _ignore(*_: object) -> None:
+    return
+
+
+class ManagedLedger:
+    """Made by `open`. All methods belong to the event loop that opened it."""
+
+    __slots__ = (
+        "_close_task", "_cursors", "_deleting", "_keeper", "_last", "_pending_contexts", "_pending_entries",
+        "_properties", "_roll_at_s", "_segments", "_state", "_storage", "_store", "_switch", "_tail", "_tasks",
+        "_trimming", "_waiting", "_writer", "_writing", "clock", "on_durable", "on_failed", "on_fenced", "settings",
+        "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        storage: LedgerStorage,
+        topic: TopicName,
+        *,
+        epoch: int,
+        clock: Clock,
+        settings: LedgerSettings,
+        on_durable: OnEntriesDurable,
+        on_failed: OnEntriesFailed,
+        on_fenced: OnFenced,
+    ) -> None:
+        self.topic = topic
+        self.clock = clock
+        self.settings = settings
+        self.on_durable = on_durable
+        self.on_failed = on_failed
+        self.on_fenced = on_fenced
+        self._store = store
+        self._storage = storage
+        self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
+        self._state = _State.OPEN
+        self._segments = Segments()
+        self._last = EARLIEST
+        self._deleting: list[int] = []
+        self._properties: dict[str, str] = {}
+        self._cursors: dict[str, Cursor] = {}
+        self._tail = TailWindow(storage.caches.tail)
+        self._writer: LedgerWriter | None = None
+        self._writing: Segment | None = None
+        self._pending_entries: list[bytes] = []
+        self._pending_contexts: list[object] = []
+        self._waiting: list[tuple[bytes, int, int, object]] = []
+        self._switch: asyncio.Task[None] | None = None
+        self._roll_at_s = float("-inf")
+        self._trimming = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._close_task: asyncio.Task[None] | None = None
+
+    # ---- opening ----
+
+    @classmethod
+    async def open(
+        cls,
+        store: MetadataStore,
+        storage: LedgerStorage,
+        topic: TopicName,
+        *,
+        epoch: int,
+        clock: Clock,
+        settings: LedgerSettings | None = None,
+        create: bool = True,
+        on_durable: OnEntriesDurable = _ignore,
+        on_failed: OnEntriesFailed = _ignore,
+        on_fenced: OnFenced = _ignore,
+    ) -> "ManagedLedger":
+        """Take the topic over under `epoch` and recover it.
+
+        The epoch must be higher than that of every owner before; it may be the same if that owner has closed
+        the topic.
+
+        Raises:
+            LedgerFencedError: an owner of this or a higher epoch has it.
+            LedgerNotFoundError: there is no such topic and `create` is False, or a ledger's file is missing.
+            LedgerCorruptedError: durable entries of the last ledger are damaged.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        ledger = cls(
+            store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(),
+            on_durable=on_durable, on_failed=on_failed, on_fenced=on_fenced,
+        )  # fmt: skip
+        try:
+            await ledger._take_over(create)
+        except BaseException:
+            ledger._release_readers()
+            raise
+        return ledger
+
+    async def _take_over(self, create: bool) -> None:
+        keeper = self._keeper
+        record = await keeper.load(ManagedLedgerRecord)
+        if record is None:
+            if not create:
+                raise LedgerNotFoundError(f"{self.topic}: there is no such topic")
+        elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and record.open):
+            raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
+        else:
+            self._adopt(record)
+        await self._save()  # from here on the former owner's writes to the record fail
+        if await self._recover():
+            await self._save()
+        self._last = self._segments.last_position
+        await self._open_cursors()
+        self._trim_soon()
+
+    def _adopt(self, record: ManagedLedgerRecord) -> None:
+        self._properties = dict(record.properties)
+        self._deleting = list(record.deleting)
+        for ledger in record.ledgers:
+            segment = Segment(ledger.ledger_id, created_at_ms=ledger.created_at)
+            segment.entries, segment.size, segment.messages = ledger.entries, ledger.size, ledger.messages
+            segment.max_publish_time_ms = ledger.max_publish_time
+            segment.closed = ledger.closed
+            self._segments.append(segment)
+
+    async def _recover(self) -> bool:
+        """Fence the ledgers that were left open and close them at their recovered length; tell if there were any."""
+        left_open = [segment for segment in self._segments if not segment.closed]
+        for segment in left_open:
+            segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
+            segment.entries = segment.size = segment.messages = 0
+            segment.grow(segment.reader.index, segment.reader.entry_count)
+            segment.closed = True
+            if segment.entries:
+                self._storage.caches.readers.add(segment)
+            else:
+                segment.reader.close()
+                segment.reader = None
+                self._segments.remove(segment)
+                self._deleting.append(segment.ledger_id)
+            log.info(
+                "ledger_recovered", topic=str(self.topic), ledger=segment.ledger_id, entries=segment.entries,
+                epoch=self._keeper.epoch,
+            )  # fmt: skip
+        return bool(left_open)
+
+    async def _open_cursors(self) -> None:
+        try:
+            names = await self._store.children(self._keeper.path)
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(self._load_cursor(name), name=f"load-cursor-{name}")
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _load_cursor(self, encoded_name: str) -> None:
+        keeper = self._cursor_keeper(encoded_name)
+        record = await keeper.load(CursorRecord)
+        if record is None:
+            return
+        name = decode_local_name(encoded_name)
+        cursor = Cursor(self, name, Position(*record.mark_delete), keeper=keeper, properties=record.properties)
+        cursor.restore(record)
+        self._cursors[name] = cursor
+        await cursor.store()  # under the new epoch: from here on the former owner's writes fail
+
+    def _cursor_keeper(self, encoded_name: str) -> RecordKeeper:
+        return RecordKeeper(self._store, f"{self._keeper.path}/{encoded_name}", epoch=self._keeper.epoch)
+
+    # ---- appending ----
+
+    def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
+        """Queue `entry`; `on_durable` or `on_failed` is called later with `context`.
+
+        Raises:
+            LedgerFencedError: a later owner has taken the topic over.
+            LedgerClosedError: it is closed or closing.
+        """
+        writer = self._writer
+        if writer is None:
+            self._append_later(entry, num_messages, publish_time_ms, context)
+            return
+        writer.append(entry, num_messages, publish_time_ms)
+        self._pending_entries.append(entry)
+        self._pending_contexts.append(context)
+
+    def _append_later(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
+        self._check_open()
+        self._waiting.append((entry, num_messages, publish_time_ms, context))
+        if self._switch is None:
+            self._switch = self.start(self._begin_ledger(), f"begin-ledger-{self.topic}")
+
+    def _check_open(self) -> None:
+        if self._state is _State.FENCED:
+            raise LedgerFencedError(str(self.topic), self._keeper.epoch, self._keeper.epoch + 1)
+        if self._state is not _State.OPEN:
+            raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
+
+    async def _begin_ledger(self) -> None:
+        try:
+            segment, writer = await self._create_ledger()
+        except LedgerError as error:
+            self._switch = None
+            self._fail_appends(error)
+            return
+        self._switch = None
+        self._write_to(segment, writer)
+
+    async def _create_ledger(self) -> tuple[Segment, LedgerWriter]:
+        """Make a ledger and list it. The file comes first: listing it then proves that no later owner has read
+        the list yet, so whoever takes over will find the ledger and fence it."""
+        try:
+            ledger_id = await next_counter_value(self._store, LEDGER_ID_COUNTER)
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        segment = Segment(ledger_id, created_at_ms=self.clock.now_ms())
+        writer = await self._storage.create(
+            ledger_id, epoch=self._keeper.epoch, on_durable=partial(self._group_done, segment)
+        )
+        segment.reader = writer.reader
+        self._segments.append(segment)
+        try:
+            await self._save()
+        except LedgerError as error:
+            self._segments.remove(segment)
+            await writer.close()
+            if isinstance(error, LedgerUnavailableError):
+                self._deleting.append(ledger_id)  # it may be listed: it goes when the list can be written again
+            else:
+                await self._storage.delete(ledger_id)
+            raise
+        return segment, writer
+
+    def _write_to(self, segment: Segment, writer: LedgerWriter) -> None:
+        if self._state not in (_State.OPEN, _State.CLOSING):
+            self._release(writer)
+            return
+        self._writer, self._writing = writer, segment
+        waiting, self._waiting = self._waiting, []
+        for entry, num_messages, publish_time_ms, context in waiting:
+            writer.append(entry, num_messages, publish_time_ms)
+            self._pending_entries.append(entry)
+            self._pending_contexts.append(context)
+
+    def _group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
+        if self._state in (_State.FENCED, _State.CLOSED):
+            return
+        if error is not None:
+            self._writer_failed(segment, error)
+            return
+        assert segment.reader is not None, "a ledger being written keeps its reader"
+        first, index = segment.entries, segment.reader.index
+        count = last_id + 1 - first
+        segment.grow(index, last_id + 1)
+        group, contexts = self._pending_entries[:count], self._pending_contexts[:count]
+        del self._pending_entries[:count], self._pending_contexts[:count]
+        self._tail.append(segment.ledger_id, first, group, index)
+        self._last = segment.last_position
+        self.on_durable(list(zip(contexts, positions(segment.ledger_id, first, last_id + 1), strict=True)))
+        if self._switch is None and segment is self._writing and self._is_full(segment):
+            self._roll_soon()
+
+    def _is_full(self, segment: Segment) -> bool:
+        settings = self.settings
+        return segment.entries >= settings.max_entries_per_ledger or segment.size >= settings.max_bytes_per_ledger
+
+    def _roll_soon(self) -> None:
+        if self._state is _State.OPEN and asyncio.get_running_loop().time() >= self._roll_at_s:
+            self._switch = self.start(self._roll(), f"roll-ledger-{self.topic}")
+
+    async def _roll(self) -> None:
+        """Go on in a new ledger once everything in the old one is reported."""
+        old, old_writer = self._writing, self._writer
+        try:
+            segment, writer = await self._create_ledger()
+        except LedgerError as error:
+            self._switch = None
+            self._roll_at_s = asyncio.get_running_loop().time() + _ROLL_RETRY_S
+            log.warning("ledger_not_rolled", topic=str(self.topic), error=str(error))
+            if self._writer is None:
+                self._fail_appends(error)
+            return
+        if old_writer is not None and old is not None and self._writer is old_writer:
+            self._writer = None  # appends wait from here on
+            await old_writer.close()
+            self._finish_segment(old)
+        self._switch = None
+        self._write_to(segment, writer)
+        with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
+            await self._save()
+        self._trim_soon()
+
+    def _finish_segment(self, segment: Segment) -> None:
+        segment.closed = True
+        self._storage.caches.readers.add(segment)
+
+    def _writer_failed(self, segment: Segment, error: LedgerError) -> None:
+        """Close the ledger at its durable length; the next append begins another."""
+        if segment is self._writing:
+            if self._writer is not None:
+                self._release(self._writer)
+            self._writer = self._writing = None
+            self._finish_segment(segment)
+        log.warning("appends_failed", topic=str(self.topic), ledger=segment.ledger_id, error=str(error))
+        if isinstance(error, LedgerFencedError):
+            self.fenced(error)
+        else:
+            self._fail_appends(error)
+
+    def _release(self, writer: LedgerWriter) -> None:
+        self.start(writer.close(), f"release-ledger-{self.topic}")
+
+    def _fail_appends(self, error: LedgerError) -> None:
+        """Fail all that is not durable, those waiting for a ledger too: a later entry must not pass an earlier."""
+        contexts = self._pending_contexts + [context for _, _, _, context in self._waiting]
+        self._pending_contexts, self._pending_entries, self._waiting = [], [], []
+        if isinstance(error, LedgerFencedError):
+            self.fenced(error, contexts)
+        elif contexts:
+            self.on_failed(contexts, error)
+
+    def fenced(self, error: LedgerFencedError, contexts: list[object] | None = None) -> None:
+        """Stop for good: a later owner has the topic. Fails what is not reported, then tells `on_fenced` once."""
+        if self._state in (_State.FENCED, _State.CLOSED):
+            return
+        self._state = _State.FENCED
+        failed = [
+            *(contexts or []),
+            *self._pending_contexts,
+            *(context for _, _, _, context in self._waiting),
+        ]
+        self._pending_contexts, self._pending_entries, self._waiting = [], [], []
+        if self._writer is not None:
+            self._release(self._writer)
+            self._writer = None
+        for cursor in self._cursors.values():
+            cursor.abandon()
+        log.warning("managed_ledger_fenced", topic=str(self.topic), epoch=error.epoch, fenced_by=error.fenced_by)
+        if failed:
+            self.on_failed(failed, error)
+        self.on_fenced(error)
+
+    # ---- the record ----
+
+    async def _save(self, *, is_open: bool = True) -> None:
+        keeper = self._keeper
+        async with keeper.lock:
+            record = ManagedLedgerRecord(
+                epoch=keeper.epoch,
+                open=is_open,
+                ledgers=tuple(
+                    LedgerRecord(
+                        ledger_id=segment.ledger_id,
+                        entries=segment.entries,
+                        size=segment.size,
+                        messages=segment.messages,
+                        max_publish_time=segment.max_publish_time_ms,
+                        closed=segment.closed,
+                        created_at=segment.created_at_ms,
+                    )
+                    for segment in self._segments
+                ),
+                deleting=tuple(self._deleting),
+                properties=self._properties,
+            )
+            try:
+                await keeper.write(record)
+            except LedgerFencedError as error:
+                self.fenced(error)
+                raise
+
+    @property
+    def epoch(self) -> int:
+        return self._keeper.epoch
+
+    @property
+    def is_fenced(self) -> bool:
+        return self._state is _State.FENCED
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._properties
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Replace the topic's properties and store them."""
+        self._check_open()
+        self._properties = dict(properties)
+        await self._save()
+
+    # ---- reading ----
+
+    @property
+    def segments(self) -> Segments:
+        return self._segments
+
+    @property
+    def last_position(self) -> Position:
+        """The last durable entry; EARLIEST if there never was one."""
+        return self._last
+
+    @property
+    def first_position(self) -> Position:
+        """The oldest entry; where there is none, where the next may stand."""
+        return self._segments.next_valid(EARLIEST)
+
+    def next_valid(self, position: Position) -> Position:
+        """Return the first entry after `position`, exclusive; where there is none, the place after the last."""
+        return self._segments.next_valid(position)
+
+    def number_of_entries(self, after: Position, upto: Position) -> int:
+        """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
+        return self._segments.entries_between(after, upto)
+
+    def number_of_messages(self, after: Position, upto: Position) -> int:
+        """Count messages likewise; see `Segment.messages_between` for how exactly."""
+        return self._segments.messages_between(after, upto)
+
+    @property
+    def stats(self) -> ManagedLedgerStats:
+        ledgers = tuple(LedgerFigures(s.ledger_id, s.entries, s.size, s.messages, not s.closed) for s in self._segments)
+        return ManagedLedgerStats(
+            sum(s.entries for s in ledgers), sum(s.size for s in ledgers), sum(s.messages for s in ledgers), ledgers
+        )
+
+    def read_cached(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> list[Entry] | None:
+        """Return entries as `read` does if the first is in memory; an empty list at the end, None on a miss."""
+        if start > self._last:
+            return []
+        found = self._segments.at_or_after(start)
+        if found is None:
+            return []
+        segment, first = found
+        chunk = self._tail.find(segment.ledger_id, first)
+        if chunk is None:
+            return None
+        chunk_first, data, index = chunk
+        stop = index.stop_within(first, min(first + max_entries, chunk_first + len(data)), max_bytes, max_messages)
+        return entries(
+            segment.ledger_id,
+            first,
+            data[first - chunk_first : stop - chunk_first],
+            index.message_counts(first, stop),
+            index.publish_times(first, stop),
+        )
+
+    async def read(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> list[Entry]:
+        """Return the entries at `start` (inclusive) and after, oldest first; none at the end of the topic.
+
+        At least one entry where there is one, then as many as keep within `max_entries`, within `max_bytes`
+        together, and begin before `max_messages` messages are reached; all of one ledger, so there may be fewer.
+
+        Raises:
+            LedgerCorruptedError: an entry is damaged.
+        """
+        while True:
+            cached = self.read_cached(start, max_entries, max_bytes, max_messages)
+            if cached is not None:
+                return cached
+            found = self._segments.at_or_after(start)
+            if found is None:
+                return []
+            segment, first = found
+            try:
+                reader = await self._reader(segment)
+                index = reader.index
+                stop = index.stop_within(first, min(first + max_entries, segment.entries), max_bytes, max_messages)
+                data = await reader.read(first, stop - 1, max_bytes)
+            except LedgerNotFoundError:
+                if segment in self._segments:
+                    raise
+                continue  # trimmed meanwhile
+            stop = first + len(data)
+            return entries(
+                segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
+            )
+
+    async def _reader(self, segment: Segment) -> LedgerReader:
+        readers = self._storage.caches.readers
+        if segment.reader is not None:
+            readers.touch(segment)
+            return segment.reader
+        reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
+        if segment in self._segments:
+            readers.open(segment, reader)
+        return reader
+
+    async def info(self, position: Position) -> EntryInfo | None:
+        """Return what is kept beside an entry, or None if there is no such entry."""
+        segment = self._segments.find(position.ledger_id)
+        if segment is None or not 0 <= position.entry_id < segment.entries:
+            return None
+        return (await self._reader(segment)).info(position.entry_id)
+
+    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+        """Return the first entry that was published at `time_ms` or later, or None if all are older."""
+        for segment in list(self._segments):
+            if segment.entries and segment.max_publish_time_ms >= time_ms:
+                reader = await self._reader(segment)
+                entry_id = reader.index.first_published_at_or_after(time_ms)
+                if entry_id is not None and entry_id < segment.entries:
+                    return Position(segment.ledger_id, entry_id)
+        return None
+
+    # ---- cursors ----
+
+    @property
+    def cursors(self) -> Mapping[str, Cursor]:
+        """The durable cursors by name."""
+        return self._cursors
+
+    async def open_cursor(
+        self,
+        name: str,
+        initial: Position | Literal["earliest", "latest"] = "latest",
+        properties: Mapping[str, str] | None = None,
+    ) -> Cursor:
+        """Return the durable cursor `name`, created if it does not exist.
+
+        `initial` and `properties` count for a new one only: "earliest" delivers all there is, "latest" what is
+        appended from now on, a position that entry and those after it.
+
+        Raises:
+            LedgerFencedError, LedgerClosedError, LedgerUnavailableError
+        """
+        self._check_open()
+        known = self._cursors.get(name)
+        if known is not None:
+            return known
+        keeper = self._cursor_keeper(encode_local_name(name))
+        cursor = Cursor(self, name, self._mark_for(initial), keeper=keeper, properties=properties or {})
+        self._cursors[name] = cursor
+        try:
+            await cursor.store()
+        except LedgerError:
+            self._cursors.pop(name, None)
+            cursor.abandon()
+            raise
+        return cursor
+
+    def _mark_for(self, initial: Position | Literal["earliest", "latest"]) -> Position:
+        if initial == "latest":
+            return self._last
+        if initial == "earliest" or initial <= EARLIEST:
+            return EARLIEST
+        ledger_id, entry_id = initial
+        return min(Position(ledger_id, max(entry_id - 1, -1)), self._last)
+
+    def new_non_durable_cursor(self, start: Position | Literal["earliest", "latest"], name: str = "reader") -> Cursor:
+        """Return a cursor in memory alone, which delivers from `start`, inclusive, and holds back no trimming."""
+        self._check_open()
+        return Cursor(self, name, self._mark_for(start), keeper=None, properties={})
+
+    async def delete_cursor(self, name: str) -> None:
+        """Delete a durable cursor; one that is absent is no error."""
+        cursor = self._cursors.pop(name, None)
+        if cursor is None:
+            return
+        cursor.abandon()
+        try:
+            await cursor.delete()
+        except LedgerFencedError as error:
+            self.fenced(error)
+            raise
+        self._trim_soon()
+
+    def cursor_moved(self, before: Position, after: Position) -> None:
+        """Trim when a cursor may have been the last to leave a ledger."""
+        if after.ledger_id != before.ledger_id or len(self._segments) > 1:
+            self._trim_soon()
+
+    # ---- trimming ----
+
+    def _consumed(self) -> list[Segment]:
+        """Return the closed ledgers before the last entry that no durable cursor still needs, and empty ones."""
+        consumed = []
+        for segment in self._segments:
+            if not segment.closed:
+                continue
+            if segment.entries == 0:
+                consumed.append(segment)
+                continue
+            end = segment.last_position
+            if end.ledger_id == self._last.ledger_id or any(c.mark_delete < end for c in self._cursors.values()):
+                break
+            consumed.append(segment)
+        return consumed
+
+    def _trim_soon(self) -> None:
+        if self._trimming or self._state is not _State.OPEN or not (self._deleting or self._consumed()):
+            return
+        self._trimming = True
+        self.start(self._trim(), f"trim-{self.topic}")
+
+    async def _trim(self) -> None:
+        """Take consumed ledgers off the record first, then delete them; a crash between is made up for at opening."""
+        try:
+            for segment in self._consumed():
+                self._segments.remove(segment)
+                self._storage.caches.readers.remove(segment)
+                self._deleting.append(segment.ledger_id)
+            await self._save()
+            await self._delete_listed()
+        except LedgerFencedError:
+            return
+        except LedgerError as error:
+            log.warning("ledgers_not_trimmed", topic=str(self.topic), error=str(error))
+        finally:
+            self._trimming = False
+
+    async def _delete_listed(self) -> None:
+        for ledger_id in list(self._deleting):
+            await self._storage.delete(ledger_id)
+            self._deleting.remove(ledger_id)
+            log.debug("ledger_deleted", topic=str(self.topic), ledger=ledger_id)
+
+    # ---- closing ----
+
+    def start(self, work: Coroutine[object, object, None], name: str) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Wait for what was appended, write the cursors and the ledger's length, release everything. Idempotent.
+
+        Never fails: what the metadata store does not take is recovered by the next owner.
+        """
+        if self._close_task is None:
+            self._close_task = asyncio.get_running_loop().create_task(self._close(), name=f"close-{self.topic}")
+        await asyncio.shield(self._close_task)
+
+    async def _close(self) -> None:
+        if self._state is _State.OPEN:
+            self._state = _State.CLOSING
+            await self._finish_writing()
+            await self._store_last_state()
+        await self._release_all()
+        if self._state is not _State.FENCED:
+            self._state = _State.CLOSED
+
+    async def _finish_writing(self) -> None:
+        while self._switch is not None:
+            await asyncio.wait([self._switch])
+        writer, segment = self._writer, self._writing
+        self._writer = self._writing = None
+        if writer is not None and segment is not None:
+            self._writing = segment  # a failure while closing is that of the ledger being written
+            await writer.close()
+            self._writing = None
+            if not segment.closed:
+                self._finish_segment(segment)
+
+    async def _store_last_state(self) -> None:
+        try:
+            for cursor in list(self._cursors.values()):
+                await cursor.close()
+            for segment in [s for s in self._segments if s.closed and not s.entries]:
+                self._segments.remove(segment)
+                self._storage.caches.readers.remove(segment)
+                self._deleting.append(segment.ledger_id)
+            await self._save(is_open=False)
+        except LedgerError as error:
+            log.warning("managed_ledger_not_closed_in_store", topic=str(self.topic), error=str(error))
+
+    async def _release_all(self) -> None:
+        current = asyncio.current_task()
+        running = [task for task in self._tasks if task is not current]
+        if running:
+            await asyncio.wait(running)
+        self._release_readers()
+
+    def _release_readers(self) -> None:
+        for cursor in self._cursors.values():
+            cursor.abandon()
+        self._tail.clear()
+        for segment in self._segments:
+            self._storage.caches.readers.remove(segment)
+
+    async def delete(self) -> None:
+        """Close the topic and delete its ledgers, cursors and record.
+
+        Raises:
+            LedgerFencedError: a later owner has it.
+            LedgerUnavailableError: the metadata store did not answer; try again after opening it anew.
+        """
+        self._check_open()
+        self._state = _State.CLOSING
+        await self._finish_writing()
+        for segment in list(self._segments):
+            self._segments.remove(segment)
+            self._storage.caches.readers.remove(segment)
+            self._deleting.append(segment.ledger_id)
+        await self._save(is_open=False)
+        await self._delete_listed()
+        for name in list(self._cursors):
+            await self.delete_cursor(name)
+        await self._keeper.delete()
+        await self._release_all()
+        self._state = _State.CLOSED

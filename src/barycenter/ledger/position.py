@@ -1,0 +1,52 @@
+"""Where an entry stands in a managed ledger, and an entry as dispatch gets it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from barycenter.ledger.storage import EntryInfo
+
+
+class Position(NamedTuple):
+    """An entry's place. Later entries compare greater; `(ledger, -1)` is just before a ledger's first entry."""
+
+    ledger_id: int
+    entry_id: int
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id}"
+
+
+EARLIEST: Final = Position(-1, -1)
+"""Before every entry; also the last position of a topic that was never written."""
+
+
+class Entry(NamedTuple):
+    """An entry with what dispatch needs beside it; `data` is as it was appended."""
+
+    position: Position
+    data: bytes
+    num_messages: int
+    publish_time_ms: int
+
+    @property
+    def info(self) -> EntryInfo:
+        return EntryInfo(len(self.data), self.num_messages, self.publish_time_ms)
+
+
+_new_position = partial(tuple.__new__, Position)
+_new_entry = partial(tuple.__new__, Entry)
+
+
+def positions(ledger_id: int, first: int, stop: int) -> Iterator[Position]:
+    """Yield the positions `first` (inclusive) to `stop` (exclusive) of a ledger, made without Python code per item."""
+    return map(_new_position, zip(repeat(ledger_id), range(first, stop)))
+
+
+def entries(
+    ledger_id: int, first: int, data: Sequence[bytes], counts: Iterable[int], times: Iterable[int]
+) -> list[Entry]:
+    """Join consecutive entries of a ledger, `first` being the id of the first, with their columns."""
+    places = positions(ledger_id, first, first + len(data))
+    return list(map(_new_entry, zip(places, data, counts, times, strict=True)))

@@ -1,0 +1,131 @@
+"""The ledgers of a topic in order, and the arithmetic of positions over them."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from barycenter.ledger.entry_index import EntryIndex
+from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.storage import LedgerReader
+
+
+class Segment:
+    """One ledger of a managed ledger. `entries`, `size` and `messages` count what is durable."""
+
+    __slots__ = (
+        "closed", "created_at_ms", "entries", "ledger_id", "max_publish_time_ms", "messages", "reader", "size"
+    )  # fmt: skip
+
+    def __init__(self, ledger_id: int, *, created_at_ms: int) -> None:
+        self.ledger_id = ledger_id
+        self.created_at_ms = created_at_ms
+        self.entries = 0
+        self.size = 0
+        self.messages = 0
+        self.max_publish_time_ms = 0
+        self.closed = False
+        self.reader: LedgerReader | None = None
+
+    @property
+    def last_position(self) -> Position:
+        return Position(self.ledger_id, self.entries - 1)
+
+    def grow(self, index: EntryIndex, entries: int) -> None:
+        """Take over the durable entries up to `entries` (exclusive) from their columns."""
+        first = self.entries
+        if entries <= first:
+            return
+        self.size += index.bytes_between(first, entries)
+        self.messages += index.messages_between(first, entries)
+        self.max_publish_time_ms = max(self.max_publish_time_ms, index.max_publish_time(first, entries))
+        self.entries = entries
+
+    def messages_between(self, first: int, stop: int) -> int:
+        """Return the messages in the entries `first`..`stop` (exclusive).
+
+        Exact while the ledger's columns are in memory, for whole ledgers, and where no entry is a batch; else
+        the ledger's mean per entry is taken.
+        """
+        count = stop - first
+        if count == self.entries or self.messages == self.entries:
+            return self.messages if count == self.entries else count
+        if self.reader is not None:
+            return self.reader.index.messages_between(first, stop)
+        return round(self.messages * count / self.entries)
+
+
+class Segments:
+    """The ledgers of a topic, oldest first."""
+
+    __slots__ = ("_ids", "_segments")
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._ids: list[int] = []
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, segment: object) -> bool:
+        return segment in self._segments
+
+    def append(self, segment: Segment) -> None:
+        assert not self._ids or segment.ledger_id > self._ids[-1], "ledger ids grow"
+        self._segments.append(segment)
+        self._ids.append(segment.ledger_id)
+
+    def remove(self, segment: Segment) -> None:
+        at = self._segments.index(segment)
+        del self._segments[at], self._ids[at]
+
+    def find(self, ledger_id: int) -> Segment | None:
+        at = bisect_left(self._ids, ledger_id)
+        return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
+
+    def has(self, position: Position) -> bool:
+        """Tell whether `position` is a durable entry."""
+        segment = self.find(position.ledger_id)
+        return segment is not None and 0 <= position.entry_id < segment.entries
+
+    @property
+    def last_position(self) -> Position:
+        """The last durable entry, or EARLIEST."""
+        return next((s.last_position for s in reversed(self._segments) if s.entries), EARLIEST)
+
+    def at_or_after(self, position: Position) -> tuple[Segment, int] | None:
+        """Return the ledger and id of the entry at `position`, or of the first one after it."""
+        ledger_id, entry_id = position
+        for at in range(bisect_left(self._ids, ledger_id), len(self._ids)):
+            segment = self._segments[at]
+            first = max(entry_id, 0) if segment.ledger_id == ledger_id else 0
+            if first < segment.entries:
+                return segment, first
+        return None
+
+    def next_valid(self, position: Position) -> Position:
+        """Return the first entry after `position`, exclusive; without one, where the last ledger would go on."""
+        found = self.at_or_after(Position(position.ledger_id, position.entry_id + 1))
+        if found is not None:
+            return Position(found[0].ledger_id, found[1])
+        last = max(position, self.last_position)
+        return Position(last.ledger_id, last.entry_id + 1)
+
+    def entries_between(self, after: Position, upto: Position) -> int:
+        """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
+        return sum(stop - first for _, first, stop in self._spans(after, upto))
+
+    def messages_between(self, after: Position, upto: Position) -> int:
+        """Count the messages in `entries_between`; see `Segment.messages_between` for how exactly."""
+        return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
+
+    def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
+        for at in range(bisect_left(self._ids, after.ledger_id), len(self._ids)):
+            segment = self._segments[at]
+            if segment.ledger_id > upto.ledger_id:
+                return
+            first = max(after.entry_id + 1, 0) if segment.ledger_id == after.ledger_id else 0
+            stop = min(upto.entry_id + 1, segment.entries) if segment.ledger_id == upto.ledger_id else segment.entries
+            if first < stop:
+                yield segment, first, stop

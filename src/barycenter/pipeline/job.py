@@ -1,0 +1,301 @@
+"""Run the pipeline until told to stop: `python -m barycenter.pipeline.job --data DIR`.
+
+Prints one line starting with `ready` on standard output when it reads reports, and one JSON line per batch on standard
+error. SIGTERM and SIGINT stop it between two batches, and so does the end of the process named by
+BARYCENTER_PARENT_PID; SIGKILL loses nothing.
+
+**Generations.** Spark's file source writes down every file it ever read and copies the whole list every few batches,
+so its cost grows with history. After `GENERATION_REPORTS` reports the job therefore stops the query when it is idle and
+starts it with an empty record under `checkpoint/from-<first batch id>`. Files that are still in the log are read once
+more and dropped by their sequences. Batch ids go on: the id of a batch is the generation's first one plus Spark's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from barycenter.pipeline.java import JavaNotFoundError
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.session import create_session
+from barycenter.pipeline.state import StateFolder
+from barycenter.pipeline.status import StatusFile
+from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
+from barycenter.pipeline.tables import Tables
+
+log = structlog.get_logger(__name__)
+
+GENERATION_REPORTS = 20_000
+ARCHIVE_DAYS = 2
+PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
+
+_GENERATION = "from-"
+_POLL_S = 0.1
+_IDLE_DEADLINE_S = 30.0
+_LONGEST_RETRY_S = 30.0
+
+
+class AlreadyRunningError(RuntimeError):
+    """Another process runs the pipeline of this data directory."""
+
+    def __init__(self, layout: PipelineLayout) -> None:
+        super().__init__(f"another pipeline process works on {layout.data}; stop it first")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """How the job runs. `trigger_s` is the time between the starts of two batches."""
+
+    trigger_s: float = 1.0
+    generation_reports: int = GENERATION_REPORTS
+    archive_days: int = ARCHIVE_DAYS
+    stream: StreamSettings = field(default_factory=StreamSettings)
+
+
+class PipelineJob:
+    """The running pipeline of one data directory. The caller holds `exclusive(layout)` and owns the session."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        layout: PipelineLayout,
+        settings: JobSettings,
+        *,
+        clock_ms: Callable[[], int],
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._session = session
+        self._layout = layout
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._on_ready = on_ready
+        self._status = StatusFile(layout.status, pid=os.getpid())
+        self._generation_reports = 0
+        self._last_batch = -1
+        self._is_ready = False
+
+    def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
+        """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause."""
+        Tables(self._layout.tables).clear_staging()
+        failures = 0
+        self._status.enter("starting", now_ms=self._clock_ms())
+        while not (stop.is_set() or must_stop()):
+            batches_before = self._status.status.batches
+            try:
+                self._run_generation(stop, must_stop)
+            except StreamingQueryException as error:
+                failures = 1 if self._status.status.batches > batches_before else failures + 1
+                pause_s = min(_LONGEST_RETRY_S, 2.0 ** (failures - 1))
+                reason = _first_line(error)
+                log.error("pipeline_batch_failed", reason=reason, retry_in_s=pause_s)
+                self._status.enter("retrying", now_ms=self._clock_ms(), error=reason)
+                stop.wait(pause_s)
+        self._status.enter("stopped", now_ms=self._clock_ms())
+        log.info("pipeline_stopped", batches=self._status.status.batches)
+
+    def fail(self, error: BaseException) -> None:
+        """Leave word of why the job ended."""
+        self._status.enter("failed", now_ms=self._clock_ms(), error=_first_line(error))
+
+    def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
+        """Run one query until it is to stop or its record of files has grown large."""
+        checkpoint, first_batch = current_generation(self._layout)
+        query = self._start_query(checkpoint, first_batch)
+        log.info("pipeline_started", data=str(self._layout.data), first_batch=first_batch)
+        self._status.enter("running", now_ms=self._clock_ms())
+        if not self._is_ready:
+            self._is_ready = True
+            self._on_ready()
+        while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
+            if not query.isActive:
+                query.awaitTermination(0)  # raises what ended it
+                return
+        stop_when_idle(query, deadline_s=_IDLE_DEADLINE_S)
+        if self._is_generation_full():
+            self._generation_reports = 0
+            begin_generation(self._layout, self._last_batch + 1)
+            remove_old_archive(self._layout, now_ms=self._clock_ms(), days=self._settings.archive_days)
+
+    def _start_query(self, checkpoint: Path, first_batch: int) -> StreamingQuery:
+        fold = BatchFold(
+            self._layout,
+            first_batch=first_batch,
+            settings=self._settings.stream,
+            clock_ms=self._clock_ms,
+            on_batch=self._note_batch,
+        )
+        reports = read_reports(self._session, self._layout, self._settings.stream)
+        writer = reports.writeStream.queryName("load reports").option("checkpointLocation", str(checkpoint))
+        return writer.trigger(processingTime=f"{self._settings.trigger_s} seconds").foreachBatch(fold.run).start()
+
+    def _note_batch(self, batch: BatchResult) -> None:
+        self._last_batch = batch.batch_id
+        self._generation_reports += batch.reports + batch.duplicates + len(batch.corrupt_files)
+        self._status.add(batch, now_ms=self._clock_ms())
+        for file in batch.corrupt_files:
+            log.warning("load_report_refused", file=file, reason="not a load report with broker, incarnation, sequence")
+        log.info(
+            "pipeline_batch",
+            batch_id=batch.batch_id,
+            reports=batch.reports,
+            samples=batch.samples,
+            bundles=batch.bundles,
+            duplicates=batch.duplicates,
+            corrupt=len(batch.corrupt_files),
+            lag_seconds=None if batch.lag_ms is None else batch.lag_ms / 1000,
+            newest_lag_seconds=None if batch.newest_lag_ms is None else batch.newest_lag_ms / 1000,
+            seconds=round(batch.seconds, 3),
+        )
+
+    def _is_generation_full(self) -> bool:
+        return self._generation_reports >= self._settings.generation_reports
+
+
+def current_generation(layout: PipelineLayout) -> tuple[Path, int]:
+    """Return the newest checkpoint and the id of its first batch; a new one follows all states kept."""
+    generations = _generations(layout)
+    if not generations:
+        kept = StateFolder(layout.state).batch_ids()
+        return begin_generation(layout, kept[-1] + 1 if kept else 0)
+    return generations[-1]
+
+
+def begin_generation(layout: PipelineLayout, first_batch: int) -> tuple[Path, int]:
+    """Make the checkpoint folder whose first batch is `first_batch`, and remove the earlier ones."""
+    folder = layout.checkpoints / f"{_GENERATION}{first_batch:012d}"
+    folder.mkdir(exist_ok=True)
+    for old, first in _generations(layout):
+        if first < first_batch:
+            shutil.rmtree(old)
+    return folder, first_batch
+
+
+def _generations(layout: PipelineLayout) -> list[tuple[Path, int]]:
+    folders = layout.checkpoints.glob(f"{_GENERATION}*")
+    return sorted(
+        ((folder, int(folder.name.removeprefix(_GENERATION))) for folder in folders), key=lambda pair: pair[1]
+    )
+
+
+def remove_old_archive(layout: PipelineLayout, *, now_ms: int, days: int) -> None:
+    """Delete the archived reports of dates more than `days` days before today (UTC)."""
+    oldest = time.strftime("%Y-%m-%d", time.gmtime(now_ms / 1000 - days * 86_400))
+    for folder in layout.archive.glob(f"**/{layout.report_log.name}/????-??-??"):
+        if folder.name < oldest:
+            shutil.rmtree(folder)
+
+
+def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
+    """Stop `query` between two batches; after `deadline_s` stop it anyway, which loses nothing but is noisy."""
+    deadline = time.monotonic() + deadline_s
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    query.stop()
+
+
+@contextmanager
+def exclusive(layout: PipelineLayout) -> Iterator[None]:
+    """Hold the data directory's pipeline for this process; the kernel lets go of it when the process dies.
+
+    Raises:
+        AlreadyRunningError: another process holds it.
+    """
+    layout.create()
+    with layout.lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunningError(layout) from None
+        yield
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:500] or type(error).__name__
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _parent_is_gone() -> bool:
+    parent = os.environ.get(PARENT_VARIABLE)
+    return parent is not None and os.getppid() != int(parent)
+
+
+def _configure_logging() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="barycenter.pipeline.job", description="Fold load reports with Spark.")
+    parser.add_argument("--data", type=Path, required=True, help="data directory of the cluster")
+    parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
+    parser.add_argument(
+        "--trigger-seconds", type=float, default=1.0, help="time between batches (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-files", type=int, default=500, help="reports a batch takes at most (default: %(default)s)"
+    )
+    parser.add_argument("--driver-memory", default="768m", help="heap of the Java process (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; return 0 after an orderly stop, 1 after a failure that was told on standard error."""
+    options = _arguments(arguments)
+    _configure_logging()
+    stop = threading.Event()
+    layout = PipelineLayout.of(options.data)
+    settings = JobSettings(trigger_s=options.trigger_seconds, stream=StreamSettings(max_files=options.max_files))
+    try:
+        with exclusive(layout):
+            session = create_session(
+                "barycenter pipeline", options.master, {"spark.driver.memory": options.driver_memory}
+            )
+            for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
+                signal.signal(number, lambda *_: stop.set())
+            job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=_say_ready)
+            try:
+                job.run(stop, must_stop=_parent_is_gone)
+            except Exception as error:
+                job.fail(error)
+                raise
+            session.stop()
+    except (AlreadyRunningError, JavaNotFoundError) as error:
+        log.error("pipeline_cannot_start", reason=str(error))
+        return 1
+    return 0
+
+
+def _say_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

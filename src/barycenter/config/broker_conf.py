@@ -1,0 +1,179 @@
+"""Reading broker.conf, Pulsar's own format, and the same keys changed one by one at run time.
+
+A line is `key=value`; blanks around both are dropped; lines that begin with `#` or `!` are comments; a line that
+ends with a backslash goes on in the next one; a blank value is the default; of a key given twice the last counts.
+There are no escapes besides.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+from msgspec import structs
+
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.key import Key, format_value, key_of
+
+_FORMER_NAMES: Final = {
+    "zookeeperServers": ("metadataStoreUrl", "zk:"),
+    "configurationStoreServers": ("configurationMetadataStoreUrl", "zk:"),
+    "globalZookeeperServers": ("configurationMetadataStoreUrl", "zk:"),
+    "zooKeeperSessionTimeoutMillis": ("metadataStoreSessionTimeoutMillis", ""),
+    "zooKeeperOperationTimeoutSeconds": ("metadataStoreOperationTimeoutSeconds", ""),
+    "zooKeeperCacheExpirySeconds": ("metadataStoreCacheExpirySeconds", ""),
+}
+"""Older spellings: the key they stand for, and what their value lacks. The newer key wins if both are given."""
+
+
+class ConfigError(ValueError):
+    """A key whose value is not allowed; `allowed` says in words what is."""
+
+    def __init__(self, key: str, value: str, allowed: str) -> None:
+        super().__init__(f"{key}={value} is not allowed: {key} must be {allowed}")
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+
+
+@dataclass(frozen=True, slots=True)
+class ConfResult:
+    """A configuration, and the keys of its source that no broker here knows, in the order they came."""
+
+    config: BrokerConfig
+    unknown_keys: tuple[str, ...]
+
+
+@cache
+def keys() -> Mapping[str, Key]:
+    """Return every key by its name, in the order of the documentation."""
+    hints = get_type_hints(BrokerConfig, include_extras=True)
+    return {
+        field.encode_name: key_of(field.encode_name, field.name, hints[field.name], field.default)
+        for field in structs.fields(BrokerConfig)
+    }
+
+
+@cache
+def dynamic_keys() -> tuple[str, ...]:
+    """Return the names of the keys that may change at run time, sorted."""
+    return tuple(sorted(name for name, key in keys().items() if key.dynamic))
+
+
+def load_broker_conf(path: Path | str) -> ConfResult:
+    """Read and check a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ConfigError: a line or a value is not allowed.
+    """
+    return parse_broker_conf(Path(path).read_text(encoding="utf-8"), str(path))
+
+
+def parse_broker_conf(text: str, source: str) -> ConfResult:
+    """Check the text of a file; `source` is its name in messages.
+
+    Raises:
+        ConfigError: a line or a value is not allowed.
+    """
+    known: dict[str, str] = {}
+    unknown: list[str] = []
+    pairs = read_pairs(text, source)
+    for name, value in pairs.items():
+        if name in keys():
+            known[name] = value
+        elif name in _FORMER_NAMES:
+            newer, prefix = _FORMER_NAMES[name]
+            if value and not pairs.get(newer):
+                known[newer] = value if value.startswith(prefix) else prefix + value
+        else:
+            unknown.append(name)
+    config = with_overrides(BrokerConfig(), known)
+    _check_together(config)
+    return ConfResult(config, tuple(unknown))
+
+
+def read_pairs(text: str, source: str) -> dict[str, str]:
+    """Return the keys and values of a file as texts, in file order, unchecked.
+
+    Raises:
+        ConfigError: a line has no `=`.
+    """
+    pairs: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        name, separator, value = line.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"{source}, line {number}", line, "of the form key=value")
+        pairs.pop(name.strip(), None)
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def with_overrides(config: BrokerConfig, overrides: Mapping[str, str]) -> BrokerConfig:
+    """Return `config` with the given keys set from their texts; a blank text sets the default.
+
+    Raises:
+        ConfigError: a key is unknown, or a value is not allowed.
+    """
+    changes = {_known(name, text).attribute: parse_value(name, text) for name, text in overrides.items()}
+    return structs.replace(config, **changes) if changes else config
+
+
+def parse_value(name: str, text: str) -> Any:
+    """Return the value of one key from its text.
+
+    Raises:
+        ConfigError: the key is unknown, or the value is not allowed.
+    """
+    key = _known(name, text)
+    try:
+        return key.parse(text)
+    except ValueError:
+        raise ConfigError(name, text, key.allowed()) from None
+
+
+def validate_dynamic(name: str, text: str) -> None:
+    """Check a change at run time.
+
+    Raises:
+        ConfigError: the key is unknown or not dynamic, or the value is not allowed.
+    """
+    if name not in keys() or not keys()[name].dynamic:
+        raise ConfigError(name, text, "a dynamic key, one of those at /admin/v2/brokers/configuration")
+    parse_value(name, text)
+
+
+def runtime_values(config: BrokerConfig) -> dict[str, str]:
+    """Return every key with its value as a text that parses back to the same configuration."""
+    return {name: format_value(getattr(config, key.attribute)) for name, key in keys().items()}
+
+
+def _known(name: str, text: str) -> Key:
+    key = keys().get(name)
+    if key is None:
+        raise ConfigError(name, text, "a known key")
+    return key
+
+
+def _check_together(config: BrokerConfig) -> None:
+    shared = config.configuration_metadata_store_url
+    if shared and shared != config.effective_metadata_store_url:
+        raise ConfigError("configurationMetadataStoreUrl", shared, "blank or equal to metadataStoreUrl")
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that say something, each with the number of its first line, continuations joined."""
+    joined, first = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not joined and (not line or line[0] in "#!"):
+            continue
+        first = first if joined else number
+        if line.endswith("\\"):
+            joined += line[:-1]
+            continue
+        yield first, joined + line
+        joined = ""
+    if joined:
+        yield first, joined

@@ -1,0 +1,269 @@
+"""Leader election on one path of the metadata store: who creates the ephemeral key leads.
+
+| event                                     | what an elected instance does                                   |
+|-------------------------------------------|-----------------------------------------------------------------|
+| key deleted while a leader was known      | NO_LEADER, then elects again with the same proposal; listeners  |
+|                                           | hear of NO_LEADER only if that fails                            |
+| key created or changed by somebody else   | looks again                                                     |
+| RECONNECTED, SESSION_REESTABLISHED        | looks again: a leader whose key survived stays leader unheard   |
+| an election fails for want of the store   | tries again every 5 s until closed                              |
+| every `recheck_s`                         | looks again, in case a notification was lost unnoticed          |
+
+There is no step from LEADING to FOLLOWING when the connection breaks: a former leader goes on believing until
+it can talk to the store again. Whoever acts as leader proves it at the point of effect.
+
+Source: Pulsar's `LeaderElectionImpl`. We differ where our own session's key holds another value than the
+proposal: it is overwritten in place, so that leadership does not change hands.
+"""
+
+import asyncio
+import enum
+import operator
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import structlog
+
+from barycenter.metadata.codec import Codec, JsonCodec
+from barycenter.metadata.errors import (
+    BadVersionError,
+    InvalidValueError,
+    MetadataError,
+    NotFoundError,
+    SessionLostError,
+    StoreClosedError,
+)
+from barycenter.metadata.listeners import CONNECTED_EVENTS
+from barycenter.metadata.store import (
+    MUST_NOT_EXIST,
+    MetadataStore,
+    Notification,
+    NotificationType,
+    Record,
+    SessionEvent,
+)
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+RETRY_S = 5.0
+LEADER_WAIT_S = 30.0
+
+
+class LeaderElectionState(enum.Enum):
+    LEADING = "leading"
+    FOLLOWING = "following"
+    NO_LEADER = "no_leader"
+
+
+class LeaderElection(Generic[T]):
+    """One candidate. `on_state` is called on the event loop with each new outcome, never twice with the same.
+
+    `proposal` is what the key holds while this candidate leads; `same_owner` (default: equality) tells whether
+    a key that another session wrote is a left-over of our own former life. Close it before the store.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str,
+        value_type: type[T],
+        proposal: T,
+        on_state: Callable[[LeaderElectionState], None] | None = None,
+        *,
+        same_owner: Callable[[T, T], bool] = operator.eq,
+        codec: Codec[T] | None = None,
+        recheck_s: float = 5.0,
+    ) -> None:
+        self.path = path
+        self._store = store
+        self._proposal = proposal
+        self._on_state = on_state
+        self._same_owner = same_owner
+        self._codec: Codec[T] = codec or JsonCodec(value_type)
+        self._recheck_s = recheck_s
+        self._state = LeaderElectionState.NO_LEADER
+        self._told = LeaderElectionState.NO_LEADER
+        self._leader: T | None = None
+        self._serial = asyncio.Lock()
+        self._is_open = False
+        self._is_due = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._stops: tuple[Callable[[], None], ...] = ()
+
+    @property
+    def state(self) -> LeaderElectionState:
+        return self._state
+
+    def leader_if_known(self) -> T | None:
+        """Return the leader's value as far as it is known now; never waits."""
+        return self._leader
+
+    async def elect(self, proposal: T | None = None) -> LeaderElectionState:
+        """Take part from now on, if not already, and return whether we lead or follow.
+
+        Raises:
+            MetadataError: the store did not answer; the election goes on in the background.
+            StoreClosedError: this election was closed meanwhile.
+        """
+        if proposal is not None:
+            self._proposal = proposal
+        if not self._is_open:
+            self._is_open = True
+            self._stops = (
+                self._store.add_listener(self._notified),
+                self._store.add_session_listener(self._session_event),
+            )
+            self._keeper = asyncio.create_task(self._keep(), name=f"leader election {self.path}")
+        elif self._state is not LeaderElectionState.NO_LEADER:
+            return self._state
+        try:
+            return await self._look()
+        except StoreClosedError:
+            raise
+        except MetadataError:
+            self._is_due.set()
+            raise
+
+    async def leader_value(self) -> T | None:
+        """Return the leader's value, waiting up to 30 s for an election under way; None if there is no leader.
+
+        An instance that never took part reads the store.
+        """
+        if self._leader is None and self._is_open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEADER_WAIT_S), self._serial:
+                    return self._leader
+        if self._leader is not None or self._is_open:
+            return self._leader
+        record = await self._store.get(self.path)
+        return None if record is None else self._decode(record)
+
+    async def close(self) -> None:
+        """Leave the election; a leader deletes its key if the key is still its own. Idempotent.
+
+        `elect` opens it again.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        for stop in self._stops:
+            stop()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        async with self._serial:
+            was_leading = self._state is LeaderElectionState.LEADING
+            self._leader = None
+            self._state = self._told = LeaderElectionState.NO_LEADER
+            if was_leading:
+                await self._resign()
+
+    # The election.
+
+    async def _look(self) -> LeaderElectionState:
+        """Find out who leads; lead if nobody does."""
+        async with self._serial:
+            while True:
+                self._check_open()
+                with suppress(BadVersionError, NotFoundError):  # somebody was faster: look at what he did
+                    return await self._look_once()
+
+    async def _look_once(self) -> LeaderElectionState:
+        record = await self._store.get(self.path)
+        if record is None:
+            return await self._lead()
+        stored = self._decode(record)
+        version = record.stat.version
+        if record.stat.created_by_self:
+            if stored != self._proposal:
+                data = self._codec.encode(self._proposal)
+                await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
+            return self._became(LeaderElectionState.LEADING, self._proposal)
+        if stored is not None and self._same_owner(stored, self._proposal):
+            # Our own former life, about to expire.
+            await self._store.delete(self.path, expected_version=version)
+            return await self._lead()
+        return self._became(LeaderElectionState.FOLLOWING, stored)
+
+    async def _lead(self) -> LeaderElectionState:
+        data = self._codec.encode(self._proposal)
+        stat = await self._store.put(self.path, data, expected_version=MUST_NOT_EXIST, ephemeral=True)
+        if not self._is_open:
+            with suppress(MetadataError):
+                await self._store.delete(self.path, expected_version=stat.version, if_own=True)
+        return self._became(LeaderElectionState.LEADING, self._proposal)
+
+    def _became(self, state: LeaderElectionState, leader: T | None) -> LeaderElectionState:
+        self._check_open()
+        self._leader = leader
+        self._state = state
+        self._tell()
+        return state
+
+    def _tell(self) -> None:
+        if self._state is self._told:
+            return
+        self._told = self._state
+        log.info("leader_election_state", path=self.path, state=self._state.value, leader=str(self._leader))
+        if self._on_state is not None:
+            try:
+                self._on_state(self._state)
+            except Exception:
+                log.exception("leader_election_listener_failed", path=self.path)
+
+    async def _resign(self) -> None:
+        """Delete our key, and no successor's: ours is one that this very session created."""
+        try:
+            record = await self._store.get(self.path)
+            if record is not None and record.stat.created_by_self:
+                await self._store.delete(self.path, expected_version=record.stat.version, if_own=True)
+        except (NotFoundError, BadVersionError, SessionLostError, StoreClosedError):
+            pass  # it is gone, or not ours
+        except MetadataError as error:
+            log.warning("leader_key_left_to_session", path=self.path, reason=str(error))
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreClosedError(self.path)
+
+    def _decode(self, record: Record) -> T | None:
+        try:
+            return self._codec.decode(self.path, record.value)
+        except InvalidValueError:
+            return None
+
+    # What makes it look again.
+
+    async def _keep(self) -> None:
+        """Look again whenever it is due, until closed."""
+        wait_s = self._recheck_s
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._is_due.wait()
+            self._is_due.clear()
+            wait_s = self._recheck_s
+            try:
+                await self._look()
+            except StoreClosedError:
+                return
+            except MetadataError as error:
+                self._tell()
+                log.warning("leader_election_failed", path=self.path, reason=str(error), retry_in_s=RETRY_S)
+                wait_s = RETRY_S
+
+    def _notified(self, notification: Notification) -> None:
+        if notification.path != self.path:
+            return
+        if notification.type is NotificationType.DELETED:
+            self._state = LeaderElectionState.NO_LEADER
+            self._leader = None
+        if self._state is not LeaderElectionState.LEADING:
+            self._is_due.set()
+
+    def _session_event(self, event: SessionEvent) -> None:
+        if event in CONNECTED_EVENTS:
+            self._is_due.set()

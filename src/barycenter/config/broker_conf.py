@@ -165,7 +165,7 @@ def _check_together(config: BrokerConfig) -> None:
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that say something, each with the number of its first line, continuations joined."""
     joined, first = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
         if not joined and (not line or line[0] in "#!"):
             continue

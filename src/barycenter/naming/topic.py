@@ -72,7 +72,13 @@ class TopicName:
 
     @staticmethod
     def of(domain: str, namespace: NamespaceName, local_name: str) -> "TopicName":
-        """Return the topic of the parts; `local_name` is not encoded."""
+        """Return the topic of the parts; `local_name` is not encoded.
+
+        Raises:
+            InvalidNameError: a part is bad; only legacy names may have a `/` in their local name.
+        """
+        if namespace.is_v2 and "/" in local_name:
+            raise InvalidNameError(local_name, "Invalid topic name, a local name has no /")
         return _parse(f"{domain}://{namespace}/{local_name}")
 
     @property

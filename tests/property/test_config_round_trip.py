@@ -1,0 +1,54 @@
+"""Whatever values are allowed, the texts of a configuration read back to the same configuration."""
+
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from barycenter.config.broker_conf import keys, parse_broker_conf, runtime_values
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.key import Key
+
+WORDS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="\\,\x7f\x85\xa0"), min_size=1)
+
+
+def values(key: Key) -> st.SearchStrategy[Any]:
+    if not key.offered or key.name == "configurationMetadataStoreUrl":
+        return st.just(key.default)
+    if key.kind is bool:
+        return st.booleans()
+    if key.kind in (int, float):
+        return numbers(key)
+    words = st.sampled_from(key.choices) if key.choices else WORDS
+    if key.kind is str:
+        return words | st.just(key.default)
+    return st.lists(words, min_size=1, max_size=3).map(tuple)
+
+
+def numbers(key: Key) -> st.SearchStrategy[int | float]:
+    if key.kind is int:
+        lower = int(key.at_least) if key.at_least is not None else None
+        return st.integers(lower, int(key.at_most) if key.at_most is not None else 2**53)
+    lower_bound = key.at_least if key.at_least is not None else key.above
+    return st.floats(
+        lower_bound,
+        key.at_most if key.at_most is not None else 1e300,
+        exclude_min=key.above is not None,
+        allow_nan=False,
+        allow_subnormal=False,
+    ).map(lambda value: math.fabs(value))
+
+
+CONFIGS = st.fixed_dictionaries({}, optional={key.attribute: values(key) for key in keys().values()}).map(
+    lambda changes: structs.replace(BrokerConfig(), **changes)
+)
+
+
+@given(CONFIGS)
+def test_every_key_round_trips_through_a_file(config: BrokerConfig) -> None:
+    text = "".join(f"{key}={value}\n" for key, value in runtime_values(config).items())
+    result = parse_broker_conf(text, "generated")
+    assert result.config == config
+    assert result.unknown_keys == ()

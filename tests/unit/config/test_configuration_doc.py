@@ -1,0 +1,31 @@
+"""The configuration page says what the code says."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from barycenter.config.broker_conf import keys
+from barycenter.config.broker_config import GROUPS
+
+ROOT = Path(__file__).parents[3]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "generate_configuration_doc", ROOT / "scripts" / "generate_configuration_doc.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_current() -> None:
+    """If this fails: .venv/bin/python scripts/generate_configuration_doc.py"""
+    assert (ROOT / "docs" / "configuration.md").read_text() == generator().document()
+
+
+def test_every_key_has_an_effect_and_every_group_begins_with_a_key() -> None:
+    assert all(key.effect.endswith(".") for key in keys().values())
+    assert all(first in keys() for _, first in GROUPS)

@@ -5,7 +5,6 @@ build reasons on demand; `render` is the one place that makes a sentence of one.
 """
 
 import math
-from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -23,6 +22,7 @@ class Code(StrEnum):
     LEAST_LONG_TERM_RATE = "least_long_term_rate"
     ALL_OVERLOADED = "all_overloaded"
     CHOSEN_AGAIN = "chosen_again"
+    NEXT_IN_TURN = "next_in_turn"
     NO_CANDIDATE = "no_candidate"
     # a broker was not
     TOO_MANY_TOPICS = "too_many_topics"
@@ -40,6 +40,7 @@ class Code(StrEnum):
     ABOVE_AVERAGE = "above_average"
     ABOVE_LIMIT = "above_limit"
     OTHERS_BELOW_LOWER_BOUNDARY = "others_below_lower_boundary"
+    HEAVIEST_BUNDLE = "heaviest_bundle"
     # a broker does not
     WITHIN_THRESHOLD = "within_threshold"
     BELOW_LIMIT = "below_limit"
@@ -110,6 +111,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.LEAST_LONG_TERM_RATE: "it has the least long-term message rate of the candidates",
     Code.ALL_OVERLOADED: "every candidate is overloaded, so one was drawn at random",
     Code.CHOSEN_AGAIN: "the first choice was overloaded, so all brokers that policies allow were considered",
+    Code.NEXT_IN_TURN: "it was its turn",
     Code.NO_CANDIDATE: "no broker qualifies",
     Code.TOO_MANY_TOPICS: "it has too many topics",
     Code.NOT_FEWEST_BUNDLES: "others have fewer bundles of the namespace",
@@ -124,6 +126,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.ABOVE_AVERAGE: "its smoothed usage is above the mean by the threshold or more",
     Code.ABOVE_LIMIT: "its usage reached the overload limit",
     Code.OTHERS_BELOW_LOWER_BOUNDARY: "it carries the most while another broker lies below the lower boundary",
+    Code.HEAVIEST_BUNDLE: "it is the heaviest bundle left on a broker that has to give load away",
     Code.WITHIN_THRESHOLD: "its smoothed usage is within the threshold of the mean",
     Code.BELOW_LIMIT: "its usage is below the overload limit",
     Code.BELOW_MINIMUM_THROUGHPUT: "the excess is not worth a move",
@@ -193,8 +196,3 @@ def format_figure(value: float, unit: str) -> str:
         return f"{value / 1_048_576:.4g} MiB/s"
     number = f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
     return f"{number} {unit}".rstrip()
-
-
-def named_alternatives(names: Iterable[str], describe: Callable[[str], Alternative]) -> tuple[Alternative, ...]:
-    """Return the first MAX_ALTERNATIVES of `names`, described."""
-    return tuple(describe(name) for name, _ in zip(names, range(MAX_ALTERNATIVES), strict=False))

@@ -108,6 +108,9 @@ class ResourceWeights(NamedTuple):
     bandwidth_out: float = 1.0
 
 
+DEFAULT_WEIGHTS: Final = ResourceWeights()
+
+
 class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load report of one broker: the value at /loadbalance/brokers/<id> and one entry of the load-report log.
 

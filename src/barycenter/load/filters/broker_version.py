@@ -1,0 +1,57 @@
+"""Broker version: keep the brokers of the latest version (`preferLaterVersions`).
+
+Versions are semantic ones; build metadata (`+…`) is ignored. Source: Pulsar's `BrokerVersionFilter`.
+"""
+
+import re
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
+from barycenter.load.reasons import Code
+from barycenter.load.snapshot import Flags, LoadSnapshot
+
+_SEMANTIC: Final = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+)
+
+VersionKey: TypeAlias = tuple[int, int, int, int, tuple[tuple[int, int, str], ...]]
+
+
+def version_key(text: str) -> VersionKey:
+    """Return a key by which semantic versions order: a pre-release comes before its release.
+
+    Raises:
+        FilterFailedError: `text` is no semantic version.
+    """
+    match = _SEMANTIC.fullmatch(text)
+    if match is None:
+        raise FilterFailedError(f"{text!r} is no semantic version")
+    major, minor, patch, pre = match.groups()
+    if pre is None:
+        return int(major), int(minor), int(patch), 1, ()
+    # numbers order before words, and by value
+    parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in pre.split("."))
+    return int(major), int(minor), int(patch), 0, parts
+
+
+def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
+    """Remove brokers of an older version than the latest among the candidates.
+
+    Raises:
+        FilterFailedError: there is no candidate, or one whose version is missing or no semantic one.
+    """
+    rows = np.flatnonzero(candidates).tolist()
+    if not rows:
+        raise FilterFailedError("there is no broker to compare the version of")
+    keys: dict[int, VersionKey] = {}
+    for row in rows:
+        version = snapshot.brokers.versions[row]
+        if version is None:
+            raise FilterFailedError(f"{snapshot.brokers.names[row]} reports no version")
+        keys[row] = version_key(version)
+    latest = max(keys.values())
+    kept = np.zeros(len(candidates), bool)
+    kept[[row for row, key in keys.items() if key == latest]] = True
+    return FilterOutcome(kept, candidates & ~kept, Code.OLDER_VERSION, ("preferLaterVersions",))

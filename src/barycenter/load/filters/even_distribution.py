@@ -1,0 +1,32 @@
+"""Even distribution: keep the brokers with the fewest bundles of the namespace.
+
+Worked example: three brokers hold 2, 1 and 1 bundles of `public/default`: only the last two stay. On a cluster about as
+large as the namespace has bundles this leaves few candidates and hardly lets the placement strategy choose; then
+`loadBalancerDistributeBundlesEvenlyEnabled=false` serves better.
+
+Source: Pulsar's `LoadManagerShared.removeMostServicingBrokersForNamespace`.
+"""
+
+import numpy as np
+
+from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.reasons import Code
+from barycenter.load.snapshot import Flags, LoadSnapshot
+
+
+def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
+    """Remove brokers with more bundles of `namespace`, reported or preallocated, than the one with the fewest."""
+    counts = snapshot.bundles_of_namespace(namespace)
+    least = int(counts[candidates].min()) if candidates.any() else 0
+    kept = candidates & (counts == least)
+    return FilterOutcome(
+        kept=kept,
+        removed=candidates & ~kept,
+        code=Code.NOT_FEWEST_BUNDLES,
+        settings=("loadBalancerDistributeBundlesEvenlyEnabled",),
+        what=f"bundles of {namespace}",
+        figures=counts.astype(np.float64),
+        against="fewest",
+        limit=float(least),
+        unit="bundles",
+    )

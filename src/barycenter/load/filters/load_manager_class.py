@@ -1,0 +1,18 @@
+"""Load manager class: keep brokers that run the same load manager, so that a rolling change moves bundles over.
+
+Source: Pulsar's `BrokerLoadManagerClassFilter`.
+"""
+
+import numpy as np
+
+from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.reasons import Code
+from barycenter.load.snapshot import Flags, LoadSnapshot
+
+
+def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:
+    """Remove brokers whose report names another class than `class_name`, or none; the last part of the name counts."""
+    wanted = class_name.rpartition(".")[2]
+    names = snapshot.brokers.class_names
+    same = np.array([name is not None and name.rpartition(".")[2] == wanted for name in names], bool)
+    return FilterOutcome(candidates & same, candidates & ~same, Code.OTHER_LOAD_MANAGER, ("loadManagerClassName",))

@@ -1,0 +1,55 @@
+"""What a filter is asked and answers.
+
+A filter only removes: what it keeps is a subset of the candidates it was given. Candidates are flags over the rows of
+`LoadSnapshot.brokers`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from barycenter.load.reasons import Alternative, Code, Compared
+from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
+
+
+class FilterFailedError(Exception):
+    """The filter could not judge the candidates; the text says why."""
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """The bundle to place; `non_persistent` says that it holds non-persistent topics."""
+
+    bundle: str
+    non_persistent: bool = False
+
+    @cached_property
+    def namespace(self) -> str:
+        return self.bundle.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOutcome:
+    """`kept` of the candidates; why the others went, with the figure of each broker, in `unit`, and the line it missed.
+
+    `ignored`: the filter would have left nobody, so it kept all.
+    """
+
+    kept: Flags
+    removed: Flags
+    code: Code
+    settings: tuple[str, ...] = ()
+    what: str = ""
+    figures: Floats | None = None
+    relation: str = ">"
+    against: str = "limit"
+    limit: float = 0.0
+    unit: str = ""
+    ignored: bool = False
+
+    def alternative(self, snapshot: LoadSnapshot, broker: int) -> Alternative:
+        """Say why the broker in that row was removed."""
+        compared = None
+        if self.figures is not None:
+            figure = float(self.figures[broker])
+            compared = Compared(self.what, figure, self.relation, self.against, self.limit, self.unit)
+        return Alternative(snapshot.brokers.names[broker], self.code, compared)

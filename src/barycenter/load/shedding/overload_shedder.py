@@ -1,0 +1,95 @@
+"""OverloadShedder: unload from brokers whose usage reached the overload limit.
+
+Worked example (limit 85 %): a broker at 90 % with 10 GB/s in + out shall lose (0.90 - 0.85 + 0.05) = 10 % of it,
+1 GB/s.
+
+When to use it: hardly ever; it looks at no other broker, so with all above the limit it sheds from one overloaded
+broker to the next without end. It has no memory and no minimum.
+
+Source: Pulsar's `OverloadShedder` (4.x: weighted usage; up to 3.x the unweighted maximum).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from barycenter.load.reasons import Code, Compared, Reason
+from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, take_heaviest
+from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.weights import resource_weights
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "OverloadShedder"
+_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadShedderSettings:
+    """`limit` is a fraction."""
+
+    limit: float = 0.85
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "OverloadShedderSettings":
+        return OverloadShedderSettings(
+            limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0, weights=resource_weights(config)
+        )
+
+
+def overload_shedder(snapshot: LoadSnapshot, settings: OverloadShedderSettings) -> ShedPlan:
+    """Return what to unload: a broker of usage u ≥ limit shall lose `throughput * (u - limit + 0.05)`.
+
+    At least one bundle, but none of a broker with fewer than two. Above 100 % that may be all of its bundles.
+    """
+    usage = snapshot.brokers.weighted_usage(settings.weights)
+    over = usage >= settings.limit
+    with np.errstate(over="ignore", invalid="ignore"):
+        asked = snapshot.brokers.latest.throughput * (usage - settings.limit + THROUGHPUT_MARGIN)
+    # a broker that sheds gives at least one bundle, also if what it should lose comes out as 0
+    least_asked = np.where(asked == 0, np.finfo(float).tiny, asked)
+    need = np.where(over & (snapshot.brokers.bundle_count > 1), least_asked, 0.0)
+    rows, before = take_heaviest(snapshot, need)
+    return ShedPlan(NAME, snapshot, OverloadVerdicts(settings, usage, over, need), rows, before)
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadVerdicts:
+    """Columns over brokers: usage, whether it reached the limit, what it shall lose (0: nothing)."""
+
+    settings: OverloadShedderSettings
+    usage: Floats
+    over: Flags
+    need: Floats
+
+    def overall(self, snapshot: LoadSnapshot) -> Reason:
+        sheds = np.flatnonzero(self.need != 0)
+        if len(sheds):
+            return self.broker(snapshot, int(sheds[0]))
+        if not len(snapshot.brokers):
+            return Reason(code=Code.BALANCED, strategy=NAME, settings=(_KEY,))
+        highest = self.broker(snapshot, int(np.argmax(self.usage)))
+        return Reason(code=Code.BALANCED, strategy=NAME, settings=(_KEY,), cause=highest)
+
+    def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
+        usage, limit = float(self.usage[broker]), self.settings.limit
+        if not self.over[broker]:
+            code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "limit", limit, "%")]
+        else:
+            code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "limit", limit, "%")]
+            if self.need[broker] == 0:
+                code = Code.TOO_FEW_BUNDLES
+                count = float(snapshot.brokers.bundle_count[broker])
+                compared.append(Compared("bundles", count, "<=", "the last one", 1, "bundles"))
+        return Reason(
+            code=code,
+            strategy=NAME,
+            subject=snapshot.brokers.names[broker],
+            compared=tuple(compared),
+            settings=(_KEY,),
+            flags=snapshot.flags_of_broker(broker),
+        )

@@ -1,0 +1,139 @@
+"""What a shedder answers: the bundles that shall leave, in order, and the verdict on each broker.
+
+Figures stay columns; `Unload` values and reasons are made when somebody asks for them, so that explaining costs a
+decision nothing.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from barycenter.load.decisions import Refusal, Unload
+from barycenter.load.reasons import Code, Compared, Reason, format_figure
+from barycenter.load.snapshot import Floats, Integers, LoadSnapshot
+
+THROUGHPUT_MARGIN = 0.05
+"""Pulsar's addition to the excess, so that a broker ends somewhat below the line it crossed."""
+
+
+class Verdicts(Protocol):
+    """The columns of one strategy's run, and what they say."""
+
+    @property
+    def need(self) -> Floats:
+        """How many bytes/s each broker shall lose; 0 for one that sheds nothing."""
+        ...
+
+    def overall(self, snapshot: LoadSnapshot) -> Reason:
+        """Say why the run chose what it chose, or nothing."""
+        ...
+
+    def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
+        """Say why the broker in that row sheds, or does not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShedPlan:
+    """Bundles to unload: `rows` of `snapshot.bundles`, brokers by name and each broker's in the order of selection.
+
+    `before` is the traffic (bytes/s) already chosen from the same broker when a row was chosen.
+    """
+
+    strategy: str
+    snapshot: LoadSnapshot
+    verdicts: Verdicts
+    rows: Integers
+    before: Floats
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def reason(self) -> Reason:
+        """Why anything, or nothing, is shed."""
+        asked = np.flatnonzero(self.verdicts.need != 0)
+        if len(self.rows) == 0 and len(asked):
+            return self.broker_reason(int(asked[0]))
+        return self.verdicts.overall(self.snapshot)
+
+    def broker_reason(self, broker: int) -> Reason:
+        """Why the broker in that row sheds, or does not."""
+        reason = self.verdicts.broker(self.snapshot, broker)
+        if self.verdicts.need[broker] != 0 and not np.any(self.snapshot.bundles.owner[self.rows] == broker):
+            return msgspec.structs.replace(reason, code=Code.NO_SHEDDABLE_BUNDLE)
+        return reason
+
+    def unload(self, position: int) -> Unload:
+        """Return the decision at `position` of `rows`, with its reason."""
+        row = int(self.rows[position])
+        bundles, owner = self.snapshot.bundles, int(self.snapshot.bundles.owner[row])
+        cause = self.verdicts.broker(self.snapshot, owner)
+        need, before = float(self.verdicts.need[owner]), float(self.before[position])
+        traffic = float(bundles.short.throughput[row])
+        chosen = Compared("throughput chosen before it", before, "<", "what has to leave", need, "bytes/s")
+        reason = Reason(
+            code=Code.HEAVIEST_BUNDLE,
+            strategy=self.strategy,
+            subject=bundles.names[row],
+            # a broker that sheds at all gives one bundle, however little has to leave
+            compared=(chosen,) if before < need else (),
+            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
+            detail=f"it carries {format_figure(traffic, 'bytes/s')}",
+            cause=cause,
+        )
+        return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
+
+    def __iter__(self) -> Iterator[Unload]:
+        return (self.unload(position) for position in range(len(self)))
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Tell of each broker that sheds nothing why."""
+        shedding = set(self.snapshot.bundles.owner[self.rows].tolist())
+        for row, name in enumerate(self.snapshot.brokers.names):
+            if row not in shedding:
+                yield Refusal("unload", name, self.broker_reason(row))
+
+
+def take_heaviest(snapshot: LoadSnapshot, need: Floats) -> tuple[Integers, Floats]:
+    """Choose from each broker with `need` not 0 its heaviest bundles until `need` bytes/s are chosen, at least one.
+
+    Heaviest by short-term throughput in + out; ties fall to the smaller name. Only rows of `may_shed`. The last one
+    may overshoot. Returns the rows, brokers in the order of their names, and the traffic chosen before each.
+    Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
+    """
+    bundles = snapshot.bundles
+    candidates = np.flatnonzero((need != 0)[bundles.owner] & bundles.may_shed) if len(bundles) else np.zeros(0, int)
+    traffic = bundles.short.throughput_in[candidates] + bundles.short.throughput_out[candidates]
+    owners = bundles.owner[candidates]
+    order = np.lexsort((-traffic, owners))  # stable, and rows are in name order
+    rows, traffic, owners = candidates[order], traffic[order], owners[order]
+    kept: list[Integers] = []
+    kept_before: list[Floats] = []
+    edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
+    for start, end in itertools.pairwise(edges):
+        if start == end:
+            continue
+        before = np.concatenate(([0.0], np.cumsum(traffic[start:end])[:-1]))
+        enough = np.flatnonzero(~(before < need[owners[start]]))
+        count = max(1, int(enough[0]) if len(enough) else end - start)
+        kept.append(rows[start : start + count])
+        kept_before.append(before[:count])
+    if not kept:
+        return np.zeros(0, np.int64), np.zeros(0)
+    return np.concatenate(kept).astype(np.int64), np.concatenate(kept_before)
+
+
+def exact_mean(values: Floats) -> float:
+    """Return the mean, rounded once, so that the order of brokers does not matter; 0 without values."""
+    if not len(values):
+        return 0.0
+    try:
+        return math.fsum(values.tolist()) / len(values)
+    except OverflowError:
+        return float(np.mean(values))

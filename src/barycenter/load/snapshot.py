@@ -1,0 +1,385 @@
+"""The load of a cluster at one moment, as columns: what every strategy decides upon.
+
+Brokers and bundles are rows of two tables, sorted by name, so that an index order is a name order and ties break by
+name whatever the input order was. Arrays are never changed after they were built; treat them as read-only.
+
+Data that no rule covers is bounded here, once, and flagged: a usage, limit or rate that is NaN or infinite (or whose
+percentage is) counts as 0, and the row's `suspect` is set. Negative and above-100 % figures, zero limits and
+missing data have an answer in Pulsar and pass as they are.
+
+Needs numpy; only a leader imports it.
+Source: Pulsar's `LoadData`, `BrokerData`, `LocalBrokerData.getMaxResourceUsageWithWeight`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barycenter.load.reports import (
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    ResourceWeights,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+)
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
+
+RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+"""The rows of `BrokerTable.usage`, `.limit` and `.percent`."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageColumns:
+    """Four figures of each row: msg/s and bytes/s."""
+
+    rate_in: Floats
+    rate_out: Floats
+    throughput_in: Floats
+    throughput_out: Floats
+
+    @property
+    def rate(self) -> Floats:
+        return self.rate_in + self.rate_out
+
+    @property
+    def throughput(self) -> Floats:
+        return self.throughput_in + self.throughput_out
+
+    @staticmethod
+    def zeros(count: int) -> "MessageColumns":
+        return MessageColumns(np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count))
+
+
+@dataclass(frozen=True)
+class BrokerTable:
+    """One row a live broker, sorted by id.
+
+    `usage` and `limit` have one row for each of RESOURCES, in its units. `latest` is what the newest report says of
+    the whole broker, `short` and `long` are the time averages (sums of the windows of its bundles).
+    """
+
+    names: tuple[str, ...]
+    usage: Floats
+    limit: Floats
+    latest: MessageColumns
+    short: MessageColumns
+    long: MessageColumns
+    topics: Integers
+    bundle_count: Integers
+    versions: tuple[str | None, ...]
+    class_names: tuple[str | None, ...]
+    persistent: Flags
+    non_persistent: Flags
+    started_at_ms: Integers
+    reported_at_ms: Integers
+    suspect: Flags
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def percent(self) -> Floats:
+        """Usage in percent of the limit, one row for each of RESOURCES, in 32-bit arithmetic widened; always finite."""
+        return _finite(raw_percent(self.usage, self.limit))[0]
+
+    def weighted_usage(self, weights: ResourceWeights) -> Floats:
+        """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped."""
+        cpu, _, direct_memory, bandwidth_in, bandwidth_out = self.percent
+        terms = (
+            cpu * weights.cpu,
+            direct_memory * weights.direct_memory,
+            bandwidth_in * weights.bandwidth_in,
+            bandwidth_out * weights.bandwidth_out,
+        )
+        largest: Floats = np.maximum.reduce(terms) / 100
+        return largest
+
+
+@dataclass(frozen=True)
+class BundleTable:
+    """One row a reported bundle, sorted by name; one that two brokers report (it is moving) stands once for each.
+
+    `owner` is a row of the brokers. `latest` are the figures of the report, `short` and `long` the windows.
+    `listed` says that the report names the bundle in `bundles`, `sampled` that it holds figures of it; Barycenter's
+    own reports do both. `has_windows` false: nothing is known of its past, its windows read 0.
+    """
+
+    names: Sequence[str]
+    owner: Indices
+    namespace: Indices
+    latest: MessageColumns
+    topics: Integers
+    sessions: Integers
+    short: MessageColumns
+    long: MessageColumns
+    short_samples: Integers
+    long_samples: Integers
+    listed: Flags
+    sampled: Flags
+    has_windows: Flags
+    is_system: Flags
+    recently_unloaded: Flags
+    suspect: Flags
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def may_shed(self) -> Flags:
+        """Rows that a shedder may choose: listed, with windows, of no system namespace, not unloaded recently."""
+        return self.listed & self.has_windows & ~self.is_system & ~self.recently_unloaded
+
+
+@dataclass(frozen=True, slots=True)
+class Preallocations:
+    """Bundles assigned to a broker (a row) that it did not report yet, sorted by (broker, bundle name)."""
+
+    broker: Indices
+    bundles: tuple[str, ...]
+    long_rate: Floats
+    topics: Integers
+
+    @staticmethod
+    def none() -> "Preallocations":
+        return Preallocations(np.zeros(0, np.int32), (), np.zeros(0), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True)
+class LoadSnapshot:
+    """Everything a strategy may look at. `namespaces` is sorted; `BundleTable.namespace` points into it."""
+
+    brokers: BrokerTable
+    bundles: BundleTable
+    namespaces: tuple[str, ...]
+    preallocations: Preallocations = field(default_factory=Preallocations.none)
+
+    @cached_property
+    def preallocated_long_rate(self) -> Floats:
+        """Sum over each broker's preallocated bundles of long-term rate in + out, msg/s."""
+        return _sum_by(self.preallocations.broker, self.preallocations.long_rate, len(self.brokers))
+
+    @cached_property
+    def preallocated_topics(self) -> Integers:
+        sums = _sum_by(self.preallocations.broker, self.preallocations.topics.astype(np.float64), len(self.brokers))
+        return sums.astype(np.int64)
+
+    def bundles_of_namespace(self, namespace: str) -> Integers:
+        """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
+        held: set[tuple[int, str]] = set()
+        where = bisect_left(self.namespaces, namespace)
+        if where < len(self.namespaces) and self.namespaces[where] == namespace:
+            rows = np.flatnonzero(self.bundles.namespace == where).tolist()
+            held.update((int(self.bundles.owner[row]), self.bundles.names[row]) for row in rows)
+        for broker, bundle in zip(self.preallocations.broker.tolist(), self.preallocations.bundles, strict=True):
+            if bundle.rpartition("/")[0] == namespace:
+                held.add((broker, bundle))
+        return np.bincount([broker for broker, _ in held], minlength=len(self.brokers)).astype(np.int64)
+
+    def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
+        """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are left out."""
+        return replace(self, preallocations=_preallocations(self.brokers, preallocated))
+
+    def flags_of_broker(self, broker: int) -> tuple[str, ...]:
+        return (
+            (f"{self.brokers.names[broker]} reported figures that are no numbers",)
+            if self.brokers.suspect[broker]
+            else ()
+        )
+
+
+def raw_percent(usage: Floats, limit: Floats) -> Floats:
+    """Return 100 × usage / limit in 32-bit arithmetic, widened, 0 where the limit is not positive; may be infinite.
+
+    The column form of `barycenter.load.reports.percent_usage`.
+    """
+    with np.errstate(all="ignore"):
+        quotient = usage.astype(np.float32) / limit.astype(np.float32)
+        percent = quotient * np.float32(100)
+    return np.where(limit > 0, percent, np.float32(0)).astype(np.float64)
+
+
+def build_snapshot(
+    reports: Mapping[str, LocalBrokerData],
+    bundle_data: Mapping[str, BundleData],
+    averages: Mapping[str, TimeAverageBrokerData],
+    *,
+    preallocated: Mapping[str, Mapping[str, BundleData]] | None = None,
+    recently_unloaded: Iterable[str] = (),
+) -> LoadSnapshot:
+    """Return the snapshot of the live brokers: the keys of `reports`, by broker id.
+
+    A broker without an entry in `averages` has zero averages, a bundle without one in `bundle_data` no windows.
+    Brokers of `averages` and `preallocated` that report nothing are left out.
+    """
+    brokers = _broker_table(reports, averages)
+    bundles, namespaces = _bundle_table(reports, brokers, bundle_data, set(recently_unloaded))
+    return LoadSnapshot(brokers, bundles, namespaces, _preallocations(brokers, preallocated or {}))
+
+
+def _broker_table(reports: Mapping[str, LocalBrokerData], averages: Mapping[str, TimeAverageBrokerData]) -> BrokerTable:
+    names = tuple(sorted(reports))
+    rows = [reports[name] for name in names]
+    means = [averages.get(name) or TimeAverageBrokerData() for name in names]
+    usages = [(row.cpu, row.memory, row.direct_memory, row.bandwidth_in, row.bandwidth_out) for row in rows]
+    usage, bad_usage = _finite(np.array([[r.usage for r in row] for row in usages], float).reshape(-1, 5).T)
+    limit, bad_limit = _finite(np.array([[r.limit for r in row] for row in usages], float).reshape(-1, 5).T)
+    bad_percent = ~np.isfinite(raw_percent(usage, limit))
+    latest, bad_latest = _message_columns(
+        rows, lambda r: (r.msg_rate_in, r.msg_rate_out, r.msg_throughput_in, r.msg_throughput_out)
+    )
+    short, bad_short = _message_columns(means, _short_term)
+    long, bad_long = _message_columns(means, _long_term)
+    return BrokerTable(
+        names=names,
+        usage=usage,
+        limit=limit,
+        latest=latest,
+        short=short,
+        long=long,
+        topics=_integers(rows, lambda r: r.num_topics),
+        bundle_count=_integers(rows, lambda r: len(r.bundles)),
+        versions=tuple(row.broker_version_string for row in rows),
+        class_names=tuple(row.load_manager_class_name for row in rows),
+        persistent=np.array([row.persistent_topics_enabled for row in rows], bool),
+        non_persistent=np.array([row.non_persistent_topics_enabled for row in rows], bool),
+        started_at_ms=_integers(rows, lambda r: r.start_timestamp),
+        reported_at_ms=_integers(rows, lambda r: r.last_update),
+        suspect=(bad_usage | bad_limit | bad_percent).any(axis=0) | bad_latest | bad_short | bad_long,
+    )
+
+
+def _short_term(mean: TimeAverageBrokerData) -> tuple[float, float, float, float]:
+    return (
+        mean.short_term_msg_rate_in,
+        mean.short_term_msg_rate_out,
+        mean.short_term_msg_throughput_in,
+        mean.short_term_msg_throughput_out,
+    )
+
+
+def _long_term(mean: TimeAverageBrokerData) -> tuple[float, float, float, float]:
+    return (
+        mean.long_term_msg_rate_in,
+        mean.long_term_msg_rate_out,
+        mean.long_term_msg_throughput_in,
+        mean.long_term_msg_throughput_out,
+    )
+
+
+def _figures(figures: NamespaceBundleStats | TimeAverageMessageData) -> tuple[float, float, float, float]:
+    return figures.msg_rate_in, figures.msg_rate_out, figures.msg_throughput_in, figures.msg_throughput_out
+
+
+_NO_STATS = NamespaceBundleStats()
+_NO_WINDOW = TimeAverageMessageData()
+_NO_DATA = BundleData(short_term_data=_NO_WINDOW, long_term_data=_NO_WINDOW)
+
+
+def _bundle_table(
+    reports: Mapping[str, LocalBrokerData],
+    brokers: BrokerTable,
+    bundle_data: Mapping[str, BundleData],
+    recently_unloaded: set[str],
+) -> tuple[BundleTable, tuple[str, ...]]:
+    keys = sorted(
+        (bundle, broker)
+        for broker, name in enumerate(brokers.names)
+        for bundle in {*reports[name].bundles, *reports[name].last_stats}
+    )
+    listed = [set(reports[name].bundles) for name in brokers.names]
+    stats = [reports[brokers.names[broker]].last_stats.get(bundle) for bundle, broker in keys]
+    sampled = [item or _NO_STATS for item in stats]
+    data = [bundle_data.get(bundle) or _NO_DATA for bundle, _ in keys]
+    names = [bundle for bundle, _ in keys]
+    namespace_texts = [bundle.rpartition("/")[0] for bundle in names]
+    namespaces = tuple(sorted(set(namespace_texts)))
+    row_of_namespace = {name: row for row, name in enumerate(namespaces)}
+    system = np.array([_is_system(name) for name in namespaces], bool)
+    namespace = np.array([row_of_namespace[text] for text in namespace_texts], np.int32)
+    latest, bad_latest = _message_columns(sampled, _figures)
+    short, bad_short = _message_columns([item.short_term_data for item in data], _figures)
+    long, bad_long = _message_columns([item.long_term_data for item in data], _figures)
+    table = BundleTable(
+        names=names,
+        owner=np.array([broker for _, broker in keys], np.int32),
+        namespace=namespace,
+        latest=latest,
+        topics=_integers(sampled, lambda s: s.topics),
+        sessions=_integers(sampled, lambda s: s.consumer_count + s.producer_count),
+        short=short,
+        long=long,
+        short_samples=_integers(data, lambda d: d.short_term_data.num_samples),
+        long_samples=_integers(data, lambda d: d.long_term_data.num_samples),
+        listed=np.array([bundle in listed[broker] for bundle, broker in keys], bool),
+        sampled=np.array([item is not None for item in stats], bool),
+        has_windows=np.array([item is not _NO_DATA for item in data], bool),
+        is_system=system[namespace] if len(namespace) else np.zeros(0, bool),
+        recently_unloaded=np.array([name in recently_unloaded for name in names], bool),
+        suspect=bad_latest | bad_short | bad_long,
+    )
+    return table, namespaces
+
+
+def _is_system(namespace: str) -> bool:
+    try:
+        name = NamespaceName.parse(namespace)
+    except InvalidNameError:
+        return False
+    return is_system_namespace(name) or is_broker_bound(name)
+
+
+def _preallocations(brokers: BrokerTable, preallocated: Mapping[str, Mapping[str, BundleData]]) -> Preallocations:
+    rows = sorted(
+        (brokers.index[broker], bundle)
+        for broker, bundles in preallocated.items()
+        if broker in brokers.index
+        for bundle in bundles
+    )
+    data = [preallocated[brokers.names[broker]][bundle] for broker, bundle in rows]
+    rates = [item.long_term_data.msg_rate_in + item.long_term_data.msg_rate_out for item in data]
+    return Preallocations(
+        broker=np.array([broker for broker, _ in rows], np.int32),
+        bundles=tuple(bundle for _, bundle in rows),
+        long_rate=_finite(np.array(rates, float))[0],
+        topics=_integers(data, lambda d: d.topics),
+    )
+
+
+def _message_columns(
+    rows: Sequence[_T], figures: Callable[[_T], tuple[float, float, float, float]]
+) -> tuple[MessageColumns, Flags]:
+    """Return rate in, rate out, throughput in, throughput out of `rows`, and which rows had a figure that is none."""
+    columns, bad = _finite(np.array([figures(row) for row in rows], float).reshape(-1, 4).T)
+    return MessageColumns(*np.ascontiguousarray(columns)), np.logical_or.reduce(bad)
+
+
+def _integers(rows: Sequence[_T], figure: Callable[[_T], int]) -> Integers:
+    return np.fromiter((max(-(2**62), min(2**62, figure(row))) for row in rows), np.int64, len(rows))
+
+
+def _finite(values: Floats) -> tuple[Floats, Flags]:
+    bad = ~np.isfinite(values)
+    return np.where(bad, 0.0, values), bad
+
+
+def _sum_by(index: Indices, values: Floats, count: int) -> Floats:
+    sums: Floats = np.bincount(index, weights=values, minlength=count).astype(np.float64)
+    return sums

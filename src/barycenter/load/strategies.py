@@ -1,0 +1,121 @@
+"""The strategies a configuration can name, by Pulsar's class name or its last part.
+
+    loadBalancerLoadSheddingStrategy=org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder
+    loadBalancerLoadSheddingStrategy=ThresholdShedder
+
+Needs numpy; only a leader imports it.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from barycenter.load.placement import least_long_term_message_rate as long_term
+from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
+from barycenter.load.placement.round_robin_broker_selector import (
+    NAME as ROUND_ROBIN,
+)
+from barycenter.load.placement.round_robin_broker_selector import (
+    RoundRobinMemory,
+    round_robin_broker_selector,
+)
+from barycenter.load.selection import Placer
+from barycenter.load.shedding import overload_shedder, threshold_shedder
+from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.snapshot import Flags, LoadSnapshot
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+SheddingMemory: TypeAlias = object
+"""What a shedder remembers from one run to the next: a value, opaque to all others; None at first."""
+
+Shedder = Callable[[LoadSnapshot, SheddingMemory], tuple[ShedPlan, SheddingMemory]]
+"""A shedder with its settings put in."""
+
+
+class UnknownStrategyError(ValueError):
+    """No strategy of that name; the text names the key, the value and what is allowed."""
+
+    def __init__(self, key: str, name: str, known: Mapping[str, object]) -> None:
+        super().__init__(f"{key}={name!r} is not a strategy known here; use one of {', '.join(sorted(known))}")
+        self.key = key
+        self.name = name
+
+
+def _threshold(config: "BrokerConfig") -> Shedder:
+    settings = threshold_shedder.ThresholdShedderSettings.of(config)
+
+    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
+        history = memory if isinstance(memory, Mapping) else {}
+        return threshold_shedder.threshold_shedder(snapshot, settings, history)
+
+    return shed
+
+
+def _overload(config: "BrokerConfig") -> Shedder:
+    settings = overload_shedder.OverloadShedderSettings.of(config)
+    return lambda snapshot, memory: (overload_shedder.overload_shedder(snapshot, settings), memory)
+
+
+def _least_long_term_message_rate(config: "BrokerConfig") -> Placer:
+    settings = long_term.LeastLongTermMessageRateSettings.of(config)
+
+    def place(
+        snapshot: LoadSnapshot, candidates: Flags, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        return long_term.least_long_term_message_rate(snapshot, candidates, settings, rng), memory
+
+    return place
+
+
+def _round_robin(_config: "BrokerConfig") -> Placer:
+    def place(
+        snapshot: LoadSnapshot, candidates: Flags, _rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        before = memory if isinstance(memory, RoundRobinMemory) else RoundRobinMemory()
+        return round_robin_broker_selector(snapshot, candidates, before)
+
+    return place
+
+
+SHEDDERS: Final[Mapping[str, Callable[["BrokerConfig"], Shedder]]] = {
+    threshold_shedder.NAME: _threshold,
+    overload_shedder.NAME: _overload,
+}
+
+PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
+    long_term.NAME: _least_long_term_message_rate,
+    ROUND_ROBIN: _round_robin,
+}
+
+
+def short_name(class_name: str) -> str:
+    """Return the last part of a class name."""
+    return class_name.strip().rpartition(".")[2]
+
+
+def shedder_of(config: "BrokerConfig") -> Shedder:
+    """Return the shedder of `loadBalancerLoadSheddingStrategy`.
+
+    Raises:
+        UnknownStrategyError: there is none of that name.
+    """
+    name = config.load_balancer_load_shedding_strategy
+    make = SHEDDERS.get(short_name(name))
+    if make is None:
+        raise UnknownStrategyError("loadBalancerLoadSheddingStrategy", name, SHEDDERS)
+    return make(config)
+
+
+def placer_of(config: "BrokerConfig") -> Placer:
+    """Return the placement strategy of `loadBalancerLoadPlacementStrategy`.
+
+    Raises:
+        UnknownStrategyError: there is none of that name.
+    """
+    name = config.load_balancer_load_placement_strategy
+    make = PLACERS.get(short_name(name))
+    if make is None:
+        raise UnknownStrategyError("loadBalancerLoadPlacementStrategy", name, PLACERS)
+    return make(config)

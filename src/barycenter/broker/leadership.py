@@ -6,7 +6,7 @@
 | another elected, own key gone | follows | stop |
 | session lost | follows, though its key may stand for a while | stop |
 | session re-established, key survived or won again | leads | start |
-| closed | follows, its key is deleted | stop |
+| resigned (it is about to stop) | follows, its key is deleted; it still sees who leads | stop |
 
 The election itself never tells a leader that it was deposed while it could not reach the store; this class does,
 at SESSION_LOST. Source: Pulsar's `LeaderElectionService`, where the same broker goes on believing.
@@ -14,19 +14,22 @@ at SESSION_LOST. Source: Pulsar's `LeaderElectionService`, where the same broker
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import structlog
 
+from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.leader_election import ElectionState, LeaderElection
+from barycenter.metadata.leader_election import LeaderElection, LeaderElectionState
 from barycenter.metadata.store import MetadataStore, SessionEvent
 
 log = structlog.get_logger(__name__)
 
 LEADER_PATH: Final = "/loadbalance/leader"
+_AGREE_PAUSE_S: Final = 0.1
 
 
 class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,15 +45,18 @@ class Duty:
     run: Callable[[], Awaitable[None]]
     interval_s: Callable[[], float]
     wake: asyncio.Event | None = None
-    """If given, setting it ends the pause early."""
+    """If given, setting it ends the pause early, though not before `min_pause_s`."""
+    min_pause_s: float = 1.0
 
 
 class Leadership:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
+        self._cache = MetadataCache(store, LeaderValue)
         self._election: LeaderElection[LeaderValue] | None = None
         self._session_lost = False
-        self._closed = False
+        self._losses = 0
+        self._resigned = False
         self._led = False
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,49 +66,51 @@ class Leadership:
 
     @property
     def is_started(self) -> bool:
-        return self._election is not None and not self._closed
+        """Whether this broker takes part, or did until it resigned."""
+        return self._election is not None
 
     def is_leader(self) -> bool:
         """Whether this broker leads now, as far as it can know."""
         return (
             self._election is not None
-            and not self._closed
+            and not self._resigned
             and not self._session_lost
-            and self._election.state is ElectionState.LEADING
+            and self._election.state is LeaderElectionState.LEADING
         )
 
     def leader(self) -> LeaderValue | None:
         """Return the leader as known now; None while there is none. Never waits."""
-        if self._election is None or self._closed:
-            return None
+        if self._election is None or self._resigned:
+            return self._cache.get_if_cached(LEADER_PATH)
         return self._election.leader_if_known()
 
     async def current_leader(self) -> LeaderValue | None:
-        """Return the leader, read from the store if it is not known here."""
-        if self._election is None or self._closed:
-            return None
-        return await self._election.leader_value()
+        """Return the leader, read from the store if the election does not know it."""
+        return self.leader() or await self._cache.get(LEADER_PATH)
 
     def on_change(self, listener: Callable[[bool], None]) -> None:
         """Call `listener` with whether this broker leads, each time that changes."""
         self._listeners.append(listener)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
-        """Enter the election. Duties start as soon as it is won and `begin_duties` was called."""
+        """Enter the election and return when the first round is over. Duties start as soon as it is won."""
         self._duties = duties
         proposal = LeaderValue(broker_id, web_url or "")
         self._stop_listening = self._store.add_session_listener(self._on_session_event)
         self._election = LeaderElection(
             self._store, LEADER_PATH, LeaderValue, proposal, on_state=lambda state: self._on_state()
         )
-        await self._election.start()
+        try:
+            await self._election.elect()
+        except MetadataError as error:
+            log.warning("leader_not_elected", reason=str(error))  # goes on in the background
         self._on_state()
 
-    async def close(self) -> None:
+    async def resign(self) -> None:
         """Leave the election and give the leader's key up, if it is ours. Idempotent."""
-        if self._closed:
+        if self._resigned:
             return
-        self._closed = True
+        self._resigned = True
         self._on_state()
         if self._stop_listening is not None:
             self._stop_listening()
@@ -112,6 +120,10 @@ class Leadership:
                 await self._election.close()
             except MetadataError as error:
                 log.warning("leader_key_not_deleted", reason=str(error))
+
+    async def close(self) -> None:
+        await self.resign()
+        self._cache.close()
 
     async def wait_change(self, timeout_s: float) -> None:
         """Return at the next change of the leader, or after `timeout_s`."""
@@ -128,21 +140,23 @@ class Leadership:
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
             self._session_lost = True
+            self._losses += 1
             self._on_state()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._reelect()
+            self._own(asyncio.create_task(self._believe_again(self._losses), name="election after session loss"))
 
-    def _reelect(self) -> None:
-        """Believe again only after the election has looked at the key in the new session."""
+    async def _believe_again(self, losses: int) -> None:
+        """Trust the election only after its opinion agrees with the key as this session sees it."""
         assert self._election is not None
-        election = self._election
-
-        async def elect() -> None:
-            await election.elect()
-            self._session_lost = False
-            self._on_state()
-
-        self._own(asyncio.create_task(elect(), name="elect after session loss"))
+        while self._losses == losses and not self._resigned:
+            with suppress(MetadataError):
+                record = await self._store.get(LEADER_PATH)
+                leads = self._election.state is LeaderElectionState.LEADING
+                if record is not None and record.stat.created_by_self == leads:
+                    self._session_lost = False
+                    self._on_state()
+                    return
+            await asyncio.sleep(_AGREE_PAUSE_S)
 
     def _on_state(self) -> None:
         """Bring duties and listeners in line with whether this broker leads. Safe to call at any time."""
@@ -180,8 +194,9 @@ class Leadership:
         if duty.wake is None:
             await asyncio.sleep(duty.interval_s())
             return
+        await asyncio.sleep(duty.min_pause_s)
         try:
-            async with asyncio.timeout(duty.interval_s()):
+            async with asyncio.timeout(max(0.0, duty.interval_s() - duty.min_pause_s)):
                 await duty.wake.wait()
         except TimeoutError:
             pass

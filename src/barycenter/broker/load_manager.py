@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from barycenter.broker.environment import Environment
 from barycenter.load.decisions import Placement
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.reports import AdvertisedListener, LocalBrokerData, NamespaceBundleStats
 from barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -96,3 +97,66 @@ class LoadManager(Protocol):
 
 
 LoadManagerFactory = Callable[[LoadManagerContext], LoadManager]
+
+
+class NoopLoadManager:
+    """Registers this broker and gives every bundle to whoever is asked. Source: Pulsar's `NoopLoadManager`."""
+
+    def __init__(self, context: LoadManagerContext) -> None:
+        self._context = context
+
+    @property
+    def is_centralized(self) -> bool:
+        return False
+
+    async def start(self) -> None:
+        await self._context.registration.register(self._context.urls.broker_id, self.load_report())
+
+    async def disable(self) -> None:
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        await self.disable()
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        reason = Reason(
+            code=Code.DISABLED,
+            strategy="NoopLoadManager",
+            subject=str(bundle),
+            detail="without balancing the broker that is asked takes the bundle",
+            settings=("loadManagerClassName",),
+        )
+        return Placement(str(bundle), self._context.urls.broker_id, reason)
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        return False
+
+    async def shed(self) -> None:
+        pass
+
+    async def check_splits(self) -> None:
+        pass
+
+    async def write_resource_quotas(self) -> None:
+        pass
+
+    def load_report(self) -> LocalBrokerData:
+        urls = self._context.urls
+        return LocalBrokerData(
+            broker_id=urls.broker_id,
+            web_service_url=urls.web_url,
+            web_service_url_tls=urls.web_url_tls,
+            pulsar_service_url=urls.broker_url,
+            pulsar_service_url_tls=urls.broker_url_tls,
+            last_update=self._context.env.clock.now_ms(),
+            advertised_listeners={
+                name: AdvertisedListener(broker_service_url=each.broker_url, broker_service_url_tls=each.broker_url_tls)
+                for name, each in urls.listeners.items()
+            },
+            load_manager_class_name="org.apache.pulsar.broker.loadbalance.NoopLoadManager",
+            start_timestamp=self._context.started_at_ms,
+            incarnation=self._context.incarnation,
+        )

@@ -145,16 +145,16 @@ class OwnerSearch:
             return bound, leads
         if authoritative:
             return me, leads
-        leader = None if leads else self._leader_to_ask()
+        leader = None if leads else await self._leader_to_ask()
         if leader is None or leader == me:
             return await self._choose(bundle), True
         return leader, False
 
-    def _leader_to_ask(self) -> str | None:
+    async def _leader_to_ask(self) -> str | None:
         """Return who decides in place of this broker; None if it decides itself."""
         if not self._load_manager().is_centralized:
             return None
-        leader = self._leadership.leader()
+        leader = await self._leadership.current_leader()
         if leader is not None and leader.broker_id in self._load_manager().available_brokers():
             return leader.broker_id
         log.warning("deciding_without_leader", leader=None if leader is None else leader.broker_id)

@@ -57,12 +57,13 @@ from barycenter.broker.lookup_answers import (
     LookupNotReadyError,
     Owner,
 )
-from barycenter.broker.ownership_record import OWNERSHIP_ROOT, OwnershipRecord, lock_path, same_holder
+from barycenter.broker.ownership_record import OWNERSHIP_ROOT, OwnershipRecord, lock_path, never_inherited
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving import NotServedError, OwnedBundle
 from barycenter.broker.serving_log import ServingLog
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import (
+    BadVersionError,
     InvalidValueError,
     LockBusyError,
     MetadataError,
@@ -187,7 +188,7 @@ class OwnershipCache:
         self._serving_log = serving_log
         self._incarnation = incarnation
         self._unload_timeout_s = unload_timeout_s
-        self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=same_holder)
+        self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=never_inherited)
         self._topics: Topics | None = None
         self._urls: ServiceUrls | None = None
         self._session_timeout_s = session_timeout_s
@@ -408,7 +409,7 @@ class OwnershipCache:
         owner = self._urls.owner(is_local=True, epoch=epoch)
         holding = _Holding(Term(bundle, epoch, self._clock.now_ms(), self._pulse), lock, record, owner)
         self._holdings[bundle] = holding
-        lock.on_expired(lambda: self.lost(holding.term, "the lock went to another session"))
+        lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
         return holding
 
     async def _require_current(self, bundle: Bundle) -> None:
@@ -419,7 +420,13 @@ class OwnershipCache:
             raise BundleNotFoundError(bundle)
 
     def _require_session(self, bundle: Bundle, session: int, lock: ResourceLock[OwnershipRecord]) -> None:
-        if self._closed or self._session != session or self._session_lost or lock.is_expired or not self._pulse.holds():
+        if (
+            self._closed
+            or self._session != session
+            or self._session_lost
+            or not lock.is_held
+            or not self._pulse.holds()
+        ):
             raise BundleNotAcquiredError(bundle, "the session was lost while it was being acquired")
 
     def _activate(self, holding: _Holding, reason: str) -> None:
@@ -608,7 +615,11 @@ class OwnershipCache:
         return InTransit(self._broker_id)
 
     async def _scrub(self, bundle: Bundle) -> None:
-        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain."""
+        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain.
+
+        A record of a former session of ours is left to the end of that session: to delete it by its version
+        could hit the record of another broker, which starts at version 0 too.
+        """
         while not self._closed:
             try:
                 async with self._serial(bundle):
@@ -617,10 +628,12 @@ class OwnershipCache:
                     stored = await self._store.get(lock_path(bundle))
                     if stored is None or not _is_of(stored.value, self._incarnation):
                         return
-                    with suppress(NotFoundError):
-                        await self._store.delete(lock_path(bundle), expected_version=stored.stat.version)
-                    log.warning("orphaned_ownership_deleted", bundle=str(bundle))
-                    return
+                    if stored.stat.created_by_self:
+                        with suppress(NotFoundError, BadVersionError):
+                            version = stored.stat.version
+                            await self._store.delete(lock_path(bundle), expected_version=version, if_own=True)
+                        log.warning("orphaned_ownership_deleted", bundle=str(bundle))
+                        return
             except MetadataError as error:
                 log.info("orphaned_ownership_not_deleted", bundle=str(bundle), reason=str(error))
             await asyncio.sleep(_SCRUB_PAUSE_S)

@@ -24,7 +24,7 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
     """`disabled` is true while the owner does not serve: before its term has its epoch, and while it unloads.
 
     Whoever reads a disabled record waits for it to change. `incarnation` tells the processes apart that bear
-    one broker id, so that a process takes back the locks of its own former session and nobody else's.
+    one broker id, so that a process recognises what it left behind itself.
     """
 
     broker_id: str = ""
@@ -72,9 +72,9 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
         )
 
 
-def same_holder(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
-    """Tell whether a lock record found in the store is one that this very process wrote, in any session."""
-    return mine.incarnation is not None and stored.incarnation == mine.incarnation
+def never_inherited(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
+    """No session takes the lock of another over, not even of this process: what it served under is over."""
+    return False
 
 
 def lock_path(bundle: Bundle) -> str:

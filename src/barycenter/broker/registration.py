@@ -10,6 +10,7 @@ second process with the same URLs take the key over).
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -25,6 +26,7 @@ from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
 log = structlog.get_logger(__name__)
 
 BROKERS_ROOT: Final = "/loadbalance/brokers"
+_REGAIN_PAUSE_S: Final = 1.0
 _REFRESH_S: Final = 5.0
 """How often the list is read without a notification: one may be late or lost."""
 
@@ -61,10 +63,11 @@ class Registration:
         self._waiters: set[asyncio.Future[None]] = set()
         self._stop_listening: list[Callable[[], None]] = []
         self._task: asyncio.Task[None] | None = None
+        self._regaining: asyncio.Task[None] | None = None
 
     @property
     def is_registered(self) -> bool:
-        return self._lock is not None and not self._lock.is_expired
+        return self._lock is not None and self._lock.is_held
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -93,8 +96,10 @@ class Registration:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        await self.unregister()
+        with suppress(MetadataError):  # the key ends with the session
+            await self.unregister()
         await self._locks.close()
+        self._cache.close()
 
     async def await_id_free(self, broker_id: str) -> None:
         """Return when no process is registered as `broker_id`; a dead one's key is waited for until it expires.
@@ -120,10 +125,31 @@ class Registration:
             BrokerIdInUseError: another process was faster.
         """
         try:
-            self._lock = await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data)
+            self._hold(await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data))
         except LockBusyError as error:
             raise BrokerIdInUseError(broker_id, 0) from error
         self._brokers |= {broker_id}
+
+    def _hold(self, lock: ResourceLock[LocalBrokerData]) -> None:
+        self._lock = lock
+        lock.expired.add_done_callback(lambda _: self._on_expired(lock))
+
+    def _on_expired(self, lock: ResourceLock[LocalBrokerData]) -> None:
+        if self._lock is lock:  # not by `unregister`
+            self._regaining = asyncio.create_task(self._regain(lock), name="regain registration")
+
+    async def _regain(self, lost: ResourceLock[LocalBrokerData]) -> None:
+        """Take the key again as soon as it is free; until then this broker is given no new bundles."""
+        log.error("registration_lost", path=lost.path)
+        while self._lock is lost:
+            try:
+                lock = await self._locks.acquire(lost.path, lost.value)
+            except MetadataError as error:
+                log.warning("registration_not_regained", path=lost.path, reason=str(error))
+                await asyncio.sleep(_REGAIN_PAUSE_S)
+            else:
+                self._hold(lock)
+                log.info("registration_regained", path=lost.path)
 
     async def update(self, data: LocalBrokerData) -> None:
         """Write a new load report into the key.
@@ -138,6 +164,10 @@ class Registration:
     async def unregister(self) -> None:
         """Leave the list; a key that is gone already is no error. Idempotent."""
         lock, self._lock = self._lock, None
+        if self._regaining is not None:
+            self._regaining.cancel()
+            await asyncio.gather(self._regaining, return_exceptions=True)
+            self._regaining = None
         if lock is not None:
             await lock.release()
 

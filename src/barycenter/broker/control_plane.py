@@ -1,0 +1,233 @@
+"""The part of a broker that coordinates: everything but topics, sockets and REST, wired together.
+
+Order of life: `start` (reads the store), `set_identity` (the ports are known), `join` (elects, owns its own
+namespaces, registers: from now on it is given bundles), `leave` (hands everything over), `close`.
+Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from barycenter.broker.bundle_cache import BundleCache
+from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfiguration
+from barycenter.broker.environment import Environment
+from barycenter.broker.leadership import Duty, Leadership
+from barycenter.broker.load_manager import LoadManager, LoadManagerContext, LoadManagerFactory
+from barycenter.broker.lookup_answers import LookupFailedError
+from barycenter.broker.lookup_service import ClusterLookup, TopicDirectory
+from barycenter.broker.namespace_service import NamespaceService, SplitPositions
+from barycenter.broker.owner_search import OwnerSearch
+from barycenter.broker.ownership import OwnershipCache, Topics
+from barycenter.broker.periodic import PeriodicTasks
+from barycenter.broker.registration import Registration
+from barycenter.broker.service_urls import ServiceUrls
+from barycenter.broker.serving_log import ServingLog
+from barycenter.load.reports import NamespaceBundleStats
+from barycenter.metadata.errors import LockBusyError, MetadataError
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
+
+log = structlog.get_logger(__name__)
+
+_OWN_NAMESPACE_PAUSE_S: Final = 0.2
+
+
+class OwnNamespaceError(Exception):
+    """A broker could not own its heartbeat namespace, without which it may not start."""
+
+    def __init__(self, namespace: NamespaceName, detail: str) -> None:
+        super().__init__(f"The heartbeat namespace {namespace} could not be owned: {detail}")
+        self.namespace = namespace
+
+
+class ControlPlane:
+    def __init__(
+        self,
+        config: ConfigHolder,
+        env: Environment,
+        *,
+        directory: TopicDirectory,
+        load_manager: LoadManagerFactory,
+        split_positions: SplitPositions,
+    ) -> None:
+        self.config = config
+        self.env = env
+        self.incarnation = f"{env.random.getrandbits(64):016x}"
+        self.started_at_ms = env.clock.now_ms()
+        self._load_manager_factory = load_manager
+        self._load_manager: LoadManager | None = None
+        self._bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]] = dict
+        session_timeout_s = config.current.metadata_store_session_timeout_millis / 1000
+        store = env.store
+        self.dynamic_configuration = DynamicConfiguration(store, config)
+        self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
+        self.serving_log = ServingLog(env.clock, self.incarnation)
+        self.ownership = OwnershipCache(
+            store,
+            self.bundles,
+            clock=env.clock,
+            serving_log=self.serving_log,
+            incarnation=self.incarnation,
+            session_timeout_s=session_timeout_s,
+            unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
+        )
+        self.registration = Registration(store, session_timeout_s=session_timeout_s)
+        self.leadership = Leadership(store)
+        self.search = OwnerSearch(self.ownership, self.registration, self.leadership, lambda: self.load_manager)
+        self.lookup = ClusterLookup(config, self.bundles, self.ownership, self.registration, self.search, directory)
+        self.namespaces = NamespaceService(
+            store,
+            self.bundles,
+            self.ownership,
+            directory,
+            self.search.affinities,
+            lambda: self.load_manager,
+            split_positions,
+        )
+        self.urls: ServiceUrls | None = None
+        self._periodic = PeriodicTasks()
+        self._brokers_changed = asyncio.Event()
+        self.registration.on_change(self._brokers_changed.set)
+
+    @property
+    def load_manager(self) -> LoadManager:
+        assert self._load_manager is not None, "the load manager exists once the ports are known"
+        return self._load_manager
+
+    def attach(self, topics: Topics, bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]]) -> None:
+        """Give the loaded topics to ownership, and their figures to the load manager."""
+        self.ownership.attach_topics(topics)
+        self._bundle_stats = bundle_stats
+
+    async def start(self) -> None:
+        """Read what the store says: dynamic configuration, registered brokers."""
+        await self.dynamic_configuration.start()
+        await self.registration.start()
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        """Say under which URLs this broker is reached; makes the load manager, which is not started yet."""
+        self.urls = urls
+        self.serving_log.broker_id = urls.broker_id
+        self._load_manager = self._load_manager_factory(
+            LoadManagerContext(
+                config=self.config,
+                env=self.env,
+                urls=urls,
+                incarnation=self.incarnation,
+                started_at_ms=self.started_at_ms,
+                registration=self.registration,
+                bundles=self.bundles,
+                bundle_stats=lambda: self._bundle_stats(),
+                owned_bundles=self.ownership.owned_bundles,
+                is_leader=self.leadership.is_leader,
+                leader_web_url=self._leader_web_url,
+            )
+        )
+        self.search.set_identity(urls)
+        self.ownership.set_identity(urls)
+
+    async def join(self) -> None:
+        """Become a member of the cluster; registered, so given bundles, only at the end.
+
+        Raises:
+            BrokerIdInUseError: another live process has this broker's id.
+            OwnNamespaceError: a heartbeat namespace could not be owned.
+            MetadataError: the store did not answer.
+        """
+        assert self.urls is not None
+        await self.registration.await_id_free(self.urls.broker_id)
+        await self.leadership.start(self.urls.broker_id, self.urls.web_url, self._leader_duties())
+        for namespace in heartbeat_namespaces(self.config.current.cluster_name, self.urls.broker_id):
+            await self._own(namespace)
+        await self._own_bootstrap_namespaces(self.config.current.bootstrap_namespaces)
+        await self.load_manager.start()
+        self._periodic.start(
+            "load report",
+            self._write_report,
+            lambda: self.config.current.load_balancer_report_update_min_interval_millis / 1000,
+        )
+
+    async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
+        """Hand everything over: no new bundles, another leader, then one bundle after the other; return how many."""
+        self.ownership.refuse_acquisitions("this broker is leaving the cluster")
+        if self._load_manager is not None:
+            with suppress(MetadataError):
+                await self._load_manager.disable()
+        await self.leadership.resign()
+        return await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second)
+
+    async def close(self) -> None:
+        """End everything that is left, without handing over. Idempotent."""
+        self.ownership.refuse_acquisitions("this broker is stopped")
+        await self._periodic.close()
+        await self.leadership.resign()
+        await self.lookup.close()
+        await self.namespaces.close()
+        if self._load_manager is not None:
+            with suppress(MetadataError):
+                await self._load_manager.stop()
+        await self.ownership.close()
+        await self.registration.close()
+        await self.leadership.close()
+        self.bundles.close()
+        await self.dynamic_configuration.close()
+
+    def _leader_web_url(self) -> str | None:
+        leader = self.leadership.leader()
+        return leader.service_url if leader is not None and leader.service_url else None
+
+    def _leader_duties(self) -> tuple[Duty, ...]:
+        def current_minutes(key: str) -> Callable[[], float]:
+            return lambda: float(getattr(self.config.current, key)) * 60
+
+        shedding_s = current_minutes("load_balancer_shedding_interval_minutes")
+        quotas_s = current_minutes("load_balancer_resource_quota_update_interval_minutes")
+        return (
+            Duty("load shedding", self._shed, shedding_s),
+            Duty("split check", self._check_splits, shedding_s, wake=self._brokers_changed),
+            Duty("resource quotas", self._write_quotas, quotas_s),
+        )
+
+    async def _shed(self) -> None:
+        if self.config.current.load_balancer_enabled:
+            await self.load_manager.shed()
+
+    async def _check_splits(self) -> None:
+        if self.config.current.load_balancer_enabled:
+            await self.load_manager.check_splits()
+
+    async def _write_quotas(self) -> None:
+        if self.config.current.load_balancer_enabled:
+            await self.load_manager.write_resource_quotas()
+
+    async def _write_report(self) -> None:
+        if self.config.current.load_balancer_enabled:
+            await self.load_manager.write_report()
+
+    async def _own(self, namespace: NamespaceName) -> None:
+        """Own a heartbeat namespace; a former life of this broker may hold it until its session ends."""
+        bundle = Bundle.full(namespace)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.config.current.metadata_store_session_timeout_millis / 1000 * 1.2 + 2
+        while True:
+            try:
+                await self.ownership.acquire(bundle, reason="own namespace")
+            except LockBusyError as error:
+                if loop.time() >= deadline:
+                    raise OwnNamespaceError(namespace, str(error)) from error
+                await self.ownership.wait_change(bundle, _OWN_NAMESPACE_PAUSE_S)
+            else:
+                return
+
+    async def _own_bootstrap_namespaces(self, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                bundle = Bundle.full(NamespaceName.parse(name))
+                await self.ownership.acquire(bundle, reason="bootstrap namespace")
+            except (InvalidNameError, LookupFailedError, MetadataError) as error:
+                log.warning("bootstrap_namespace_not_owned", namespace=name, reason=str(error))

@@ -1,0 +1,42 @@
+"""Work that a broker does again and again while it runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class PeriodicTasks:
+    """Owns the periodic tasks of a broker; `close` ends them all."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
+        """Call `run` every `interval_s()`, first after one interval; what it raises is logged, and it goes on.
+
+        A run that takes longer than the interval is followed by the next one at once; none is made up for.
+        """
+        task = asyncio.create_task(_repeat(name, run, interval_s), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _repeat(name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while True:
+        due = max(due + interval_s(), loop.time())
+        await asyncio.sleep(due - loop.time())
+        try:
+            await run()
+        except Exception:
+            log.exception("periodic_task_failed", task=name)

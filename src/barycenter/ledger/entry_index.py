@@ -21,7 +21,7 @@ class EntryIndex:
     def __init__(self) -> None:
         self._bytes = array("Q", [0])
         self._messages = array("Q", [0])
-        self._times = array("q")
+        self._times = array("Q")
 
     def __len__(self) -> int:
         return len(self._times)

@@ -1,0 +1,238 @@
+"""The bytes of a ledger file, and how a torn tail is told from a damaged middle. No I/O here.
+
+    file    header (64 bytes), then entries without gaps; all numbers little-endian
+    header  magic 8s | version u32 | 0 u32 | ledger id u64 | epoch u64 | CRC u32 of all before | 0 u32
+            | fence: epoch u64, CRC u32, 0 u32 | durable mark u64
+    entry   length u32 | num_messages u32 | publish_time_ms u64 | CRC u32 of the data | CRC u32 of the 20 bytes
+            before, begun with the ledger's id so that another ledger's bytes never pass | data
+
+The fence field is written by a later owner, in place; it begins as the writer's own epoch. The durable mark is
+written by the writer after each fdatasync, before it reports: it is the end of the last group that is known to
+be on the disk (it may lag by one group after a power cut, and never runs ahead).
+
+Damage is judged by the first bytes that do not hold, at offset X:
+
+- The file ends inside an entry: a torn tail, cut. (Should that be before the durable mark, the file was shortened
+  by someone; it is cut too, and the caller is told so that it can be logged as an error.)
+- A checksum fails at X ≥ durable mark: a torn tail, cut. A group may reach the disk in any order before its
+  fdatasync, so entries behind X may be whole; none of them was reported.
+- A checksum fails at X < durable mark: damage. A length that was changed falls under this rule, for it has its own
+  checksum; it never passes for a file that ends too early.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from crc32c import crc32c
+
+from barycenter.ledger.entry_index import EntryIndex
+from barycenter.ledger.errors import LedgerCorruptedError
+
+MAGIC: Final = b"BARYLDGR"
+VERSION: Final = 1
+HEADER_SIZE: Final = 64
+FENCE_OFFSET: Final = 40
+FENCE_SIZE: Final = 12
+MARK_OFFSET: Final = 56
+ENTRY_HEADER_SIZE: Final = 24
+
+_IDENTITY: Final = struct.Struct("<8sIIQQ")
+_FENCE: Final = struct.Struct("<QI")
+_MARK: Final = struct.Struct("<Q")
+_CRC: Final = struct.Struct("<I")
+_ENTRY: Final = struct.Struct("<IIQI")
+_ENTRY_WITH_CRC: Final = struct.Struct("<IIQII")
+_WINDOW: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    ledger_id: int
+    epoch: int
+    fenced_by: int
+    durable: int
+
+
+def encode_header(ledger_id: int, epoch: int) -> bytes:
+    identity = _IDENTITY.pack(MAGIC, VERSION, 0, ledger_id, epoch)
+    fence = encode_fence(epoch)
+    return identity + _CRC.pack(crc32c(identity)) + bytes(4) + fence + bytes(4) + _MARK.pack(HEADER_SIZE)
+
+
+def encode_fence(epoch: int) -> bytes:
+    value = struct.pack("<Q", epoch)
+    return value + _CRC.pack(crc32c(value))
+
+
+def encode_mark(durable: int) -> bytes:
+    return _MARK.pack(durable)
+
+
+def decode_fence(file: str, data: bytes) -> int:
+    """Return the epoch in the fence field.
+
+    Raises:
+        LedgerCorruptedError: the field's checksum does not hold.
+    """
+    if len(data) == FENCE_SIZE:
+        epoch, checksum = _FENCE.unpack(data)
+        if crc32c(data[:8]) == checksum:
+            return int(epoch)
+    raise LedgerCorruptedError(file, FENCE_OFFSET, "the fence field's checksum does not hold")
+
+
+def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
+    """Return the header in the first 64 bytes of a ledger's file.
+
+    Raises:
+        LedgerCorruptedError: it is not that of this ledger, of an unknown version, or damaged.
+    """
+    if len(data) < HEADER_SIZE or data[:8] != MAGIC:
+        raise LedgerCorruptedError(file, 0, "not a ledger file")
+    _, version, _, found_id, epoch = _IDENTITY.unpack_from(data)
+    if _CRC.unpack_from(data, _IDENTITY.size)[0] != crc32c(data[: _IDENTITY.size]):
+        raise LedgerCorruptedError(file, 0, "the header's checksum does not hold")
+    if version != VERSION:
+        raise LedgerCorruptedError(file, 8, f"written by format version {version}, this program reads {VERSION}")
+    if found_id != ledger_id:
+        raise LedgerCorruptedError(file, 16, f"holds ledger {found_id} in place of {ledger_id}")
+    fenced_by = decode_fence(file, data[FENCE_OFFSET : FENCE_OFFSET + FENCE_SIZE])
+    return Header(ledger_id, epoch, fenced_by, _MARK.unpack_from(data, MARK_OFFSET)[0])
+
+
+def seed(ledger_id: int) -> int:
+    """Return what the checksums of a ledger's entry headers begin with."""
+    return int(crc32c(ledger_id.to_bytes(8, "little")))
+
+
+def encode_entries(items: Sequence[tuple[bytes, int, int]], checksum_seed: int) -> list[bytes]:
+    """Return the bytes of (data, num_messages, publish_time_ms) entries as parts to be joined.
+
+    Raises:
+        struct.error: a number does not fit its field.
+    """
+    parts: list[bytes] = []
+    put = parts.append
+    pack, checksum, pack_checksum = _ENTRY.pack, crc32c, _CRC.pack
+    for data, num_messages, publish_time_ms in items:
+        head = pack(len(data), num_messages, publish_time_ms, checksum(data))
+        put(head)
+        put(pack_checksum(checksum(head, checksum_seed)))
+        put(data)
+    return parts
+
+
+def offset_of(index: EntryIndex, entry_id: int) -> int:
+    """Return where an entry begins in the file; of the one after the last, where the file ends."""
+    return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + index.bytes_before(entry_id)
+
+
+def decode_entries(file: str, data: bytes, offset: int, count: int, checksum_seed: int) -> list[bytes]:
+    """Return the data of the `count` entries in `data`, which was read at `offset` of the file.
+
+    Raises:
+        LedgerCorruptedError: a checksum does not hold, or bytes are missing.
+    """
+    result: list[bytes] = []
+    at = 0
+    for _ in range(count):
+        end = _entry_end(data, at, checksum_seed, with_data=True)
+        if end is None or end > len(data):
+            raise LedgerCorruptedError(file, offset + at, "an entry's checksum does not hold")
+        result.append(data[at + ENTRY_HEADER_SIZE : end])
+        at = end
+    return result
+
+
+def _entry_end(data: bytes, at: int, checksum_seed: int, *, with_data: bool) -> int | None:
+    """Return where the entry at `at` ends, maybe beyond `data`; None if a checksum does not hold."""
+    if at + ENTRY_HEADER_SIZE > len(data):
+        return at + ENTRY_HEADER_SIZE
+    length, _, _, data_checksum, head_checksum = _ENTRY_WITH_CRC.unpack_from(data, at)
+    if crc32c(data[at : at + ENTRY_HEADER_SIZE - 4], checksum_seed) != head_checksum:
+        return None
+    body = at + ENTRY_HEADER_SIZE
+    end = int(body + length)
+    if with_data and end <= len(data) and crc32c(memoryview(data)[body:end]) != data_checksum:
+        return None
+    return end
+
+
+@dataclass(slots=True)
+class Scan:
+    """The whole entries of a file. `end` is where they end; `torn` tells that more bytes followed, and
+    `shortened` that the file ends before its durable mark."""
+
+    index: EntryIndex = field(default_factory=EntryIndex)
+    end: int = HEADER_SIZE
+    torn: bool = False
+    shortened: bool = False
+
+
+def scan(
+    file: str,
+    read: Callable[[int, int], bytes],
+    size: int,
+    header: Header,
+    *,
+    with_data: bool,
+    entry_count: int | None = None,
+) -> Scan:
+    """Find the entries of a file of `size` bytes; `read(offset, length)` returns its bytes, fewer only at its end.
+
+    `with_data` checks the data too, not the entries' headers alone. With `entry_count` the scan ends after as many
+    entries and any damage before is an error, as the ledger is known to have them.
+
+    Raises:
+        LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.
+    """
+    found = Scan()
+    columns = _Columns(found.index)
+    checksum_seed = seed(header.ledger_id)
+    window, base = b"", HEADER_SIZE
+    at = HEADER_SIZE
+    while at < size and (entry_count is None or columns.count < entry_count):
+        end = _entry_end(window, at - base, checksum_seed, with_data=with_data)
+        if end is not None and end > len(window) and base + len(window) < size:
+            # The window ends inside this entry: read on from the entry, as far as it is known to reach.
+            wanted = max(_WINDOW, end - (at - base))
+            if base != at or len(window) < min(wanted, size - at):
+                window, base = read(at, wanted), at
+                continue
+        if end is None or end > len(window):
+            found.torn = True
+            if entry_count is not None or (end is None and at < header.durable):
+                raise LedgerCorruptedError(file, at, "a checksum does not hold" if end is None else "the file ends")
+            break
+        columns.add(*_ENTRY.unpack_from(window, at - base)[:3])
+        at = base + end
+    columns.flush()
+    if entry_count is not None and len(found.index) < entry_count:
+        raise LedgerCorruptedError(file, at, f"{entry_count} entries expected, {len(found.index)} found")
+    found.end = at
+    found.shortened = entry_count is None and at < header.durable
+    return found
+
+
+class _Columns:
+    """Gathers columns in lists, which is faster than the index entry by entry."""
+
+    __slots__ = ("_counts", "_index", "_sizes", "_times", "count")
+
+    def __init__(self, index: EntryIndex) -> None:
+        self._index = index
+        self._sizes: list[int] = []
+        self._counts: list[int] = []
+        self._times: list[int] = []
+        self.count = 0
+
+    def add(self, size: int, num_messages: int, publish_time_ms: int) -> None:
+        self._sizes.append(size)
+        self._counts.append(num_messages)
+        self._times.append(publish_time_ms)
+        self.count += 1
+
+    def flush(self) -> None:
+        self._index.extend(self._sizes, self._counts, self._times)

@@ -1,0 +1,85 @@
+"""A bounded number of open files for any number of ledgers."""
+
+import os
+from collections import OrderedDict
+from threading import Lock
+
+
+class _File:
+    __slots__ = ("descriptor", "doomed", "pins")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.pins = 0
+        self.doomed = False
+
+
+class OpenFiles:
+    """File descriptors by path, the least recently used closed beyond `max_open`. May be used from any thread.
+
+    A pinned file is never closed, so there may be more for a moment: one per thread at work.
+    """
+
+    def __init__(self, max_open: int) -> None:
+        self._max_open = max_open
+        self._files: OrderedDict[str, _File] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def pin(self, path: str) -> _File:
+        """Return the file, opened for reading and writing if it is not; `unpin` it after use.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                file.pins += 1
+                self._files.move_to_end(path)
+                return file
+        return self._add(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), pins=1)
+
+    def adopt(self, path: str, descriptor: int) -> None:
+        """Take over a file that was just created."""
+        self._add(path, descriptor, pins=0)
+
+    def _add(self, path: str, descriptor: int, *, pins: int) -> _File:
+        with self._lock:
+            file = self._files.get(path)
+            if file is None:
+                file = self._files[path] = _File(descriptor)
+            else:
+                os.close(descriptor)  # another thread opened it meanwhile
+            file.pins += pins
+            self._evict()
+            return file
+
+    def _evict(self) -> None:
+        if len(self._files) > self._max_open:
+            idle = [path for path, file in self._files.items() if not file.pins]
+            for path in idle[: len(self._files) - self._max_open]:
+                os.close(self._files.pop(path).descriptor)
+
+    def unpin(self, file: _File) -> None:
+        with self._lock:
+            file.pins -= 1
+            if file.doomed and not file.pins:
+                os.close(file.descriptor)
+
+    def forget(self, path: str) -> None:
+        """Close a file now, or as soon as nobody uses it."""
+        with self._lock:
+            file = self._files.pop(path, None)
+            if file is None:
+                return
+            if file.pins:
+                file.doomed = True
+            else:
+                os.close(file.descriptor)
+
+    def close(self) -> None:
+        for path in list(self._files):
+            self.forget(path)

@@ -12,13 +12,16 @@ newest. What stood there before the first sample is discarded by it (n = 1).
 often it is seen. (Pulsar's code samples every bundle again at each notification of any broker, so its windows
 shrink as clusters grow; its documents describe what is done here.)
 
+A bundle that nobody reports for longer than HISTORY_GAP_MS starts anew with its next sample; one that moves from one
+broker to another keeps its history. (Pulsar forgets a bundle as soon as no broker reports it.)
+
 Free of numpy; `fold` takes numbers and numpy arrays alike.
 
 Source: Pulsar's `TimeAverageMessageData.update`, `BundleData.update`, `ModularLoadManagerImpl.updateBundleData`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from barycenter.load.reports import (
     DEFAULT_STATS,
@@ -33,6 +36,7 @@ from barycenter.load.reports import (
 )
 
 __all__ = [
+    "HISTORY_GAP_MS",
     "LONG_SAMPLES",
     "SHORT_SAMPLES",
     "LiveFold",
@@ -42,6 +46,9 @@ __all__ = [
     "fold_bundle",
     "fold_window",
 ]
+
+HISTORY_GAP_MS: Final = 3_600_000
+"""How long a bundle may be silent before it is forgotten: well above 15 minutes, the longest time between reports."""
 
 Average = TypeVar("Average", bound="_Arithmetic")
 Count = TypeVar("Count", bound="_Arithmetic")
@@ -159,15 +166,16 @@ class _Identity(NamedTuple):
 class LiveFold:
     """The windows of all bundles, folded from load reports as they arrive.
 
-    `bundles` holds the data of every bundle that the newest report of a known broker lists, and of those remembered;
-    `reports` the newest report of every known broker.
+    `bundles` holds the data of every bundle that was reported within HISTORY_GAP_MS, and of those remembered;
+    `reports` the newest report of every known broker. A bundle that moves keeps its history.
     """
 
-    __slots__ = ("_seen", "bundles", "reports")
+    __slots__ = ("_as_of", "_seen", "bundles", "reports")
 
     def __init__(self) -> None:
         self.bundles: dict[str, BundleData] = {}
         self.reports: dict[str, LocalBrokerData] = {}
+        self._as_of: dict[str, int] = {}
         self._seen: dict[str, _Identity] = {}
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
@@ -186,35 +194,49 @@ class LiveFold:
         """Return the bundles of `report` without data here: those worth looking up before it is accepted."""
         return [name for name in report.last_stats if name not in self.bundles]
 
-    def remember(self, name: str, data: BundleData) -> None:
-        """Set the prior data of a bundle, unless it has some."""
-        self.bundles.setdefault(name, data)
+    def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
+        """Set the prior data of a bundle, known to be as of that time, unless it has some."""
+        if name not in self.bundles:
+            self.bundles[name] = data
+            self._as_of[name] = as_of_ms
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
         """Fold `report` in unless that was done; return whether it was new.
 
-        A bundle without prior data starts from its first sample.
+        A bundle without prior data, or silent for longer than HISTORY_GAP_MS, starts from its first sample.
         """
         if not self.is_new(broker, report):
             return False
         self.reports[broker] = report
         self._seen[broker] = _Identity(report.incarnation, report.sequence, report.start_timestamp, report.last_update)
         for name, sample in report.last_stats.items():
-            self.bundles[name] = fold_bundle(self.bundles.get(name) or default_bundle_data(), sample)
+            prior = self.bundles.get(name)
+            if prior is None or report.last_update - self._as_of[name] > HISTORY_GAP_MS:
+                prior = default_bundle_data()
+            self.bundles[name] = fold_bundle(prior, sample)
+            self._as_of[name] = max(report.last_update, self._as_of.get(name, 0))
         return True
 
-    def retain(self, live: Collection[str], in_transit: Collection[str] = ()) -> list[str]:
-        """Forget brokers that are not `live`, and bundles that no live broker reports; return those, sorted.
+    def forget(self, name: str) -> None:
+        """Drop a bundle that is no more."""
+        self.bundles.pop(name, None)
+        self._as_of.pop(name, None)
 
-        Bundles `in_transit` (assigned, not reported by their new owner yet) keep their history. That a report was
-        folded in is remembered for brokers that left, too, lest a late sight of it counts again.
+    def retain(self, live: Collection[str], now_ms: int) -> list[str]:
+        """Forget brokers that are not `live`, and bundles silent for longer than HISTORY_GAP_MS; return those, sorted.
+
+        A bundle that a live broker reports is kept, however old that report is. That a report was folded in is
+        remembered for brokers that left, too, lest a late sight of it counts again.
         """
         for broker in [name for name in self.reports if name not in live]:
             del self.reports[broker]
+        silent = [name for name, as_of in self._as_of.items() if now_ms - as_of > HISTORY_GAP_MS]
+        if not silent:
+            return []
         reported = {name for report in self.reports.values() for name in report.last_stats}
-        dropped = sorted(name for name in self.bundles if name not in reported and name not in in_transit)
+        dropped = sorted(name for name in silent if name not in reported)
         for name in dropped:
-            del self.bundles[name]
+            self.forget(name)
         return dropped
 
     def averages(self) -> dict[str, TimeAverageBrokerData]:

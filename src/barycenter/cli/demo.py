@@ -101,18 +101,22 @@ def trace_files(paths: tuple[Path, ...]) -> list[Path]:
 
 
 def sentences(summary: dict[str, Any], out: Path) -> str:
-    def shown(value: float | None, unit: str = "") -> str:
+    """Return the figures as the lines that end a demo."""
+
+    def shown(key: str, unit: str = "") -> str:
+        value = summary[key]
         return "–" if value is None else f"{value:.2f}{unit}"
 
+    counts = {key: f"{value:,}" for key, value in summary.items() if isinstance(value, int)}
     return "\n".join(
         [
-            f"{summary['messages_produced']:,} messages produced, {summary['messages_consumed']:,} consumed, "
-            f"{summary['messages_lost']} lost, {summary['messages_duplicated']} delivered again, "
-            f"{summary['out_of_order']} out of order",
-            f"imbalance (max/mean) {shown(summary['imbalance_before'])} before, {shown(summary['imbalance_after'])} after; "
-            f"{summary['assignments']} assignments, {summary['unloads']} unloads, {summary['splits']} splits",
-            f"{summary['failovers']} bundles failed over, all topics served again after {shown(summary['recovery_seconds'], ' s')}",
-            f"pipeline: {summary['pipeline_batches']} batches, lag p99 {shown(summary['pipeline_lag_seconds_p99'], ' s')}",
-            f"report: {out / 'report.html'}",
+            f"messages   {counts['messages_produced']} produced, {counts['messages_consumed']} consumed, "
+            f"{counts['messages_lost']} lost, {counts['messages_duplicated']} delivered again, "
+            f"{counts['out_of_order']} out of order",
+            f"balance    busiest/mean {shown('imbalance_before')} before, {shown('imbalance_after')} after; "
+            f"{counts['assignments']} assignments, {counts['unloads']} unloads, {counts['splits']} splits",
+            f"fail-over  {counts['failovers']} bundles, all topics served again after {shown('recovery_seconds', ' s')}",
+            f"pipeline   {counts['pipeline_batches']} batches, lag p99 {shown('pipeline_lag_seconds_p99', ' s')}",
+            f"report     {out / 'report.html'}",
         ]
     )

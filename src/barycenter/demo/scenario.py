@@ -124,7 +124,7 @@ class Demo:
             cluster.check_ports()
             async with self._running(cluster):
                 await self._drive(cluster)
-            lags_s = pipeline_lags_s(directory.root)
+            lags_s = pipeline_lags_s(directory.logs / "pipeline.log")
         return self._write(lags_s)
 
     @asynccontextmanager

@@ -151,15 +151,13 @@ class LeaderElection(Generic[T]):
         self._is_open = False
         for stop in self._stops:
             stop()
+        self._is_due.set()
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+            await asyncio.wait([self._keeper])  # not cancelled: a key that is just being written must be known
         async with self._serial:
-            was_leading = self._state is LeaderElectionState.LEADING
             self._leader = None
             self._state = self._told = LeaderElectionState.NO_LEADER
-            if was_leading:
-                await self._resign()
+            await self._resign()
 
     # The election.
 
@@ -240,7 +238,7 @@ class LeaderElection(Generic[T]):
     async def _keep(self) -> None:
         """Look again whenever it is due, until closed."""
         wait_s = self._recheck_s
-        while True:
+        while self._is_open:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._is_due.wait()

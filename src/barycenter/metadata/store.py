@@ -143,9 +143,14 @@ class MetadataStore(Protocol):
 
 
 def check_path(path: str) -> None:
-    """Raise InvalidPathError unless `path` is "/" or starts with "/", does not end with it and is not blank."""
-    if path != "/" and (not path.startswith("/") or path.endswith("/")):
+    """Raise InvalidPathError unless `path` is "/" or starts with "/", does not end with it, and is text
+    without NUL that UTF-8 can say."""
+    if path != "/" and (not path.startswith("/") or path.endswith("/") or "\0" in path):
         raise InvalidPathError(path)
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPathError(path) from error
 
 
 def parent_path(path: str) -> str | None:

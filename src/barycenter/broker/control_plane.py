@@ -19,7 +19,7 @@ from barycenter.broker.leadership import Duty, Leadership
 from barycenter.broker.load_manager import LoadManager, LoadManagerContext, LoadManagerFactory
 from barycenter.broker.lookup_answers import LookupFailedError
 from barycenter.broker.lookup_service import ClusterLookup, TopicDirectory
-from barycenter.broker.namespace_service import NamespaceService, SplitPositions
+from barycenter.broker.namespace_service import NamespaceService
 from barycenter.broker.owner_search import OwnerSearch
 from barycenter.broker.ownership import OwnershipCache, Topics
 from barycenter.broker.periodic import PeriodicTasks
@@ -53,7 +53,6 @@ class ControlPlane:
         *,
         directory: TopicDirectory,
         load_manager: LoadManagerFactory,
-        split_positions: SplitPositions,
     ) -> None:
         self.config = config
         self.env = env
@@ -87,7 +86,6 @@ class ControlPlane:
             directory,
             self.search.affinities,
             lambda: self.load_manager,
-            split_positions,
         )
         self.urls: ServiceUrls | None = None
         self._periodic = PeriodicTasks()

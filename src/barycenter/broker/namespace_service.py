@@ -21,6 +21,8 @@ from barycenter.broker.lookup_answers import BundleNotFoundError
 from barycenter.broker.lookup_service import TopicDirectory
 from barycenter.broker.owner_search import Affinities
 from barycenter.broker.ownership import OwnershipCache
+from barycenter.load.splitting.algorithms import split_algorithm
+from barycenter.load.splitting.request import SplitRequest
 from barycenter.metadata.errors import BadVersionError, MetadataError, StoreUnavailableError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
@@ -35,9 +37,6 @@ SPLIT_ATTEMPTS: Final = 8
 """The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
 _SPLIT_PAUSE_S: Final = 0.1
 _UNKNOWN_OUTCOME_ATTEMPTS: Final = 20
-
-SplitPositions = Callable[[str, Bundle, Sequence[int], Sequence[int] | None], Sequence[int]]
-"""(algorithm name, bundle, hashes of its topics, positions asked for) -> where to cut; empty: no split."""
 
 
 class NamespaceServiceError(Exception):
@@ -75,7 +74,6 @@ class NamespaceService:
         directory: TopicDirectory,
         affinities: Affinities,
         load_manager: Callable[[], LoadManager],
-        split_positions: SplitPositions,
     ) -> None:
         self._store = store
         self._bundles = bundles
@@ -83,7 +81,6 @@ class NamespaceService:
         self._directory = directory
         self._affinities = affinities
         self._load_manager = load_manager
-        self._split_positions = split_positions
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -171,6 +168,7 @@ class NamespaceService:
         the background. Repeats the whole attempt while other changes of the namespace come in between.
 
         Raises:
+            SplitRefusedError: no such algorithm, or it misses something.
             InvalidSplitError: the bundle cannot be cut there, or belongs to a broker's own namespace.
             BundleNotFoundError: it is no bundle of the namespace (any more).
             BundleNotAcquiredError: it is not owned here.
@@ -195,8 +193,8 @@ class NamespaceService:
         before = await self._bundles.fresh(bundle.namespace)
         if before.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
-        hashes = [topic.hash32 for topic in await self._topics_in(bundle)]
-        cuts = self._split_positions(algorithm, bundle, hashes, positions)
+        hashes = tuple(topic.hash32 for topic in await self._topics_in(bundle))
+        cuts = split_algorithm(algorithm)(SplitRequest(bundle.range, hashes, tuple(positions or ())))
         if not cuts:
             log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
             return []

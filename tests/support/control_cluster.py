@@ -1,0 +1,231 @@
+"""Several brokers' control planes on one memory store and one virtual-time loop, without topics or sockets."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import msgspec
+
+from barycenter.broker.bundle_cache import boundaries_value, local_policies_path
+from barycenter.broker.control_plane import ControlPlane
+from barycenter.broker.dynamic_configuration import ConfigHolder
+from barycenter.broker.environment import Environment
+from barycenter.broker.load_manager import LoadManagerContext, NoopLoadManager
+from barycenter.broker.lookup_answers import Owner
+from barycenter.broker.service_urls import ServiceUrls
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.decisions import Placement
+from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
+from barycenter.naming.topic import TopicName
+from support.simulation.loop import Node, VirtualTimeLoop
+
+T = TypeVar("T")
+
+NAMESPACE = NamespaceName.parse("public/default")
+SESSION_S = 10.0
+
+
+class LoopClock:
+    """Wall-clock time that follows the running loop."""
+
+    def now_ms(self) -> int:
+        return round(asyncio.get_running_loop().time() * 1000)
+
+
+class NoPeers:
+    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+        raise NotImplementedError
+
+    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        pass
+
+
+class FakeTopics:
+    """Stands for the topic registry: remembers what it was told, and closes slowly if asked to."""
+
+    def __init__(self) -> None:
+        self.closed: list[tuple[Bundle, str]] = []
+        self.rebucketed = 0
+        self.closing: Callable[[Bundle], Awaitable[object]] | None = None
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
+        if self.closing is not None:
+            await self.closing(bundle)
+        self.closed.append((bundle, reason))
+        return 1
+
+    def rebucket(self) -> None:
+        self.rebucketed += 1
+
+
+class FakeDirectory:
+    """The topics of the cluster, kept as a list."""
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
+        return 0
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
+        return self.topics
+
+
+class HashLoadManager(NoopLoadManager):
+    """Centralised; chooses by the hash of the bundle's name, so that the answer is known and spread."""
+
+    @property
+    def is_centralized(self) -> bool:
+        return True
+
+    @staticmethod
+    def choose(bundle: Bundle, available: Collection[str]) -> str | None:
+        brokers = sorted(available)
+        return brokers[blake2b(str(bundle).encode()).digest()[0] % len(brokers)] if brokers else None
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        placement = await super().select_broker(bundle)
+        assert placement is not None
+        return msgspec.structs.replace(placement, broker=self.choose(bundle, self.available_brokers()))
+
+
+class ControlBroker:
+    """One broker process as the loop sees it."""
+
+    def __init__(self, cluster: "ControlCluster", port: int, factory: Callable[[LoadManagerContext], Any]) -> None:
+        self.cluster = cluster
+        self.broker_id = f"127.0.0.1:{port}"
+        self.node = Node(cluster.loop, self.broker_id)
+        self.topics = FakeTopics()
+        self.store: MemoryStore = self.node.call(cluster.backend.connect, LoopClock(), round(SESSION_S * 1000))
+        self.config = ConfigHolder(
+            msgspec.structs.replace(BrokerConfig(), metadata_store_session_timeout_millis=round(SESSION_S * 1000))
+        )
+        env = Environment(self.store, None, LoopClock(), random.Random(port), NoPeers())  # type: ignore[arg-type]
+        self.plane: ControlPlane = self.node.call(self._make_plane, env, factory)
+        self.urls = ServiceUrls.of_ports("127.0.0.1", port + 1000, port)
+
+    def _make_plane(self, env: Environment, factory: Callable[[LoadManagerContext], Any]) -> ControlPlane:
+        plane = ControlPlane(self.config, env, directory=self.cluster.directory, load_manager=factory)
+        plane.attach(self.topics, dict)
+        return plane
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` as part of this process."""
+        return await self.node.spawn(work, "test")
+
+    async def start(self) -> None:
+        async def starting() -> None:
+            await self.plane.start()
+            self.plane.set_identity(self.urls)
+            await self.plane.join()
+
+        await self.run(starting())
+
+    def crash(self) -> None:
+        """End as by SIGKILL; the session expires by time."""
+        self.node.crash()
+        self.cluster.backend.crash(self.store)
+
+    async def lookup(self, topic: TopicName, *, authoritative: bool = False) -> Any:
+        return await self.run(self.plane.lookup.lookup(topic, authoritative=authoritative))
+
+    @property
+    def owned(self) -> list[Bundle]:
+        """What it serves, without its own heartbeat namespaces."""
+        return [bundle for bundle in self.plane.ownership.owned_bundles() if not is_broker_bound(bundle.namespace)]
+
+
+class ControlCluster:
+    """Must be made while the loop runs."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self.loop = loop
+        self.backend = MemoryBackend()
+        self.directory = FakeDirectory()
+        self.brokers: dict[str, ControlBroker] = {}
+        self.admin = self.backend.connect(LoopClock(), 3_600_000)
+
+    async def create_namespace(self, bundles: int, namespace: NamespaceName = NAMESPACE) -> NamespaceBundles:
+        made = NamespaceBundles.equal(namespace, bundles)
+        await self.admin.put(f"/admin/policies/{namespace}", boundaries_value(None, made))
+        return made
+
+    async def add(self, port: int, factory: Callable[[LoadManagerContext], Any] = HashLoadManager) -> ControlBroker:
+        broker = ControlBroker(self, port, factory)
+        self.brokers[broker.broker_id] = broker
+        await broker.start()
+        return broker
+
+    async def follow(self, topic: TopicName, first: ControlBroker) -> Owner:
+        """Look `topic` up as a client does: follow redirects, try again on errors that say so."""
+        broker, authoritative = first, False
+        for _ in range(20):
+            answer = await broker.lookup(topic, authoritative=authoritative)
+            if isinstance(answer, Owner):
+                return answer
+            broker, authoritative = self.brokers[answer.broker_id], answer.authoritative
+        raise AssertionError(f"{topic}: redirected without end")
+
+    async def boundaries(self, namespace: NamespaceName = NAMESPACE) -> list[str]:
+        record = await self.admin.get(local_policies_path(namespace))
+        assert record is not None
+        return list(msgspec.json.decode(record.value)["bundles"]["boundaries"])
+
+    def servers(self, bundle: Bundle) -> list[str]:
+        """The ids of the brokers that serve `bundle`, or a part of it, at this instant."""
+        return [
+            broker.broker_id
+            for broker in self.brokers.values()
+            if broker.node.alive
+            for owned in broker.owned
+            if owned.namespace == bundle.namespace
+            and owned.range.lower < bundle.range.upper
+            and bundle.range.lower < owned.range.upper
+        ]
+
+    def check_one_server(self) -> None:
+        """At most one broker serves each hash, now."""
+        served = sorted(
+            (str(bundle.namespace), bundle.range.lower, bundle.range.upper, broker.broker_id)
+            for broker in self.brokers.values()
+            if broker.node.alive and not broker.node.paused
+            for bundle in broker.owned
+        )
+        for (ns, _, upper, one), (next_ns, lower, _, other) in pairwise(served):
+            assert ns != next_ns or lower >= upper, f"{one} and {other} both serve a part of {ns}"
+
+    async def until(self, condition: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+        deadline = self.loop.time() + within_s
+        while not condition():
+            assert self.loop.time() < deadline, f"not within {within_s} s: {what}"
+            await asyncio.sleep(0.05)
+
+
+def topic(name: str) -> TopicName:
+    return TopicName.parse(f"persistent://{NAMESPACE}/{name}")
+
+
+def on_virtual_time(scenario: Callable[[ControlCluster], Awaitable[None]]) -> None:
+    """Run one scenario on a loop of its own; what any callback or task died of fails it."""
+    loop = VirtualTimeLoop()
+
+    async def main() -> None:
+        cluster = ControlCluster(loop)
+        loop.after_step = None
+        await scenario(cluster)
+
+    try:
+        loop.run_until_complete(main())
+        assert not loop.failures, loop.failures
+    finally:
+        loop.tear_down()

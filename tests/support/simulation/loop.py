@@ -14,6 +14,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
@@ -99,16 +100,14 @@ class _Task(asyncio.Task[Any]):
 
 
 class VirtualTimeLoop(asyncio.AbstractEventLoop):
-    """See the module. `after_step` is called after every callback that set `changed`."""
+    """See the module. A run ends with the first of `failures`, right after the callback that caused it."""
 
     def __init__(self, *, max_steps: int = 2_000_000, max_steps_at_once: int = 100_000) -> None:
         """`max_steps` bounds the callbacks in all, `max_steps_at_once` those without time going on (livelock)."""
         self.network: Network | None = None
         self.steps = 0
-        self.changed = False
-        self.after_step: Callable[[], None] | None = None
         self.failures: list[BaseException] = []
-        """What callbacks and tasks died of, and what nobody wanted to know."""
+        """What checks found, and what callbacks and tasks died of without anyone caring: the first ends the run."""
         self._now = START_S
         self._ready: deque[tuple[asyncio.Handle, Node | None]] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle, Node | None]] = []
@@ -167,8 +166,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         """Run until `future` is done; return its result.
 
         Raises:
-            SimulationError: nothing is ready and no timer is set (deadlock), or too much happened (livelock), or
-                a check of `after_step` failed.
+            SimulationError: nothing is ready and no timer is set (deadlock), or too much happened (livelock).
+            BaseException: the first of `failures`.
         """
         task = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
         asyncio._set_running_loop(self)
@@ -195,10 +194,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                 continue
             self.steps += 1
             handle._run()
-            if self.changed:
-                self.changed = False
-                if self.after_step is not None:
-                    self.after_step()
+            if self.failures:
+                raise self.failures[0]
         if self.steps > self._max_steps or self.steps - self._steps_at > self._max_steps_at_once:
             raise SimulationError("livelock", f"{self.steps} steps by {self._now - START_S:.3f} s")
 
@@ -229,29 +226,23 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._tasks.clear()
 
     def tear_down(self) -> None:
-        """Cancel every task, those of crashed and paused nodes too, and let them end, so that nothing lingers.
-
-        What they raise, and what the checks would say, no longer counts.
-        """
-        self.after_step = None
-        for node in {id(node): node for _, node in self._ready if node is not None}.values():
-            node.paused = False
+        """Cancel every task, those of crashed and paused nodes too, and let them end, so that nothing lingers."""
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
-            owner = task.node
-            if owner is not None:
-                owner.alive = True
-                if owner.paused:
-                    owner.resume()
+            node = task.node
+            if node is not None:
+                node.alive = True
+                if node.paused:
+                    node.resume()
             task.cancel()
         asyncio._set_running_loop(self)
         try:
             for _ in range(1_000):
                 if all(task.done() for task in tasks):
                     break
-                self._run_once()
-        except SimulationError:
-            pass
+                self.failures.clear()
+                with suppress(Exception):
+                    self._run_once()
         finally:
             asyncio._set_running_loop(None)
         for task in self._tasks:
@@ -260,6 +251,15 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             elif not task.cancelled():
                 task.exception()
         self.close()
+
+    def unheard(self) -> list[BaseException]:
+        """Return what tasks raised and nobody asked for."""
+        return [
+            error
+            for task in self._tasks
+            if task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
+            if (error := task.exception()) is not None
+        ]
 
     # ---- tasks and futures
 
@@ -282,7 +282,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Collect; the simulation ends with the first of them as its failure."""
+        """Collect; see `failures`."""
         error = context.get("exception")
         self.failures.append(error if error is not None else RuntimeError(str(context.get("message"))))
 

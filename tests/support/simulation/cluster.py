@@ -1,0 +1,278 @@
+"""A cluster of real brokers on virtual time: one store, one disk, one network, one seed."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import structlog
+from barycenter.broker.broker import Broker
+
+from barycenter.broker.environment import Environment
+from barycenter.broker.policies import BundlesData, Policies
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.store import Notification
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.namespace import NamespaceName
+from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop
+from support.simulation.network import Network
+from support.simulation.referee import Referee, RefereedBackend
+
+NAMESPACE = NamespaceName.parse("public/default")
+WALL_CLOCK_START_MS = 1_800_000_000_000
+BROKER_PORT = 6650
+WEB_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is alike for all seeds."""
+
+    brokers: int = 3
+    bundles: int = 2
+    session_timeout_ms: int = 4_000
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+class SimClock:
+    """Wall clock of one machine: the loop's time, off by `skew_ms`."""
+
+    def __init__(self, loop: VirtualTimeLoop, skew_ms: int) -> None:
+        self._loop = loop
+        self._skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return WALL_CLOCK_START_MS + round((self._loop.time() - START_S) * 1000) + self._skew_ms
+
+
+class SimPeers:
+    """The other brokers' commands, carried out in their processes after the network's delay."""
+
+    def __init__(self, cluster: "Cluster", node: Node) -> None:
+        self._cluster = cluster
+        self._node = node
+
+    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+        await self._cluster.command(self._node, broker_url, "unload", bundle, destination)
+
+    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+        await self._cluster.command(self._node, broker_url, "split", bundle, algorithm)
+
+    async def close(self) -> None:
+        return
+
+
+class BrokerProcess:
+    """One life of one broker."""
+
+    def __init__(self, cluster: "Cluster", index: int) -> None:
+        self.index = index
+        self.name = f"broker-{index}"
+        self.node = Node(cluster.loop, self.name)
+        self.store: MemoryStore
+        self.ledgers: MemoryLedgerStorage
+        self._cluster = cluster
+        self.broker: Broker = self.node.call(self._build)
+        self.main = self.node.spawn(self._start(), "start")
+
+    @property
+    def broker_id(self) -> str:
+        return f"{self.name}:{WEB_PORT}"
+
+    @property
+    def url(self) -> str:
+        return f"pulsar://{self.name}:{BROKER_PORT}"
+
+    @property
+    def web_url(self) -> str:
+        return f"http://{self.name}:{WEB_PORT}"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the process started and neither crashed nor stopped since."""
+        return self.node.alive and self.main.done() and not self.main.cancelled() and self.main.exception() is None
+
+    def _build(self) -> Broker:
+        cluster = self._cluster
+        source = cluster.random
+        clock = SimClock(cluster.loop, source.randint(-500, 500))
+        self.store = cluster.backend.connect(clock, cluster.settings.session_timeout_ms)
+        cluster.backend.route_notifications(self.store, cluster.notification_delay_s)
+        self.ledgers = MemoryLedgerStorage(cluster.disk, durability_delay_s=lambda: source.uniform(0.0002, 0.01))
+        environment = Environment(
+            store=self.store,
+            ledgers=self.ledgers,
+            clock=clock,
+            random=random.Random(source.getrandbits(32)),
+            peers=SimPeers(cluster, self.node),
+        )
+        return cluster.make_broker(self.name, environment)
+
+    async def _start(self) -> None:
+        await self.broker.start()
+
+    def crash(self) -> None:
+        """SIGKILL, or the machine is gone."""
+        cluster = self._cluster
+        self.node.crash()
+        cluster.network.crashed(self.node, silently=cluster.random.random() < 0.2)
+        cluster.backend.crash(self.store)
+        self.ledgers.crash(survivors=lambda queued: cluster.random.randint(0, queued))
+        cluster.referee.on_crashed(self.node)
+
+    def pause(self) -> None:
+        self.node.pause()
+
+    def resume(self) -> None:
+        self.node.resume()
+        self._cluster.referee.on_resumed(self.node)
+
+    async def stop(self) -> None:
+        """Leave the cluster in order, and end the process."""
+        await self.node.spawn(self.broker.stop(graceful=True), "stop")
+        self.node.crash()
+        self._cluster.network.crashed(self.node)
+        self._cluster.referee.on_crashed(self.node)
+
+
+class Cluster:
+    """Make it inside the running loop; `start` brings every broker up."""
+
+    def __init__(self, loop: VirtualTimeLoop, source: random.Random, settings: Settings) -> None:
+        self.loop = loop
+        self.random = source
+        self.settings = settings
+        self.referee = Referee(loop)
+        self.network = Network(loop, source)
+        self.backend: MemoryBackend = RefereedBackend(self.referee, latency=self._store_latency_s)
+        self.disk = MemoryDisk()
+        self.processes: list[BrokerProcess] = []
+        self.lost_notifications = 0.0
+        """The part of notifications that are lost, 0 to 1."""
+        self.late_notifications_s = 0.0
+        """By how much the others may be late."""
+
+    # ---- what a broker is made of
+
+    def make_broker(self, name: str, environment: Environment) -> Broker:
+        config = BrokerConfig(
+            bind_address=name,
+            advertised_address=name,
+            broker_service_port=BROKER_PORT,
+            web_service_port=WEB_PORT,
+            metadata_store_session_timeout_millis=self.settings.session_timeout_ms,
+            load_report_log_enabled=False,
+            **self.settings.config,
+        )
+        return Broker(config, environment)
+
+    def _store_latency_s(self, operation: str, path: str) -> float:
+        return self.random.uniform(0.0001, 0.002)
+
+    def notification_delay_s(self, notification: Notification) -> float | None:
+        if self.lost_notifications and self.random.random() < self.lost_notifications:
+            return None
+        return self.random.uniform(0.0001, 0.002 + self.late_notifications_s)
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Create tenant and namespace, start all brokers at once, return when all are up."""
+        admin = self.backend.connect(SimClock(self.loop, 0), 3_600_000)
+        bundles = NamespaceBundles.equal(NAMESPACE, self.settings.bundles)
+        policies = Policies(replication_clusters=("standalone",), bundles=BundlesData.from_bundles(bundles))
+        await admin.put("/admin/clusters/standalone", b"{}")
+        await admin.put("/admin/policies/public", b'{"adminRoles":[],"allowedClusters":["standalone"]}')
+        await admin.put(f"/admin/policies/{NAMESPACE}", msgspec.json.encode(policies))
+        await admin.close()
+        self.processes = [BrokerProcess(self, index) for index in range(self.settings.brokers)]
+        await asyncio.gather(*(process.main for process in self.processes))
+
+    def restart(self, index: int) -> BrokerProcess:
+        """Start the broker of `index` anew; its former process must be dead."""
+        assert not self.processes[index].node.alive
+        process = self.processes[index] = BrokerProcess(self, index)
+        return process
+
+    async def settle(self) -> None:
+        """End every fault: all brokers run, are connected, and hear everything."""
+        self.lost_notifications = self.late_notifications_s = 0.0
+        self.network.heal()
+        for index, process in enumerate(self.processes):
+            if process.node.paused:
+                process.resume()
+            if process.node.alive:
+                self.backend.heal(process.store)
+            else:
+                self.restart(index)
+        for index in range(len(self.processes)):
+            await self._bring_up(index)
+
+    async def _bring_up(self, index: int) -> None:
+        """Wait for a start; one that fails is repeated, as a supervisor would."""
+        for _ in range(20):
+            process = self.processes[index]
+            try:
+                await process.main
+            except Exception:  # noqa: BLE001 (a supervisor does not ask why)
+                process.crash()
+                await asyncio.sleep(1)
+                self.restart(index)
+            else:
+                return
+        raise SimulationError("start", f"broker-{index} does not come up: {self.processes[index].main!r}")
+
+    def up(self) -> list[BrokerProcess]:
+        """Return the brokers that serve: started, alive, not paused."""
+        return [process for process in self.processes if process.is_up and not process.node.paused]
+
+    @property
+    def service_urls(self) -> list[str]:
+        return [f"pulsar://broker-{index}:{BROKER_PORT}" for index in range(self.settings.brokers)]
+
+    # ---- commands, as they come over the admin REST
+
+    async def command(self, sender: Node, web_url: str, what: str, bundle: Bundle, argument: str | None) -> None:
+        """Have the broker at `web_url` unload or split `bundle`, or rather whoever owns it.
+
+        Raises:
+            OSError: that broker cannot be reached.
+        """
+        name = web_url.removeprefix("http://").partition(":")[0]
+        target = next(process for process in self.processes if process.name == name)
+        await asyncio.sleep(self.network.delay_s(sender.name, name))
+        if not target.is_up or self.network.is_cut(sender.name, name):
+            raise ConnectionRefusedError(111, f"{web_url} does not answer")
+        async with asyncio.timeout(30):
+            await asyncio.shield(target.node.spawn(self._carry_out(target, what, bundle, argument), what))
+        await asyncio.sleep(self.network.delay_s(sender.name, name))
+
+    async def _carry_out(self, target: BrokerProcess, what: str, bundle: Bundle, argument: str | None) -> None:
+        raise NotImplementedError
+
+
+@contextmanager
+def quiet_logs(lines: list[str] | None = None) -> Iterator[None]:
+    """Keep the brokers' events off the terminal; collect them in `lines`, with time and node, if it is given."""
+    before = structlog.get_config()
+
+    def collect(_: Any, method: str, event: Any) -> Any:
+        if lines is not None:
+            node = NODE.get()
+            time = asyncio.get_event_loop().time() - START_S if asyncio._get_running_loop() else 0.0
+            fields = " ".join(f"{key}={value}" for key, value in event.items() if key != "event")
+            lines.append(f"{time:9.3f} {node.name if node else '-':9} {method:9} {event['event']} {fields}")
+        raise structlog.DropEvent
+
+    level = 60 if lines is None else 0
+    structlog.configure(processors=[collect], wrapper_class=structlog.make_filtering_bound_logger(level))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

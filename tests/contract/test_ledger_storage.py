@@ -1,0 +1,248 @@
+"""What every ledger storage guarantees."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from barycenter.ledger.errors import (
+    LedgerClosedError,
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+)
+from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.ledger.storage import EntryInfo, LedgerStorage, LedgerWriter
+
+DEADLINE_S = 30
+
+
+@dataclass
+class Reports:
+    """Collects what a writer reports, and waits for it."""
+
+    durable: list[int] = field(default_factory=list)
+    failure: tuple[int, LedgerError] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __call__(self, entry_id: int, error: LedgerError | None) -> None:
+        assert self.failure is None, "nothing is reported after a failure"
+        if error is None:
+            self.durable.append(entry_id)
+        else:
+            self.failure = (entry_id, error)
+        self.changed.set()
+
+    async def until_durable(self, entry_id: int) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not self.durable or self.durable[-1] < entry_id:
+                assert self.failure is None, self.failure
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def until_failed(self) -> tuple[int, LedgerError]:
+        async with asyncio.timeout(DEADLINE_S):
+            while self.failure is None:
+                self.changed.clear()
+                await self.changed.wait()
+        return self.failure
+
+
+@dataclass
+class Place:
+    """Where ledgers live, seen by two brokers."""
+
+    first: LedgerStorage
+    second: LedgerStorage
+
+
+@pytest.fixture(params=["memory", "file"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    if request.param == "memory":
+        disk = MemoryDisk()
+        place = Place(MemoryLedgerStorage(disk), MemoryLedgerStorage(disk))
+    else:
+        place = Place(FileLedgerStorage(tmp_path / "ledgers"), FileLedgerStorage(tmp_path / "ledgers"))
+    yield place
+    await place.first.close()
+    await place.second.close()
+
+
+def append_numbers(writer: LedgerWriter, first: int, stop: int) -> None:
+    for number in range(first, stop):
+        assert writer.append(b"entry %d" % number, number % 3 + 1, 1000 + number) == number
+
+
+async def test_entries_are_reported_in_order_and_read_back(place: Place) -> None:
+    """Ids count from 0, the reports grow, and data and columns come back as they were appended."""
+    reports = Reports()
+    writer = await place.first.create(7, epoch=1, on_durable=reports)
+    append_numbers(writer, 0, 100)
+    assert writer.next_entry_id == 100
+    await reports.until_durable(99)
+    assert reports.durable == sorted(set(reports.durable))
+    assert writer.reader.entry_count == 100
+    assert list(await writer.reader.read(0, 99, 1 << 20)) == [b"entry %d" % n for n in range(100)]
+    assert writer.reader.info(4) == EntryInfo(7, 2, 1004)
+    assert writer.reader.index.messages_between(0, 3) == 6
+
+
+async def test_reports_match_what_the_reader_knows(place: Place) -> None:
+    """When an entry is reported, the writer's reader has it already."""
+    known: list[tuple[int, int]] = []
+    writers: list[LedgerWriter] = []
+    done = asyncio.Event()
+
+    def on_durable(entry_id: int, error: LedgerError | None) -> None:
+        assert error is None
+        known.append((entry_id, writers[0].reader.entry_count))
+        if entry_id == 9:
+            done.set()
+
+    writers.append(await place.first.create(1, epoch=1, on_durable=on_durable))
+    append_numbers(writers[0], 0, 10)
+    async with asyncio.timeout(DEADLINE_S):
+        await done.wait()
+    assert all(count == entry_id + 1 for entry_id, count in known)
+
+
+async def test_closing_waits_for_what_was_appended(place: Place) -> None:
+    """close() returns after the last report; appending then is an error; closing again is none."""
+    reports = Reports()
+    writer = await place.first.create(1, epoch=1, on_durable=reports)
+    append_numbers(writer, 0, 50)
+    await writer.close()
+    assert reports.durable[-1] == 49
+    await writer.close()
+    with pytest.raises(LedgerClosedError):
+        writer.append(b"late", 1, 0)
+
+
+async def test_a_read_takes_one_entry_at_least_and_then_keeps_within_its_limit(place: Place) -> None:
+    """max_bytes bounds a read beyond its first entry; the last id is inclusive and may lie beyond the end."""
+    reports = Reports()
+    writer = await place.first.create(1, epoch=1, on_durable=reports)
+    for _ in range(10):
+        writer.append(bytes(100), 1, 0)
+    await reports.until_durable(9)
+    assert len(await writer.reader.read(2, 5, 1000)) == 4
+    assert len(await writer.reader.read(2, 9, 1)) == 1
+    assert len(await writer.reader.read(0, 9, 399)) == 3
+    assert len(await writer.reader.read(8, 1000, 1000)) == 2
+    assert await writer.reader.read(10, 12, 1000) == []
+
+
+async def test_a_closed_ledger_is_opened_at_its_known_length(place: Place) -> None:
+    """Another broker reads a ledger by its length; a greater length than there is names the damage."""
+    reports = Reports()
+    writer = await place.first.create(3, epoch=1, on_durable=reports)
+    append_numbers(writer, 0, 20)
+    await writer.close()
+    reader = await place.second.open(3, entry_count=15)
+    assert reader.entry_count == 15
+    assert (await reader.read(14, 19, 1000))[-1] == b"entry 14"
+    with pytest.raises(LedgerCorruptedError):
+        await place.second.open(3, entry_count=21)
+
+
+async def test_large_and_empty_entries_are_kept(place: Place) -> None:
+    """Entries of any size share one group, empty ones too."""
+    reports = Reports()
+    writer = await place.first.create(3, epoch=1, on_durable=reports)
+    data = [b"", b"x" * 5_000_000, b"", b"y" * 70_000, b"z"]
+    for entry in data:
+        writer.append(entry, 1, 0)
+    await reports.until_durable(4)
+    reader = await place.second.fence(3, epoch=2)
+    assert list(await reader.read(0, 4, 1 << 30)) == data
+
+
+async def test_after_a_fence_nothing_more_is_reported(place: Place) -> None:
+    """The former owner's next append fails, naming both epochs, and the later owner has all that was reported."""
+    reports = Reports()
+    writer = await place.first.create(1, epoch=5, on_durable=reports)
+    append_numbers(writer, 0, 10)
+    await reports.until_durable(9)
+    reader = await place.second.fence(1, epoch=6)
+    assert reader.entry_count == 10
+    writer.append(b"late", 1, 0)
+    entry_id, error = await reports.until_failed()
+    assert isinstance(error, LedgerFencedError)
+    assert (entry_id, error.epoch, error.fenced_by) == (10, 5, 6)
+    with pytest.raises(LedgerClosedError):
+        writer.append(b"later", 1, 0)
+    await writer.close()
+
+
+async def test_a_fence_in_the_midst_of_appends_loses_nothing_reported(place: Place) -> None:
+    """Whatever is reported around a fence is among the entries that the fencing owner finds."""
+    reports = Reports()
+    writer = await place.first.create(1, epoch=1, on_durable=reports)
+    for number in range(2000):
+        if reports.failure is None:
+            writer.append(b"%d" % number, 1, number)
+        if number == 700:
+            fencing = asyncio.create_task(place.second.fence(1, epoch=2))
+        if number % 20 == 0:
+            await asyncio.sleep(0)
+    reader = await fencing
+    await reports.until_failed()
+    reported = reports.durable[-1] + 1 if reports.durable else 0
+    assert reader.entry_count >= reported
+    found = await reader.read(0, reader.entry_count, 1 << 20) if reader.entry_count else []
+    assert list(found) == [b"%d" % number for number in range(reader.entry_count)]
+
+
+async def test_fences_only_rise(place: Place) -> None:
+    """Fencing again is allowed; by a lower epoch than the last fence's, or than the writer's, it is refused."""
+    await place.first.create(1, epoch=5, on_durable=Reports())
+    with pytest.raises(LedgerFencedError):
+        await place.second.fence(1, epoch=4)
+    await place.second.fence(1, epoch=7)
+    await place.second.fence(1, epoch=7)
+    with pytest.raises(LedgerFencedError) as refused:
+        await place.first.fence(1, epoch=6)
+    assert refused.value.fenced_by == 7
+
+
+async def test_a_writer_is_not_fenced_by_its_own_epoch(place: Place) -> None:
+    """A fence under the writer's epoch leaves it writing."""
+    reports = Reports()
+    writer = await place.first.create(1, epoch=5, on_durable=reports)
+    await place.second.fence(1, epoch=5)
+    writer.append(b"on", 1, 0)
+    await reports.until_durable(0)
+
+
+async def test_absent_ledgers(place: Place) -> None:
+    """Deleting one is no error, opening or fencing one is, creating one twice is."""
+    await place.first.delete(99)
+    with pytest.raises(LedgerNotFoundError):
+        await place.first.open(99, entry_count=1)
+    with pytest.raises(LedgerNotFoundError):
+        await place.first.fence(99, epoch=1)
+    writer = await place.first.create(99, epoch=1, on_durable=Reports())
+    with pytest.raises(LedgerError):
+        await place.second.create(99, epoch=2, on_durable=Reports())
+    await writer.close()
+    await place.second.delete(99)
+    with pytest.raises(LedgerNotFoundError):
+        await place.first.open(99, entry_count=0)
+
+
+async def test_many_ledgers_at_once(place: Place) -> None:
+    """Ledgers do not disturb each other's order."""
+    reports = [Reports() for _ in range(20)]
+    writers = [await place.first.create(n, epoch=1, on_durable=reports[n]) for n in range(20)]
+    for number in range(50):
+        for n, writer in enumerate(writers):
+            writer.append(b"%d/%d" % (n, number), 1, 0)
+        if number % 10 == 0:
+            await asyncio.sleep(0)
+    for n, writer in enumerate(writers):
+        await reports[n].until_durable(49)
+        assert list(await writer.reader.read(0, 49, 1 << 20)) == [b"%d/%d" % (n, number) for number in range(50)]

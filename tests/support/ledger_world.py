@@ -1,0 +1,129 @@
+"""A metadata store and a disk that brokers share, and topics opened on them by one owner after another."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from barycenter.ledger.errors import LedgerError, LedgerFencedError
+from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.settings import LedgerSettings
+from barycenter.ledger.storage import LedgerStorage
+from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.topic import TopicName
+
+DEADLINE_S = 30
+TOPIC = TopicName.parse("persistent://tenant/space/topic")
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class StorageFactory(Protocol):
+    def __call__(self) -> LedgerStorage: ...
+
+
+@dataclass
+class Owner:
+    """One owner of the topic, with all that its managed ledger reported."""
+
+    durable: list[tuple[object, Position]] = field(default_factory=list)
+    failed: list[tuple[object, LedgerError]] = field(default_factory=list)
+    fenced: list[LedgerFencedError] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    ledger: ManagedLedger = field(init=False)
+    storage: LedgerStorage = field(init=False)
+
+    def on_durable(self, group: list[tuple[object, Position]]) -> None:
+        self.durable.extend(group)
+        self.changed.set()
+
+    def on_failed(self, contexts: list[object], error: LedgerError) -> None:
+        self.failed.extend((context, error) for context in contexts)
+        self.changed.set()
+
+    def on_fenced(self, error: LedgerFencedError) -> None:
+        self.fenced.append(error)
+        self.changed.set()
+
+    @property
+    def positions(self) -> list[Position]:
+        return [position for _, position in self.durable]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def append(self, *texts: str, messages: int = 1, time_ms: int = 0) -> list[Position]:
+        """Append entries and wait until each is durable; return their positions."""
+        before = len(self.durable)
+        for text in texts:
+            self.ledger.append(text.encode(), messages, time_ms, text)
+        await self.until(lambda: len(self.durable) >= before + len(texts))
+        return self.positions[before:]
+
+    async def texts(self, start: Position = EARLIEST) -> list[str]:
+        """Read everything from `start` on."""
+        found: list[str] = []
+        while group := await self.ledger.read(start, 7, 1 << 20):
+            found.extend(entry.data.decode() for entry in group)
+            last = group[-1].position
+            start = Position(last.ledger_id, last.entry_id + 1)
+        return found
+
+
+class LedgerWorld:
+    """Shared by all owners; `storage` makes each owner's view of the disk (default: one memory disk)."""
+
+    def __init__(self, storage: StorageFactory | None = None) -> None:
+        self.backend = MemoryBackend()
+        self.disk = MemoryDisk()
+        self._factory = storage or (lambda: MemoryLedgerStorage(self.disk))
+        self._owners: list[Owner] = []
+        self._stores: list[MetadataStore] = []
+
+    def connect(self) -> MetadataStore:
+        store = self.backend.connect(FixedClock(), 10_000)
+        self._stores.append(store)
+        return store
+
+    async def open(
+        self,
+        epoch: int,
+        *,
+        settings: LedgerSettings | None = None,
+        create: bool = True,
+        topic: TopicName = TOPIC,
+        storage: LedgerStorage | None = None,
+    ) -> Owner:
+        owner = Owner()
+        owner.storage = storage or self._factory()
+        owner.ledger = await ManagedLedger.open(
+            self.connect(),
+            owner.storage,
+            topic,
+            epoch=epoch,
+            clock=FixedClock(),
+            settings=settings or LedgerSettings(mark_delete_per_second=0),
+            create=create,
+            on_durable=owner.on_durable,
+            on_failed=owner.on_failed,
+            on_fenced=owner.on_fenced,
+        )
+        self._owners.append(owner)
+        return owner
+
+    async def close(self) -> None:
+        for owner in self._owners:
+            await owner.ledger.close()
+        for owner in self._owners:
+            await owner.storage.close()
+        for store in self._stores:
+            await store.close()

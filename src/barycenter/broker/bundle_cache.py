@@ -29,7 +29,7 @@ from barycenter.metadata.store import (
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -232,6 +232,11 @@ def boundaries_value(record: bytes | None, bundles: NamespaceBundles) -> bytes:
     boundaries = bundles.boundary_texts()
     fields["bundles"] = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}
     return msgspec.json.encode(fields)
+
+
+def needs_no_record(namespace: NamespaceName) -> bool:
+    """Tell whether a namespace exists without policies, as one bundle: those of brokers and of the system."""
+    return is_broker_bound(namespace) or is_system_namespace(namespace)
 
 
 def local_policies_path(namespace: NamespaceName) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from barycenter.broker.bundle_cache import BundleCache
+from barycenter.broker.bundle_cache import BundleCache, needs_no_record
 from barycenter.broker.dynamic_configuration import ConfigHolder
 from barycenter.broker.lookup_answers import (
     BundleNotFoundError,
@@ -28,7 +28,7 @@ from barycenter.broker.ownership import InTransit, OwnershipCache
 from barycenter.broker.registration import Registration
 from barycenter.broker.service_urls import at_listener
 from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName, is_broker_bound
+from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -179,7 +179,7 @@ class ClusterLookup:
                 self._bundles.invalidate(topic.namespace)
 
     async def _require_namespace(self, namespace: NamespaceName) -> None:
-        if (await self._bundles.get(namespace)).version is None and not is_broker_bound(namespace):
+        if (await self._bundles.get(namespace)).version is None and not needs_no_record(namespace):
             raise NamespaceNotFoundError(namespace)
 
     async def _require_bundle(self, bundle: Bundle) -> None:

@@ -49,7 +49,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 import structlog
 
-from barycenter.broker.bundle_cache import BundleCache
+from barycenter.broker.bundle_cache import BundleCache, needs_no_record
 from barycenter.broker.environment import Clock
 from barycenter.broker.lookup_answers import (
     BundleNotAcquiredError,
@@ -75,7 +75,7 @@ from barycenter.metadata.store import MetadataStore, Notification, NotificationT
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName, is_broker_bound
+from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -415,7 +415,7 @@ class OwnershipCache:
     async def _require_current(self, bundle: Bundle) -> None:
         """Read the boundaries, now that the lock is held: nobody can split a range away that we hold."""
         bundles = await self._bundles.fresh(bundle.namespace)
-        exists = bundles.version is not None or is_broker_bound(bundle.namespace)
+        exists = bundles.version is not None or needs_no_record(bundle.namespace)
         if not exists or bundles.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
 

@@ -203,6 +203,7 @@ class Registration:
                     await self._changed.wait()
             except TimeoutError:
                 pass
+            was_told = self._changed.is_set()
             self._changed.clear()
             before = self._brokers
             try:
@@ -212,7 +213,8 @@ class Registration:
                 continue
             if before != self._brokers:
                 log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
-            self._tell()
+            if was_told or before != self._brokers:
+                self._tell()
 
     def _tell(self) -> None:
         for waiter in self._waiters:

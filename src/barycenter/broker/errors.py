@@ -1,0 +1,87 @@
+"""Errors of topics, subscriptions, producers and consumers, one shallow tree.
+
+ServiceError
+├── TopicNotFoundError            the topic does not exist and may not be created
+├── TopicFencedError              the topic is closing or moving; look it up again
+├── TopicBusyError                it still has producers, consumers or subscriptions
+├── SubscriptionNotFoundError
+├── SubscriptionBusyError         another consumer, or another type, has the subscription
+├── ConsumerAssignError           Key_Shared hash ranges that overlap a connected consumer's
+├── ProducerBusyError             a producer of that name is connected and alive
+├── ProducerFencedError           an exclusive producer took the topic over
+├── NotAllowedError               what was asked is not possible for this topic or subscription
+└── InvalidPositionError          a message id or time that cannot be sought
+
+Besides these, attaching fails with `NotServedError` (broker/serving.py), `InvalidNameError`, `LedgerError` and
+`MetadataError`. `wire_errors.py` says each of them in the binary protocol, `rest/` in HTTP.
+"""
+
+from barycenter.naming.topic import TopicName
+
+
+class ServiceError(Exception):
+    """Anything that a request about a topic can be refused with."""
+
+
+class TopicNotFoundError(ServiceError):
+    def __init__(self, topic: TopicName) -> None:
+        super().__init__(f"Topic {topic} does not exist. Create it first, or allow topics to be created by use.")
+        self.topic = topic
+
+
+class TopicFencedError(ServiceError):
+    def __init__(self, topic: TopicName, detail: str) -> None:
+        super().__init__(f"Topic {topic} is temporarily unavailable: {detail}. Look the topic up again.")
+        self.topic = topic
+        self.detail = detail
+
+
+class TopicBusyError(ServiceError):
+    """`subscriptions`, `producers` and `consumers` count what is still there."""
+
+    def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
+        super().__init__(
+            f"Topic {topic} has {producers} producers, {subscriptions} subscriptions and {consumers} consumers. "
+            "Close and unsubscribe them first, or force the deletion."
+        )
+        self.topic = topic
+        self.subscriptions = subscriptions
+        self.producers = producers
+        self.consumers = consumers
+
+
+class SubscriptionNotFoundError(ServiceError):
+    def __init__(self, topic: TopicName, subscription: str) -> None:
+        super().__init__(f"Subscription {subscription!r} of topic {topic} does not exist")
+        self.topic = topic
+        self.subscription = subscription
+
+
+class SubscriptionBusyError(ServiceError):
+    def __init__(self, topic: TopicName, subscription: str, detail: str) -> None:
+        super().__init__(f"Subscription {subscription!r} of topic {topic} is in use: {detail}")
+        self.topic = topic
+        self.subscription = subscription
+
+
+class ConsumerAssignError(ServiceError):
+    pass
+
+
+class ProducerBusyError(ServiceError):
+    def __init__(self, topic: TopicName, producer: str) -> None:
+        super().__init__(f"Producer with name {producer!r} is already connected to topic {topic}")
+        self.topic = topic
+        self.producer = producer
+
+
+class ProducerFencedError(ServiceError):
+    pass
+
+
+class NotAllowedError(ServiceError):
+    pass
+
+
+class InvalidPositionError(ServiceError):
+    pass

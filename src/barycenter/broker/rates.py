@@ -1,0 +1,31 @@
+"""Counters that only grow, and the rates over the last statistics interval made of them.
+
+Nothing is computed per message: the statistics task calls `update` once an interval for each topic, subscription,
+consumer and producer.
+"""
+
+
+class Rates:
+    """Messages and bytes in one direction: `rate` in msg/s, `throughput` in bytes/s."""
+
+    __slots__ = ("_bytes_before", "_messages_before", "bytes", "messages", "rate", "throughput")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.bytes = 0
+        self.rate = 0.0
+        self.throughput = 0.0
+        self._messages_before = 0
+        self._bytes_before = 0
+
+    def update(self, seconds: float) -> None:
+        """Set both rates to those since the last update, `seconds` ago."""
+        self.rate = (self.messages - self._messages_before) / seconds
+        self.throughput = (self.bytes - self._bytes_before) / seconds
+        self._messages_before = self.messages
+        self._bytes_before = self.bytes
+
+    @property
+    def average_size(self) -> float:
+        """Mean message size over the last interval, bytes."""
+        return self.throughput / self.rate if self.rate else 0.0

@@ -1,0 +1,24 @@
+"""The kinds of subscription; the values are those on the wire, the labels those in statistics."""
+
+import enum
+
+
+class SubscriptionType(enum.Enum):
+    EXCLUSIVE = 0
+    SHARED = 1
+    FAILOVER = 2
+    KEY_SHARED = 3
+
+    @property
+    def label(self) -> str:
+        return "Key_Shared" if self is SubscriptionType.KEY_SHARED else self.name.capitalize()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several consumers get messages at once."""
+        return self in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+
+
+class KeySharedMode(enum.Enum):
+    AUTO_SPLIT = 0
+    STICKY = 1

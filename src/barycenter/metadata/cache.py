@@ -66,7 +66,7 @@ class _LoadingCache(Generic[V]):
         self._max_entries = max_entries
         self._entries: dict[str, _Entry[V]] = {}
         self._loads: dict[str, asyncio.Task[V]] = {}
-        self._tasks: set[asyncio.Task[V]] = set()
+        self._tasks: dict[asyncio.Task[V], None] = {}
 
     def peek(self, path: str) -> _Entry[V] | None:
         """Return what is known of `path` now, without a thought of loading it."""
@@ -94,7 +94,7 @@ class _LoadingCache(Generic[V]):
         if task is None:
             task = asyncio.create_task(self._load(path), name=f"{self._name} load {path}")
             self._loads[path] = task
-            self._tasks.add(task)
+            self._tasks[task] = None
             task.add_done_callback(lambda done: self._loaded(path, done))
         return task
 
@@ -115,7 +115,7 @@ class _LoadingCache(Generic[V]):
             task.cancel()
 
     def _loaded(self, path: str, task: asyncio.Task[V]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         is_current = self._loads.get(path) is task
         if is_current:
             del self._loads[path]

@@ -295,7 +295,7 @@ class LockManager(Generic[T]):
         self._same_owner = same_owner
         self._cache = MetadataCache(store, value_type, codec=codec)
         self._locks: dict[str, ResourceLock[T]] = {}
-        self._acquiring: set[ResourceLock[T]] = set()
+        self._acquiring: dict[ResourceLock[T], None] = {}  # a set's order would differ from run to run
         self._closed = False
         self._stops = (store.add_listener(self._notified), store.add_session_listener(self._session_event))
         self._recheck_s = recheck_s
@@ -327,11 +327,11 @@ class LockManager(Generic[T]):
         """
         self._check_open(path)
         lock = ResourceLock(self._store, path, value, self._codec, self._same_owner)
-        self._acquiring.add(lock)
+        self._acquiring[lock] = None
         try:
             await lock.acquire()
         finally:
-            self._acquiring.discard(lock)
+            del self._acquiring[lock]
         if self._closed:
             await self._release_quietly(lock)
         self._check_open(path)

@@ -1,0 +1,148 @@
+"""The metadata stores that the contract suite runs on, and what its tests need besides the contract.
+
+A new store is one more class with an entry in BACKENDS.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.sqlite_file import SqliteFile
+from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+
+SESSION_TIMEOUT_MS = 1500
+DEADLINE_S = 20.0
+"""How long a test waits for what must come; far more than it takes."""
+
+
+class Backend(Protocol):
+    """One shared store of some kind; every `connect` is another client with its own session."""
+
+    is_durable: bool
+    """Whether keys outlive the last client."""
+
+    async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataStore: ...
+
+    async def expire(self, client: Any) -> None:
+        """End the client's session behind its back."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class _Backend:
+    is_durable = True
+
+    def __init__(self, folder: Path) -> None:
+        self._clients: list[MetadataStore] = []
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+
+
+class InMemory(_Backend):
+    is_durable = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.shared = MemoryBackend()
+
+    async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> MemoryStore:
+        client = self.shared.connect(None, session_timeout_ms)
+        self._clients.append(client)
+        return client
+
+    async def expire(self, client: MemoryStore) -> None:
+        self.shared.expire_session(client)
+
+
+class InSqlite(_Backend):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.path = folder / "metadata.db"
+
+    async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SqliteStore:
+        client = await SqliteStore.open(self.path, session_timeout_ms=session_timeout_ms)
+        self._clients.append(client)
+        return client
+
+    async def expire(self, client: SqliteStore) -> None:
+        session = client._session
+        assert session is not None
+        file = SqliteFile(self.path, patience_s=5, kept_changes=1000)
+        try:
+            file.begin()
+            file.end_session(session)
+            file.commit()
+        finally:
+            file.close()
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {"memory": InMemory, "sqlite": InSqlite}
+
+
+@asynccontextmanager
+async def open_backend(name: str, folder: Path) -> AsyncIterator[Backend]:
+    backend = BACKENDS[name](folder)
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
+class Heard:
+    """What a listener was told so far, to wait on."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self._news = asyncio.Event()
+
+    @classmethod
+    def changes(cls, store: MetadataStore) -> "Heard":
+        heard = cls()
+        store.add_listener(heard.hear)
+        return heard
+
+    @classmethod
+    def session_events(cls, store: MetadataStore) -> "Heard":
+        heard = cls()
+        store.add_session_listener(heard.hear)
+        return heard
+
+    def hear(self, told: Notification | SessionEvent | object) -> None:
+        self.told.append(told)
+        self._news.set()
+
+    async def until(self, holds: Callable[[list[Any]], bool]) -> list[Any]:
+        """Return what was told as soon as `holds` accepts it."""
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while not holds(self.told):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"heard only {self.told}") from None
+        return self.told
+
+    async def until_heard(self, *wanted: object) -> list[Any]:
+        return await self.until(lambda told: all(each in told for each in wanted))
+
+
+async def eventually(what: Callable[[], Awaitable[object] | object]) -> Any:
+    """Return the first truthy answer of `what`, asked again and again until a generous deadline."""
+    answer: object = None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                answer = what()
+                if isinstance(answer, Awaitable):
+                    answer = await answer
+                if answer:
+                    return answer
+                await asyncio.sleep(0.005)
+    raise AssertionError(f"still {answer!r} after {DEADLINE_S} s")

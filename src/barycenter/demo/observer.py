@@ -1,4 +1,4 @@
-"""Watch a cluster from outside, as a user would: load reports and decisions over HTTP, lookups of topics."""
+"""Watch a cluster from outside, as a user would: load reports and lookups over HTTP."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import msgspec
 
 from barycenter.demo.record import LoadSample
 from barycenter.load.reports import LocalBrokerData
@@ -37,14 +38,6 @@ class ClusterObserver:
         )
         return [_sample(url, answer, now_s) for url, answer in zip(self._web_urls, answers, strict=True) if answer]
 
-    async def decisions(self) -> list[dict[str, Any]]:
-        """Return the recent decisions of all brokers, oldest first."""
-        answers = await asyncio.gather(
-            *(self._get(f"{url}/barycenter/v1/decisions?limit=10000") for url in self._web_urls)
-        )
-        found = [decision for answer in answers if answer for decision in answer]
-        return sorted(found, key=lambda decision: float(decision["at"]))
-
     async def owner(self, topic: str) -> str | None:
         """Return the web URL of the broker that serves `topic`."""
         name = TopicName.parse(topic)
@@ -63,8 +56,6 @@ class ClusterObserver:
 
 
 def _sample(url: str, answer: dict[str, Any], now_s: float) -> LoadSample:
-    import msgspec
-
     data = msgspec.convert(answer, LocalBrokerData)
     return LoadSample(
         at_s=now_s,

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from barycenter.demo.decisions import DecisionReader
 from barycenter.demo.live_view import LiveView, latest_samples
 from barycenter.demo.observer import ClusterObserver
 from barycenter.demo.pipeline_log import pipeline_lags_s
@@ -104,10 +105,12 @@ class Demo:
         self._progress: Progress | None = None
         self._result: ClientResult | None = None
         self._affected: list[str] = []
-        self._seen_decisions: set[str] = set()
+        self._directory = DataDirectory((settings.out / "data").absolute())
+        self._decisions = DecisionReader(self._directory.decisions)
+        self._decisions.new_events()  # those of an earlier run on the same folder
 
     async def run(self) -> dict[str, Any]:
-        directory = DataDirectory((self.settings.out / "data").absolute())
+        directory = self._directory
         with DataDirectoryLock(directory), self._view:
             cluster = StandaloneCluster(
                 ClusterSettings(
@@ -232,10 +235,7 @@ class Demo:
 
     async def _observe(self, observer: ClusterObserver) -> None:
         self.record.samples += await observer.load_samples(time.time())
-        for event, identity in await observer.events(since_s=self.record.started_at_s - 60):
-            if identity not in self._seen_decisions:
-                self._seen_decisions.add(identity)
-                self.record.events.append(event)
+        self.record.events += self._decisions.new_events()
         self.record.events.sort(key=lambda event: event.at_s)
 
     async def _until(self, part: float) -> None:

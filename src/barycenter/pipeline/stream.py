@@ -45,8 +45,8 @@ from barycenter.pipeline.state import (
 from barycenter.pipeline.tables import Tables
 from barycenter.pipeline.windows import HISTORY_GAP_MS, fold_windows
 
-_SMALL_ROWS = 50_000
-"""Up to so many rows one task is quicker than a shuffle."""
+_SMALL_SAMPLES = 20_000
+"""Up to so many samples a batch is folded by one task."""
 
 _FILE = "file"
 _ROW = "row"
@@ -171,11 +171,10 @@ class BatchFold:
         """BUNDLE_STATE and `new_samples` of every bundle not yet forgotten, sorted by bundle."""
         session = samples.sparkSession
         known = None if prior.bundles is None else session.read.schema(BUNDLE_STATE).parquet(str(prior.bundles))
-        rows = sum(len(header.bundles) for header in acceptance.accepted)
-        if rows <= _SMALL_ROWS:
-            samples = samples.coalesce(1)
         gap_ms = self._settings.history_gap_ms
-        bundles = fold_windows(samples, known, history_gap_ms=gap_ms).toArrow().sort_by("bundle")
+        is_small = sum(len(header.bundles) for header in acceptance.accepted) <= _SMALL_SAMPLES
+        folded = fold_windows(samples, known, history_gap_ms=gap_ms, one_task=is_small)
+        bundles = folded.toArrow().sort_by("bundle")
         oldest = pa.scalar((acceptance.folded.as_of - gap_ms) * 1000, bundles.schema.field("as_of").type)
         return bundles.filter(pc.greater_equal(bundles.column("as_of"), oldest))
 

@@ -1,0 +1,123 @@
+"""Lag of the pipeline: reports written as brokers write them, folded by the real job in its own process.
+
+    python benchmarks/pipeline_lag.py --brokers 3 --bundles 100 --interval 1 --trigger 1 --seconds 60
+
+Each broker writes one report per interval into a fresh data directory; the brokers' reports are spread evenly over the
+interval. Printed: lag (from a report's `lastUpdate` to the publication that holds it: of the oldest report of each
+batch) and seconds per batch, both without the first ten batches in which Java warms up, and CPU and memory of the job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, encode_report, with_stats
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.status import percentile
+
+_WARM_UP_BATCHES = 10
+
+
+def make_report(broker: int, sequence: int, bundles: int, rng: random.Random) -> LocalBrokerData:
+    stats = {
+        f"public/ns-{broker}/0x{index << 16:08x}_0x{(index + 1) << 16:08x}": NamespaceBundleStats(
+            msg_rate_in=rng.uniform(0, 1000),
+            msg_rate_out=rng.uniform(0, 1000),
+            msg_throughput_in=rng.uniform(0, 1e6),
+            msg_throughput_out=rng.uniform(0, 1e6),
+            topics=rng.randrange(20),
+            consumer_count=4,
+            producer_count=2,
+        )
+        for index in range(bundles)
+    }
+    report = LocalBrokerData(broker_id=f"127.0.0.1:{8080 + broker}", incarnation="bench", sequence=sequence)
+    return with_stats(report, stats)
+
+
+def write_report(log: Path, report: LocalBrokerData, now_ms: int) -> None:
+    folder = log / time.strftime("%Y-%m-%d", time.gmtime(now_ms / 1000))
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{report.broker_id}-{report.incarnation}-{report.sequence}.json"
+    temporary = folder / f".{name}"
+    temporary.write_bytes(encode_report(msgspec.structs.replace(report, last_update=now_ms)) + b"\n")
+    temporary.replace(folder / name)
+
+
+def write_reports(log: Path, options: argparse.Namespace, stop: threading.Event) -> None:
+    rng = random.Random(1)
+    started = time.monotonic()
+    for number in range(10**9):
+        sequence, broker = divmod(number, options.brokers)
+        report = make_report(broker, sequence + 1, options.bundles, rng)
+        due = started + options.interval * number / options.brokers
+        if stop.wait(max(0.0, due - time.monotonic())):
+            return
+        write_report(log, report, time.time_ns() // 1_000_000)
+
+
+def usage(process: psutil.Process) -> tuple[float, float]:
+    """CPU seconds and resident MiB of the process and its children."""
+    family = [process, *process.children(recursive=True)]
+    return (
+        sum(sum(member.cpu_times()[:2]) for member in family),
+        sum(member.memory_info().rss for member in family) / 2**20,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--bundles", type=int, default=100, help="bundles per broker")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between two reports of a broker")
+    parser.add_argument("--trigger", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pipeline-lag-") as folder:
+        layout = PipelineLayout.of(folder)
+        layout.create()
+        command = [sys.executable, "-m", "barycenter.pipeline.job", "--data", folder]
+        command += ["--trigger-seconds", str(options.trigger)]
+        stop = threading.Event()
+        with (Path(folder) / "job.log").open("w+") as log:
+            job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            try:
+                assert job.stdout is not None
+                assert job.stdout.readline().startswith(b"ready"), (Path(folder) / "job.log").read_text()
+                writer = threading.Thread(target=write_reports, args=(layout.report_log, options, stop))
+                writer.start()
+                time.sleep(15)
+                process = psutil.Process(job.pid)
+                cpu_before, _ = usage(process)
+                time.sleep(options.seconds)
+                cpu_after, memory = usage(process)
+                stop.set()
+                writer.join()
+            finally:
+                job.terminate()
+                job.wait(60)
+        events = [json.loads(line) for line in (Path(folder) / "job.log").read_text().splitlines() if line[:1] == "{"]
+    batches = [event for event in events if event["event"] == "pipeline_batch" and event["reports"]][_WARM_UP_BATCHES:]
+    lags = [batch["lag_seconds"] for batch in batches]
+    seconds = [batch["seconds"] for batch in batches]
+    print(f"{options.brokers} brokers x {options.bundles} bundles, a report each {options.interval:g} s, ", end="")
+    print(f"trigger {options.trigger:g} s, {os.cpu_count()} cores: {len(batches)} batches")
+    print(f"  lag of the oldest report  p50 {percentile(lags, 50):.2f} s  p99 {percentile(lags, 99):.2f} s")
+    print(f"  one batch                 p50 {percentile(seconds, 50):.2f} s  p99 {percentile(seconds, 99):.2f} s")
+    print(f"  cores used {(cpu_after - cpu_before) / options.seconds:.2f}, resident {memory:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -69,6 +69,18 @@ class Owner:
         await self.until(lambda: len(self.durable) >= before + len(texts))
         return self.positions[before:]
 
+    async def append_numbers(self, count: int, *, group: int = 5) -> list[Position]:
+        """Append "0", "1", …, a group at a time, letting the ledger roll in between."""
+        for first in range(0, count, group):
+            await self.append(*(str(n) for n in range(first, min(first + group, count))))
+            await self.settle()
+        return self.positions[-count:]
+
+    async def settle(self) -> None:
+        """Wait for what the managed ledger does in the background: rolling, trimming, writing cursors."""
+        while tasks := list(self.ledger._tasks):
+            await asyncio.wait(tasks)
+
     async def texts(self, start: Position = EARLIEST) -> list[str]:
         """Read everything from `start` on."""
         found: list[str] = []

@@ -11,6 +11,7 @@ from typing import Final
 from barycenter.ledger.entry_index import EntryIndex
 
 _MERGE_BELOW_ENTRIES: Final = 64
+_MERGE_BELOW_SHARE: Final = 16
 _OVERHEAD_BYTES: Final = 48
 """What CPython adds to an entry's bytes, list slot included, about."""
 
@@ -74,7 +75,12 @@ class TailWindow:
         """Keep the durable entries `first`, … of a ledger; `index` must know them."""
         chunks = self._chunks
         last = chunks[-1] if chunks else None
-        new = last is None or last.ledger_id != ledger_id or len(last.entries) >= _MERGE_BELOW_ENTRIES
+        new = (
+            last is None
+            or last.ledger_id != ledger_id
+            or len(last.entries) >= _MERGE_BELOW_ENTRIES
+            or last.weight * _MERGE_BELOW_SHARE >= self._cache.capacity_bytes
+        )
         if last is None or new:
             last = _Chunk(self, ledger_id, first, index)
             chunks.append(last)

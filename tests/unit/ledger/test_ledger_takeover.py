@@ -1,0 +1,165 @@
+"""One owner at a time: what happens to the former owner, and to what it had not finished."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from barycenter.ledger.errors import LedgerFencedError, LedgerUnavailableError
+from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.memory_storage import MemoryLedgerStorage
+from barycenter.ledger.position import Position
+from barycenter.ledger.settings import LedgerSettings
+from barycenter.metadata.errors import StoreUnavailableError
+from support.ledger_world import LedgerWorld
+
+SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
+
+
+@pytest.fixture(params=["memory", "file"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LedgerWorld]:
+    world = LedgerWorld() if request.param == "memory" else LedgerWorld(lambda: FileLedgerStorage(tmp_path))
+    yield world
+    await world.close()
+
+
+async def test_the_former_owners_appends_fail(world: LedgerWorld) -> None:
+    """After a takeover the former owner gets no entry reported, is told once, and refuses further appends."""
+    old = await world.open(1)
+    await old.append("a")
+    new = await world.open(2)
+    old.ledger.append(b"late", 1, 0, "late")
+    await old.until(lambda: bool(old.fenced))
+    assert [(context, type(error)) for context, error in old.failed] == [("late", LedgerFencedError)]
+    assert len(old.fenced) == 1
+    with pytest.raises(LedgerFencedError):
+        old.ledger.append(b"later", 1, 0, "later")
+    await new.append("b")
+    assert await new.texts() == ["a", "b"]
+    await old.ledger.close()
+    assert len(old.fenced) == 1
+
+
+async def test_a_former_owner_without_a_ledger_cannot_begin_one(world: LedgerWorld) -> None:
+    """Where there was nothing to fence, the record's epoch stops the former owner's first append."""
+    old = await world.open(1)
+    new = await world.open(2)
+    old.ledger.append(b"late", 1, 0, "late")
+    await old.until(lambda: bool(old.failed))
+    assert isinstance(old.failed[0][1], LedgerFencedError)
+    assert len(old.fenced) == 1
+    await new.append("a")
+    assert await new.texts() == ["a"]
+
+
+async def test_the_former_owners_cursor_writes_are_refused(world: LedgerWorld) -> None:
+    """Acknowledgements that reach the former owner after a takeover do not change the cursor."""
+    old = await world.open(1)
+    cursor = await old.ledger.open_cursor("sub", "earliest")
+    places = await old.append("a", "b", "c")
+    new = await world.open(2)
+    cursor.ack_individual(places)
+    await old.until(lambda: bool(old.fenced))
+    newest = await world.open(3)
+    assert newest.ledger.cursors["sub"].backlog_entries == 3
+    assert not new.fenced
+    with pytest.raises(LedgerFencedError):
+        await new.ledger.set_properties({"a": "b"})
+
+
+async def test_epochs_must_rise(world: LedgerWorld) -> None:
+    """An owner with an epoch that is not higher than the present owner's is refused and changes nothing."""
+    owner = await world.open(5)
+    await owner.append("a")
+    for epoch in (4, 5):
+        with pytest.raises(LedgerFencedError) as refused:
+            await world.open(epoch)
+        assert refused.value.fenced_by == 5
+    await owner.append("b")
+
+
+async def test_what_was_reported_survives_a_crash(world: LedgerWorld) -> None:
+    """The next owner has every reported entry in order, and after them at most some that were queued."""
+    old = await world.open(1, settings=SMALL)
+    await old.ledger.open_cursor("keep", "earliest")
+    for n in range(300):
+        old.ledger.append(b"%d" % n, 1, 0, n)
+        if n % 7 == 0:
+            await asyncio.sleep(0)
+    if isinstance(old.storage, MemoryLedgerStorage):
+        old.storage.crash(survivors=lambda queued: queued // 2)
+    reported = list(old.durable)
+    new = await world.open(2, settings=SMALL)
+    texts = await new.texts()
+    assert len(texts) >= len(reported)
+    assert texts == [str(n) for n in range(len(texts))]
+    assert new.ledger.number_of_entries(Position(-1, -1), new.ledger.last_position) == len(texts)
+    for context, position in reported:
+        (entry,) = await new.ledger.read(position, 1, 100)
+        assert entry.data == b"%d" % context  # type: ignore[str-bytes-safe]
+
+
+async def test_takeovers_in_turn_keep_one_row(world: LedgerWorld) -> None:
+    """Owners that come and go without closing leave one row of entries, each written by the owner of its time."""
+    owners = []
+    for epoch in range(1, 6):
+        owner = await world.open(epoch, settings=SMALL)
+        await owner.ledger.open_cursor("keep", "earliest")
+        for n in range(13):
+            await owner.append(f"{epoch}/{n}")
+            await owner.settle()
+        owners.append(owner)
+    assert await owners[-1].texts() == [f"{epoch}/{n}" for epoch in range(1, 6) for n in range(13)]
+    assert all(not owner.failed for owner in owners)
+
+
+async def test_an_unavailable_store_fails_the_appends_that_need_it() -> None:
+    """Without the metadata store the first append fails and may be tried again; the order is kept meanwhile."""
+    world = LedgerWorld()
+    owner = await world.open(1)
+    store = world.connect()
+    failures = {"left": 1}
+
+    async def put(path: str, *args: object, **kwargs: object) -> object:
+        if failures["left"]:
+            failures["left"] -= 1
+            raise StoreUnavailableError(path, "no answer")
+        return await original(path, *args, **kwargs)  # type: ignore[arg-type]
+
+    original = owner.ledger._store.put
+    owner.ledger._store.put = put  # type: ignore[method-assign, assignment]
+    owner.ledger.append(b"a", 1, 0, "a")
+    owner.ledger.append(b"b", 1, 0, "b")
+    await owner.until(lambda: len(owner.failed) == 2)
+    assert [context for context, _ in owner.failed] == ["a", "b"]
+    assert isinstance(owner.failed[0][1], LedgerUnavailableError)
+    assert not owner.fenced
+    await owner.append("c")
+    assert await owner.texts() == ["c"]
+    await store.close()
+    await world.close()
+
+
+async def test_a_write_of_unknown_outcome_is_not_mistaken_for_a_takeover() -> None:
+    """A put that took effect although it failed leaves this owner the owner."""
+    world = LedgerWorld()
+    owner = await world.open(1)
+    original = owner.ledger._store.put
+    failures = {"left": 1}
+
+    async def put(path: str, *args: object, **kwargs: object) -> object:
+        stat = await original(path, *args, **kwargs)  # type: ignore[arg-type]
+        if path.startswith("/managed-ledgers") and failures["left"]:
+            failures["left"] -= 1
+            raise StoreUnavailableError(path, "no answer")
+        return stat
+
+    owner.ledger._store.put = put  # type: ignore[method-assign, assignment]
+    owner.ledger.append(b"a", 1, 0, "a")
+    await owner.until(lambda: bool(owner.failed))
+    await owner.append("b")
+    assert not owner.fenced
+    successor = await world.open(2)
+    assert await successor.texts() == ["b"]
+    await world.close()

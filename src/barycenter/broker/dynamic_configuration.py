@@ -28,12 +28,17 @@ Listener = Callable[[BrokerConfig], None]
 class ConfigHolder:
     """The configuration of now. Read `current` anew each time; values change at run time."""
 
-    __slots__ = ("_listeners", "current", "from_file")
+    __slots__ = ("_any_listeners", "_listeners", "current", "from_file")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.from_file = config
         self.current = config
         self._listeners: dict[str, list[Listener]] = {}
+        self._any_listeners: list[Listener] = []
+
+    def on_any_change(self, listener: Listener) -> None:
+        """Call `listener` with the new configuration after any key changed, before those of single keys."""
+        self._any_listeners.append(listener)
 
     def on_change(self, key: str, listener: Listener) -> Callable[[], None]:
         """Call `listener` with the new configuration when `key` (Pulsar's spelling) changed; return the way to stop."""
@@ -57,12 +62,14 @@ class ConfigHolder:
             if after != before:
                 self.current = after
                 changed.append(key)
+        if changed:
+            self._tell(self._any_listeners, "any")
         for key in changed:
-            self._tell(key)
+            self._tell(self._listeners.get(key, []), key)
         return changed
 
-    def _tell(self, key: str) -> None:
-        for listener in list(self._listeners.get(key, ())):
+    def _tell(self, listeners: list[Listener], key: str) -> None:
+        for listener in list(listeners):
             try:
                 listener(self.current)
             except Exception:

@@ -1,0 +1,252 @@
+"""A broker: everything wired together, started and stopped in order.
+
+Start: read the store, open the ports, learn the own id from them, elect, own the heartbeat namespaces, register.
+Only the registration, last, makes other brokers assign bundles here; requests that come earlier are told that the
+broker is not ready. Stop: no new clients and no new bundles, another leader, one bundle after the other to whoever
+is chosen for it, a moment for clients to move, then everything is closed; bounded by `brokerShutdownTimeoutMs`.
+
+Store, ledger storage and everything else in the environment are opened and closed by the caller, after `stop`.
+Source: Pulsar's `PulsarService`.
+"""
+
+import asyncio
+import enum
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import structlog
+
+from barycenter.broker.control_plane import ControlPlane
+from barycenter.broker.dynamic_configuration import ConfigHolder
+from barycenter.broker.environment import Environment
+from barycenter.broker.load_manager import LoadManager, LoadManagerFactory
+from barycenter.broker.load_managers import load_manager_factory
+from barycenter.broker.periodic import PeriodicTasks
+from barycenter.broker.resources import Resources
+from barycenter.broker.service_urls import ServiceUrls
+from barycenter.broker.topic_registry import TopicRegistry
+from barycenter.broker.wire_server import WireServer
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.metadata.store import SessionEvent
+
+log = structlog.get_logger(__name__)
+
+DRAIN_S: Final = 0.5
+"""How long clients are given, after the last bundle left, to look up where it is now."""
+_CLOSE_S: Final = 5.0
+"""What closing may take once the budget of the stop is used up."""
+
+
+class BrokerState(enum.Enum):
+    INIT = "init"
+    STARTING = "starting"
+    STARTED = "started"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class WebServer(Protocol):
+    """The REST server of a broker, listening."""
+
+    @property
+    def port(self) -> int: ...
+
+    async def close(self) -> None: ...
+
+
+StartWeb = Callable[["Broker", str, int], Awaitable[WebServer]]
+"""Start the REST server of a broker at a host and a port (0 picks a free one)."""
+
+
+class WebPortInUseError(OSError):
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            errno.EADDRINUSE, f"{host}:{port} is in use: stop the other process, or set another webServicePort"
+        )
+        self.host = host
+        self.port = port
+
+
+class Broker:
+    """`web` is left out where nobody speaks HTTP; the broker is then named after the configured webServicePort.
+
+    `on_fatal` is called, with the reason, when the process should end: the session was lost and
+    `zookeeperSessionExpiredPolicy` is `shutdown`.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        env: Environment,
+        *,
+        web: StartWeb | None = None,
+        load_manager: LoadManagerFactory | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+    ) -> None:
+        self.config = ConfigHolder(config)
+        self.env = env
+        self.state = BrokerState.INIT
+        self._start_web = web
+        self._on_fatal = on_fatal
+        self.resources = Resources(env.store, self.config)
+        self.control = ControlPlane(
+            self.config,
+            env,
+            directory=self.resources,
+            load_manager=load_manager or load_manager_factory(config.load_manager_class_name),
+        )
+        self.ownership = self.control.ownership
+        self.lookup = self.control.lookup
+        self.namespaces = self.control.namespaces
+        self.leadership = self.control.leadership
+        self.registration = self.control.registration
+        self.registry = TopicRegistry(config, env, self.ownership, self.resources)
+        self.wire = WireServer(config, env, self.registry, self.lookup)
+        self.web: WebServer | None = None
+        self.control.attach(self.registry, self.registry.bundle_stats)
+        self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
+        self.config.on_any_change(self._reconfigure)
+        self._periodic = PeriodicTasks()
+        self._stopping: asyncio.Task[None] | None = None
+        self._stop_listening = env.store.add_session_listener(self._on_session_event)
+
+    @property
+    def urls(self) -> ServiceUrls:
+        """Under which id and URLs this broker is reached; known once the ports are open."""
+        assert self.control.urls is not None, "the broker was not started"
+        return self.control.urls
+
+    @property
+    def broker_id(self) -> str:
+        return self.urls.broker_id
+
+    @property
+    def load_manager(self) -> LoadManager:
+        return self.control.load_manager
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker is in service: started, registered, and not stopping."""
+        return self.state is BrokerState.STARTED
+
+    async def start(self) -> None:
+        """Join the cluster; on return the broker is in service. If it fails, everything is closed again.
+
+        Raises:
+            PortInUseError, WebPortInUseError: which port, and what to do.
+            BrokerIdInUseError: another running process has this broker's id.
+            OwnNamespaceError: a heartbeat namespace could not be owned.
+            MetadataError: the store did not answer.
+        """
+        assert self.state is BrokerState.INIT, "a broker is started once"
+        self.state = BrokerState.STARTING
+        try:
+            await self._start()
+        except BaseException:
+            await self._close()
+            raise
+        self.state = BrokerState.STARTED
+        log.info("broker_started", broker=self.broker_id, incarnation=self.control.incarnation)
+
+    async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
+        """Leave the cluster in order and close everything. Idempotent; every caller waits for the one stop."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
+        await asyncio.shield(self._stopping)
+
+    async def _start(self) -> None:
+        await self.control.start()
+        config = self.config.current
+        address = config.effective_advertised_address or socket.gethostname()
+        broker_port = await self.wire.listen(config.bind_address, config.broker_service_port)
+        web_port = config.web_service_port
+        if self._start_web is not None:
+            self.web = await self._listen_web(self._start_web, config.bind_address, web_port)
+            web_port = self.web.port
+        self.control.set_identity(ServiceUrls.of_ports(address, broker_port, web_port, config.advertised_listeners))
+        await self.control.join()
+        self._periodic.start(
+            "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)
+        )
+        self._periodic.start(
+            "inactive topics",
+            self._delete_inactive_topics,
+            lambda: float(self.config.current.broker_delete_inactive_topics_frequency_seconds),
+        )
+
+    async def _listen_web(self, start_web: StartWeb, host: str, port: int) -> WebServer:
+        try:
+            return await start_web(self, host, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise WebPortInUseError(host, port) from error
+            raise
+
+    async def _stop(self, reason: str, max_unloads_per_second: float) -> None:
+        was_started = self.state is BrokerState.STARTED
+        self.state = BrokerState.CLOSING
+        budget_s = self.config.current.broker_shutdown_timeout_ms / 1000
+        log.info("broker_stopping", reason=reason, budget_s=budget_s)
+        if was_started and budget_s > 0:
+            try:
+                async with asyncio.timeout(budget_s):
+                    await self._leave(reason, max_unloads_per_second, budget_s)
+            except TimeoutError:
+                log.warning("broker_stop_timed_out", still_held=len(self.ownership.held_bundles()))
+            except Exception:
+                log.exception("broker_did_not_leave_in_order")
+        await self._close()
+        log.info("broker_stopped", reason=reason)
+
+    async def _leave(self, reason: str, max_unloads_per_second: float, budget_s: float) -> None:
+        self.wire.stop_accepting()
+        handed_over = await self.control.leave(reason=reason, max_per_second=max_unloads_per_second)
+        left = await self.wire.drain(min(DRAIN_S, budget_s / 4))
+        log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
+
+    async def _close(self) -> None:
+        """Close what is open, whatever state the start or stop reached; no step keeps the next from its turn."""
+        self.state = BrokerState.CLOSING
+        self._stop_listening()
+        await self._periodic.close()
+        steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+            ("topics", self.registry.close),
+            ("wire server", self.wire.close),
+            ("web server", self._close_web),
+            ("control plane", self.control.close),
+            ("peers", self.env.peers.close),
+        ]
+        for name, close in steps:
+            try:
+                async with asyncio.timeout(_CLOSE_S):
+                    await close()
+            except TimeoutError:
+                log.warning("close_timed_out", part=name)
+            except Exception:
+                log.exception("close_failed", part=name)
+        self.resources.close()
+        self.state = BrokerState.CLOSED
+
+    async def _close_web(self) -> None:
+        if self.web is not None:
+            await self.web.close()
+
+    def _reconfigure(self, config: BrokerConfig) -> None:
+        self.registry.reconfigure(config)
+        self.wire.reconfigure(config)
+
+    async def _update_rates(self) -> None:
+        self.registry.update_rates(self.env.clock.now_ms())
+
+    async def _delete_inactive_topics(self) -> None:
+        config = self.config.current
+        if config.broker_delete_inactive_topics_enabled:
+            idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
+            await self.registry.delete_inactive(self.env.clock.now_ms(), idle_ms)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        policy = self.config.current.zookeeper_session_expired_policy
+        if event is SessionEvent.SESSION_LOST and policy == "shutdown" and self._on_fatal is not None:
+            self._on_fatal("the metadata session was lost, and zookeeperSessionExpiredPolicy is shutdown")

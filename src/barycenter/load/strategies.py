@@ -23,6 +23,7 @@ from barycenter.load.selection import Placer
 from barycenter.load.shedding import overload_shedder, threshold_shedder
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.strategy_names import placer_name, shedder_name
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -32,15 +33,6 @@ SheddingMemory: TypeAlias = object
 
 Shedder = Callable[[LoadSnapshot, SheddingMemory], tuple[ShedPlan, SheddingMemory]]
 """A shedder with its settings put in."""
-
-
-class UnknownStrategyError(ValueError):
-    """No strategy of that name; the text names the key, the value and what is allowed."""
-
-    def __init__(self, key: str, name: str, known: Mapping[str, object]) -> None:
-        super().__init__(f"{key}={name!r} is not a strategy known here; use one of {', '.join(sorted(known))}")
-        self.key = key
-        self.name = name
 
 
 def _threshold(config: "BrokerConfig") -> Shedder:
@@ -90,22 +82,13 @@ PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
 }
 
 
-def short_name(class_name: str) -> str:
-    """Return the last part of a class name."""
-    return class_name.strip().rpartition(".")[2]
-
-
 def shedder_of(config: "BrokerConfig") -> Shedder:
     """Return the shedder of `loadBalancerLoadSheddingStrategy`.
 
     Raises:
         UnknownStrategyError: there is none of that name.
     """
-    name = config.load_balancer_load_shedding_strategy
-    make = SHEDDERS.get(short_name(name))
-    if make is None:
-        raise UnknownStrategyError("loadBalancerLoadSheddingStrategy", name, SHEDDERS)
-    return make(config)
+    return SHEDDERS[shedder_name(config)](config)
 
 
 def placer_of(config: "BrokerConfig") -> Placer:
@@ -114,8 +97,4 @@ def placer_of(config: "BrokerConfig") -> Placer:
     Raises:
         UnknownStrategyError: there is none of that name.
     """
-    name = config.load_balancer_load_placement_strategy
-    make = PLACERS.get(short_name(name))
-    if make is None:
-        raise UnknownStrategyError("loadBalancerLoadPlacementStrategy", name, PLACERS)
-    return make(config)
+    return PLACERS[placer_name(config)](config)

@@ -1,0 +1,91 @@
+"""What the container of this process may use: CPU and memory limits of control groups, versions 1 and 2.
+
+A limit may be set on any group from the process' own up to the root that is visible here, and the tightest one holds.
+`root` stands for the file system's root, so that tests lay out their own.
+
+Source: Pulsar's `LinuxInfoUtils` (version 1); version 2 and nested groups are ours.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+_UNLIMITED_BYTES: Final = 2**62
+"""Version 1 writes a number near 2^63 for "no limit"."""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """`cpu_percent` is in percent of one core, `memory_bytes` in bytes; None: no limit."""
+
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+
+
+def read_cgroup_limits(root: Path = Path("/")) -> CgroupLimits:
+    """Return the tightest limits over this process; files that are missing or unreadable count as no limit."""
+    cpu: list[float] = []
+    memory: list[int] = []
+    for controllers, path in _memberships(root):
+        if controllers == "":
+            for folder in _upwards(root / "sys/fs/cgroup", path):
+                cpu += _quota_v2(folder)
+                memory += _bytes_of(folder / "memory.max")
+        if "cpu" in controllers.split(","):
+            for folder in _upwards(root / "sys/fs/cgroup/cpu", path):
+                cpu += _quota_v1(folder)
+        if "memory" in controllers.split(","):
+            for folder in _upwards(root / "sys/fs/cgroup/memory", path):
+                memory += _bytes_of(folder / "memory.limit_in_bytes")
+    return CgroupLimits(min(cpu, default=None), min(memory, default=None))
+
+
+def available_cores() -> int:
+    """Return how many cores this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _memberships(root: Path) -> list[tuple[str, PurePosixPath]]:
+    """Return (controllers, path) of each line of /proc/self/cgroup; version 2 has no controllers."""
+    found = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        parts = line.split(":", 2)
+        if len(parts) == 3:
+            found.append((parts[1], PurePosixPath(parts[2])))
+    return found
+
+
+def _upwards(mount: Path, path: PurePosixPath) -> list[Path]:
+    """Return the group's folder and those above it; inside a container the mount itself may be the group."""
+    relative = PurePosixPath(*[part for part in path.parts if part not in ("/", "..")])
+    return [mount / relative, *(mount / above for above in relative.parents)]
+
+
+def _quota_v2(folder: Path) -> list[float]:
+    match _text(folder / "cpu.max").split():
+        case [quota, period] if quota.isdigit() and period.isdigit() and int(period) > 0:
+            return [100.0 * int(quota) / int(period)]
+    return []
+
+
+def _quota_v1(folder: Path) -> list[float]:
+    quota, period = _text(folder / "cpu.cfs_quota_us").strip(), _text(folder / "cpu.cfs_period_us").strip()
+    if quota.isdigit() and period.isdigit() and int(quota) > 0 and int(period) > 0:
+        return [100.0 * int(quota) / int(period)]
+    return []
+
+
+def _bytes_of(file: Path) -> list[int]:
+    text = _text(file).strip()
+    return [int(text)] if text.isdigit() and int(text) < _UNLIMITED_BYTES else []
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""

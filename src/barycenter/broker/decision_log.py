@@ -1,0 +1,118 @@
+"""What was decided here and why: the last decisions in memory for REST, all of them as JSON lines in a file.
+
+    <data>/decisions/<broker>.jsonl
+
+One line a decision, oldest first; fields as in `DecisionRecord`. A file grown beyond FILE_BYTES is renamed to
+`<broker>.jsonl.1`, in place of the one before.
+"""
+
+import os
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+import structlog
+
+from barycenter.load.reasons import Reason, render
+
+log = structlog.get_logger(__name__)
+
+KEPT: Final = 10_000
+FILE_BYTES: Final = 64 * 1_048_576
+
+Kind = Literal["assign", "unload", "split", "refuse", "shed"]
+
+
+class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """One decision. `at` is epoch ms by the deciding broker's clock, `by` its id, `number` counts its decisions from 1.
+
+    | kind | meaning |
+    |---|---|
+    | assign | `bundle` shall be owned by `destination` |
+    | unload | `bundle` was unloaded from `source`, for `destination` |
+    | split | `bundle` was split at `source`, its owner |
+    | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
+    | shed | the outcome of a shedding round, told when it differs from the one before |
+
+    `sentence` is `reason` as a person reads it.
+    """
+
+    at: int
+    by: str
+    number: int
+    kind: Kind
+    reason: Reason
+    sentence: str
+    bundle: str = ""
+    source: str = ""
+    destination: str = ""
+    refused: str = ""
+    strategy: str = ""
+
+
+class DecisionLog:
+    """Keeps decisions. `folder` None keeps them in memory alone. A file that cannot be written costs a log line."""
+
+    def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:
+        self._broker_id = broker_id
+        self._file = None if folder is None else folder / f"{broker_id.replace(':', '_').replace('/', '_')}.jsonl"
+        self._records: deque[DecisionRecord] = deque(maxlen=kept)
+        self._number = 0
+
+    def record(
+        self,
+        at_ms: int,
+        kind: Kind,
+        reason: Reason,
+        *,
+        bundle: str = "",
+        source: str = "",
+        destination: str = "",
+        refused: str = "",
+    ) -> DecisionRecord:
+        """Keep one decision and return it."""
+        self._number += 1
+        record = DecisionRecord(
+            at=at_ms,
+            by=self._broker_id,
+            number=self._number,
+            kind=kind,
+            reason=reason,
+            sentence=render(reason),
+            bundle=bundle,
+            source=source,
+            destination=destination,
+            refused=refused,
+            strategy=_strategy(reason),
+        )
+        self._records.append(record)
+        if self._file is not None:
+            self._append(self._file, record)
+        return record
+
+    def recent(self, limit: int = KEPT) -> list[DecisionRecord]:
+        """Return the last `limit` decisions, oldest first."""
+        skip = max(0, len(self._records) - max(0, limit))
+        return list(islice(self._records, skip, None))
+
+    def _append(self, file: Path, record: DecisionRecord) -> None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                if file.stat().st_size >= FILE_BYTES:
+                    os.replace(file, file.with_name(f"{file.name}.1"))
+            with file.open("ab") as lines:
+                lines.write(msgspec.json.encode(record) + b"\n")
+        except OSError as error:
+            log.warning("decision_not_logged", file=str(file), reason=str(error))
+
+
+def _strategy(reason: Reason) -> str:
+    """Return the strategy of the reason or of what caused it."""
+    found: Reason | None = reason
+    while found is not None and not found.strategy:
+        found = found.cause
+    return "" if found is None else found.strategy

@@ -1,0 +1,246 @@
+"""What a broker knows of the cluster's load: reports, windows, and bundles that are on their way to a broker.
+
+Every broker keeps this picture, so that whoever becomes leader decides with full windows at once. It imports numpy only
+when a snapshot is asked for, which only a leader does.
+
+A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when the
+owner reports the bundle, leaves the cluster, or did not report it for PREALLOCATION_MS. (Pulsar drops most of them at
+the next notification of any broker, and then sends several bundles to the broker that looks idle.)
+
+Source: Pulsar's `ModularLoadManagerImpl` (`updateAll`, `updateBundleData`, `getBundleDataOrDefault`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from barycenter.broker.pipeline_feed import (
+    PipelineFeed,
+    includes,
+    is_exactly,
+    published_averages,
+    published_bundles,
+)
+from barycenter.load.publication import PipelinePublication
+from barycenter.load.reports import (
+    BundleData,
+    LocalBrokerData,
+    ResourceQuota,
+    TimeAverageBrokerData,
+    bundle_data_of_quota,
+    default_bundle_data,
+)
+from barycenter.load.windows import LiveFold, broker_averages
+from barycenter.metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager import LoadManagerContext
+    from barycenter.load.snapshot import LoadSnapshot
+
+log = structlog.get_logger(__name__)
+
+BUNDLE_DATA_ROOT: Final = "/loadbalance/bundle-data"
+BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
+RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
+PREALLOCATION_MS: Final = 900_000
+SAME_ANSWER_MS: Final = 10_000
+"""How long a second question for a bundle's broker gets the answer of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preallocation:
+    broker: str
+    data: BundleData
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
+
+    in_use: bool
+    lag_ms: int
+    is_late: bool
+
+
+class LoadPicture:
+    """One broker's picture; `refresh` brings it up to date."""
+
+    def __init__(self, context: "LoadManagerContext", feed: PipelineFeed) -> None:
+        self._context = context
+        self._feed = feed
+        self.fold = LiveFold()
+        self.preallocations: dict[str, Preallocation] = {}
+        self.recently_unloaded: dict[str, int] = {}
+        self._received_ms: dict[str, int] = {}
+        self._published: tuple[PipelinePublication, dict[str, BundleData], dict[str, TimeAverageBrokerData]] | None = (
+            None
+        )
+        self._snapshot: LoadSnapshot | None = None
+        self._snapshot_of: tuple[int, frozenset[str], PipelinePublication | None] | None = None
+        self._generation = 0
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The brokers whose reports are known."""
+        return frozenset(self.fold.reports)
+
+    async def refresh(self) -> tuple[list[str], list[str]]:
+        """Read the registered brokers' reports and fold in what is new; return brokers that left and bundles forgotten.
+
+        Not to be called while a call is under way.
+        """
+        registration = self._context.registration
+        live = await registration.refresh()
+        found = await asyncio.gather(*(self._report_of(broker) for broker in sorted(live)))
+        reports = {broker: report for broker, report in zip(sorted(live), found, strict=True) if report is not None}
+        for broker, report in reports.items():
+            if self.fold.is_new(broker, report):
+                await self._remember_unknown(report)
+                self.fold.accept(broker, report)
+                self._received_ms[broker] = self._context.env.clock.now_ms()
+        gone = sorted(set(self.fold.reports) - set(reports))
+        forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
+        for broker in gone:
+            self._received_ms.pop(broker, None)
+        self._settle()
+        self._generation += 1
+        return gone, forgotten
+
+    async def _report_of(self, broker: str) -> LocalBrokerData | None:
+        try:
+            return await self._context.registration.data_of(broker)
+        except MetadataError as error:
+            log.warning("load_report_not_read", broker=broker, reason=str(error))
+            return self.fold.reports.get(broker)
+
+    async def _remember_unknown(self, report: LocalBrokerData) -> None:
+        unknown = self.fold.unknown(report)
+        for start in range(0, len(unknown), 100):
+            names = unknown[start : start + 100]
+            for name, data in zip(names, await asyncio.gather(*map(self._stored, names)), strict=True):
+                if data is not None:
+                    self.fold.remember(name, data, report.last_update)
+
+    async def obtain(self, bundle: str) -> BundleData:
+        """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
+        publication = self._publication_in_use()
+        published = None if publication is None else self._columns(publication)[0].get(bundle)
+        return published or self.fold.bundles.get(bundle) or await self._stored(bundle) or default_bundle_data()
+
+    async def _stored(self, bundle: str) -> BundleData | None:
+        store = self._context.env.store
+        try:
+            record = await store.get(f"{BUNDLE_DATA_ROOT}/{bundle}")
+            if record is not None:
+                return msgspec.json.decode(record.value, type=BundleData)
+            quota = await store.get(f"{RESOURCE_QUOTA_ROOT}/{bundle}")
+            return None if quota is None else bundle_data_of_quota(msgspec.json.decode(quota.value, type=ResourceQuota))
+        except (MetadataError, msgspec.DecodeError) as error:
+            log.warning("bundle_data_not_read", bundle=bundle, reason=str(error))
+            return None
+
+    # ---- bundles on their way ----
+
+    def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
+        """Count `bundle` for `broker` from now on, until it reports it."""
+        self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
+
+    def preallocated_broker(self, bundle: str) -> str | None:
+        """Return who was chosen for `bundle` a moment ago, if that broker is still there."""
+        found = self.preallocations.get(bundle)
+        if found is None or self._context.env.clock.now_ms() - found.at_ms > SAME_ANSWER_MS:
+            return None
+        return found.broker if found.broker in self._context.registration.brokers else None
+
+    def _settle(self) -> None:
+        oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
+        for bundle, preallocation in list(self.preallocations.items()):
+            report = self.fold.reports.get(preallocation.broker)
+            # a report from before the assignment may list the bundle's former stay
+            arrived = report is not None and bundle in report.last_stats and report.last_update >= preallocation.at_ms
+            if report is None or arrived or preallocation.at_ms < oldest_ms:
+                del self.preallocations[bundle]
+
+    # ---- figures to decide by ----
+
+    def pipeline_state(self) -> PipelineState:
+        """Judge the pipeline by the oldest known report that it has not published.
+
+        It is late once that report is older than `loadBalancerPipelineMaxLagSeconds`; a publication that is not late
+        is used, however long ago it was made.
+        """
+        publication = self._feed.latest()
+        now_ms = self._context.env.clock.now_ms()
+        waiting = [
+            self._received_ms[broker]
+            for broker, report in self.fold.reports.items()
+            if publication is None or not includes(publication, broker, report)
+        ]
+        lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
+        limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
+        is_late = self._feed.is_expected and lag_ms > limit_ms
+        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
+
+    def _publication_in_use(self) -> PipelinePublication | None:
+        return self._feed.latest() if self.pipeline_state().in_use else None
+
+    def _columns(
+        self, publication: PipelinePublication
+    ) -> tuple[dict[str, BundleData], dict[str, TimeAverageBrokerData]]:
+        if self._published is None or self._published[0] is not publication:
+            self._published = (publication, published_bundles(publication), published_averages(publication))
+        return self._published[1], self._published[2]
+
+    def bundle_data(self) -> Mapping[str, BundleData]:
+        """Return the windows of all bundles: the pipeline's while it is in use, for the rest those folded here."""
+        publication = self._publication_in_use()
+        if publication is None:
+            return self.fold.bundles
+        return {**self.fold.bundles, **self._columns(publication)[0]}
+
+    def averages(self, data: Mapping[str, BundleData]) -> dict[str, TimeAverageBrokerData]:
+        """Return every broker's time averages: the published ones if of its newest report, else summed here."""
+        publication = self._publication_in_use()
+        published = {} if publication is None else self._columns(publication)[1]
+        found = {}
+        for broker, report in self.fold.reports.items():
+            if publication is not None and broker in published and is_exactly(publication, broker, report):
+                found[broker] = published[broker]
+            else:
+                found[broker] = broker_averages(report.last_stats, data)
+        return found
+
+    def preallocated(self) -> dict[str, dict[str, BundleData]]:
+        found: dict[str, dict[str, BundleData]] = {}
+        for bundle, preallocation in self.preallocations.items():
+            found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
+        return found
+
+    def snapshot(self) -> "LoadSnapshot":
+        """Return the load as known now; brokers that are no longer registered are left out."""
+        from barycenter.load.snapshot import build_snapshot
+
+        live, publication = self._context.registration.brokers, self._publication_in_use()
+        before = self._snapshot_of
+        if (
+            self._snapshot is None
+            or before is None
+            or before[:2] != (self._generation, live)
+            or before[2] is not publication
+        ):
+            data = self.bundle_data()
+            reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
+            self._snapshot = build_snapshot(
+                reports, data, self.averages(data), recently_unloaded=self.recently_unloaded
+            )
+            self._snapshot_of = (self._generation, live, publication)
+        return self._snapshot.with_preallocations(self.preallocated())
+
+    def changed(self) -> None:
+        """Have the next snapshot built anew."""
+        self._generation += 1

@@ -1,0 +1,234 @@
+"""This broker's load report: measured, compared with the last one written, and written when it differs enough.
+
+A written report goes into the broker's key at /loadbalance/brokers and into the load-report log, under the next
+sequence number of this incarnation. Numbers are used once: a report whose fate in the store is unknown is followed by
+one with the next number.
+
+Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerDataUpdate`, `writeBrokerDataOnZooKeeper`.
+"""
+
+import asyncio
+import importlib.metadata
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from barycenter.broker.host_usage import Traffic, UsageMeter
+from barycenter.broker.load_report_log import ReportLog
+from barycenter.load.reports import (
+    DEFAULT_WEIGHTS,
+    AdvertisedListener,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    ResourceWeights,
+    SystemResourceUsage,
+    max_resource_usage,
+    weighted_resource_usage,
+    with_stats,
+)
+from barycenter.load.weights import resource_weights
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import SessionEvent
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager import LoadManagerContext
+    from barycenter.broker.service_urls import ServiceUrls
+
+log = structlog.get_logger(__name__)
+
+_NO_STATS: Final = NamespaceBundleStats()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRule:
+    """When a report is due. `max_interval_ms` in ms, `threshold_percent` in percent of change (strict)."""
+
+    max_interval_ms: float = 900_000
+    threshold_percent: float = 10
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+
+def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule: ReportRule) -> bool:
+    """Tell whether `current` is to be written after `written`: it is old, or something changed by enough."""
+    if now_ms - written.last_update > rule.max_interval_ms:
+        return True
+    return largest_change(written, current, rule.weights) > rule.threshold_percent
+
+
+def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: ResourceWeights) -> float:
+    """Return the largest change in percent: of message rate, throughput, number of bundles; usage in points."""
+    usage = weighted_resource_usage(written, weights) - weighted_resource_usage(current, weights)
+    return max(
+        percent_change(written.msg_rate_in + written.msg_rate_out, current.msg_rate_in + current.msg_rate_out),
+        percent_change(
+            written.msg_throughput_in + written.msg_throughput_out,
+            current.msg_throughput_in + current.msg_throughput_out,
+        ),
+        percent_change(written.num_bundles, current.num_bundles),
+        100.0 * abs(usage),
+    )
+
+
+def percent_change(old: float, new: float) -> float:
+    """Return 100 × |old - new| / |old|; infinite when something came of nothing."""
+    if old == 0:
+        return 0.0 if new == 0 else math.inf
+    return 100.0 * abs((old - new) / old)
+
+
+class LoadReporter:
+    """Measures and writes the reports of one broker."""
+
+    def __init__(self, context: "LoadManagerContext", meter: UsageMeter, report_log: ReportLog) -> None:
+        self._context = context
+        self._meter = meter
+        self._report_log = report_log
+        self._sequence = 0
+        self._written: LocalBrokerData | None = None
+        self._usage = SystemResourceUsage()
+        self._measured_at_s = -math.inf
+        self._connected = True
+        self._writing = asyncio.Lock()
+        self._local = _identity(context)
+        self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
+
+    def close(self) -> None:
+        self._stop_listening()
+
+    def current(self) -> LocalBrokerData:
+        """Return this broker's figures of now; host figures are as old as the last measurement."""
+        stats = self._stats()
+        self._measure(stats)
+        usage = self._usage
+        data = msgspec.structs.replace(
+            with_stats(self._local, stats),
+            cpu=usage.cpu,
+            memory=usage.memory,
+            direct_memory=usage.direct_memory,
+            bandwidth_in=usage.bandwidth_in,
+            bandwidth_out=usage.bandwidth_out,
+            max_resource_usage=max_resource_usage(usage),
+            load_manager_class_name=self._context.config.current.load_manager_class_name,
+        )
+        self._local = data
+        return data
+
+    def next_report(self) -> LocalBrokerData:
+        """Return the figures of now as a report to be written: with time and the next sequence number."""
+        self._sequence += 1
+        return msgspec.structs.replace(
+            self.current(), last_update=self._context.env.clock.now_ms(), sequence=self._sequence
+        )
+
+    def wrote(self, report: LocalBrokerData) -> None:
+        """Take note that `report` was written."""
+        self._written = report
+        self._local = msgspec.structs.replace(
+            self._local,
+            last_update=report.last_update,
+            sequence=report.sequence,
+            last_bundle_gains=_without(self._local.last_bundle_gains, report.last_bundle_gains),
+            last_bundle_losses=_without(self._local.last_bundle_losses, report.last_bundle_losses),
+        )
+        self._report_log.append(report)
+
+    async def write(self, *, force: bool = False) -> bool:
+        """Write a report if one is due or `force`; return whether it was written.
+
+        Needs a registered broker and a store that answers; what fails is told in the log and tried again next time.
+        """
+        async with self._writing:
+            if not self._connected or not self._context.registration.is_registered:
+                return False
+            if not force and self._written is not None and not self._is_due(self._written):
+                return False
+            report = self.next_report()
+            try:
+                await self._context.registration.update(report)
+            except MetadataError as error:
+                log.warning("load_report_not_written", sequence=report.sequence, reason=str(error))
+                return False
+            self.wrote(report)
+            return True
+
+    def _is_due(self, written: LocalBrokerData) -> bool:
+        config = self._context.config.current
+        rule = ReportRule(
+            max_interval_ms=config.load_balancer_report_update_max_interval_minutes * 60_000,
+            threshold_percent=config.load_balancer_report_update_threshold_percentage,
+            weights=resource_weights(config),
+        )
+        return is_due(written, self.current(), self._context.env.clock.now_ms(), rule)
+
+    def _stats(self) -> dict[str, NamespaceBundleStats]:
+        """Return the figures of every bundle owned here; one without loaded topics has zeros."""
+        measured = self._context.bundle_stats()
+        names = map(str, self._context.owned_bundles())
+        return {name: measured.get(name, _NO_STATS) for name in names}
+
+    def _measure(self, stats: dict[str, NamespaceBundleStats]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        interval_s = self._context.config.current.load_balancer_host_usage_check_interval_minutes * 60
+        if now_s - self._measured_at_s < interval_s:
+            return
+        self._measured_at_s = now_s
+        self._usage = self._meter.measure(
+            now_s,
+            Traffic(
+                bytes_in_per_s=math.fsum(each.msg_throughput_in for each in stats.values()),
+                bytes_out_per_s=math.fsum(each.msg_throughput_out for each in stats.values()),
+            ),
+        )
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        self._connected = event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
+
+
+def _identity(context: "LoadManagerContext") -> LocalBrokerData:
+    """Return a report that says who the broker is and nothing of its load."""
+    config, urls = context.config.current, context.urls
+    return LocalBrokerData(
+        broker_id=urls.broker_id,
+        web_service_url=urls.web_url,
+        web_service_url_tls=urls.web_url_tls,
+        pulsar_service_url=urls.broker_url,
+        pulsar_service_url_tls=urls.broker_url_tls,
+        persistent_topics_enabled=config.enable_persistent_topics,
+        non_persistent_topics_enabled=config.enable_non_persistent_topics,
+        broker_version_string=program_version(),
+        advertised_listeners=_listeners(urls),
+        load_manager_class_name=config.load_manager_class_name,
+        start_timestamp=context.started_at_ms,
+        incarnation=context.incarnation,
+    )
+
+
+def _listeners(urls: "ServiceUrls") -> dict[str, AdvertisedListener]:
+    return {
+        name: AdvertisedListener(
+            broker_service_url=each.broker_url,
+            broker_service_url_tls=each.broker_url_tls,
+            broker_http_url=each.web_url,
+            broker_https_url=each.web_url_tls,
+        )
+        for name, each in urls.listeners.items()
+    }
+
+
+@lru_cache(maxsize=1)
+def program_version() -> str:
+    """Return the version of this program, as reports carry it; "0.0.0" when it runs uninstalled."""
+    try:
+        return importlib.metadata.version("barycenter")
+    except importlib.metadata.PackageNotFoundError:
+        return "0.0.0"
+
+
+def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what came after the report: gains and losses are cleared by the write that told of them."""
+    told = set(written)
+    return tuple(name for name in names if name not in told)

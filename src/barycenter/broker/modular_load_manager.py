@@ -1,0 +1,478 @@
+"""The modular load manager: every broker reports, the leader assigns, sheds and splits.
+
+It gathers a snapshot, asks the pure functions of `barycenter.load`, and has the answer carried out by the bundle's
+owner, asking at each step whether this broker still leads. Decisions and refusals go to the decision log.
+
+Differences from Pulsar, each told where it is made: one sample per load report (`load.windows`); a bundle on its way
+keeps its history and counts for its destination until that reports it (`load_picture`), also one that was shed.
+
+Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from barycenter.broker.load_instruments import LoadInstruments
+from barycenter.broker.load_metrics import LoadMetrics
+from barycenter.broker.load_picture import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadPicture, PipelineState
+from barycenter.broker.load_reporter import LoadReporter
+from barycenter.load.decisions import Placement, Split, Unload
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.reports import BundleData, LocalBrokerData, TimeAverageBrokerData, bundle_data_rank
+from barycenter.load.splitting.request import can_divide
+from barycenter.load.strategy_names import placer_name, shedder_name
+from barycenter.metadata.errors import MetadataError, NotFoundError
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError, UnknownBundleError
+
+if TYPE_CHECKING:
+    from barycenter.broker.decision_log import DecisionRecord
+    from barycenter.broker.load_manager import LoadManagerContext
+    from barycenter.load.selection import SelectionMemory
+    from barycenter.load.snapshot import LoadSnapshot
+
+log = structlog.get_logger(__name__)
+
+_WRITES_AT_ONCE: Final = 64
+_REMEMBERED_REFUSALS: Final = 10_000
+
+
+class ModularLoadManager:
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+
+    is_centralized = True
+
+    def __init__(self, context: "LoadManagerContext", instruments: LoadInstruments | None = None) -> None:
+        """`instruments` are those of the machine unless given.
+
+        Raises:
+            UnknownStrategyError: the configuration names a strategy that there is not.
+        """
+        placer_name(context.config.current)
+        shedder_name(context.config.current)
+        self._context = context
+        self._instruments = instruments or LoadInstruments.of_machine(context)
+        self._reporter = LoadReporter(context, self._instruments.meter, self._instruments.report_log)
+        self._picture = LoadPicture(context, self._instruments.pipeline)
+        self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        self._refreshing = asyncio.Lock()
+        self._selecting = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._watcher: asyncio.Task[None] | None = None
+        self._stop_listening: Callable[[], None] | None = None
+        self._selection_memory: SelectionMemory | None = None
+        self._shedding_memory: object = None
+        self._shedding_strategy = ""
+        self._last_round: Code | None = None
+        self._pipeline_late = False
+        self._refused: dict[tuple[str, str], Code] = {}
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Register this broker with its first report, and begin to watch the others."""
+        report = self._reporter.next_report()
+        await self._context.registration.register(self._context.urls.broker_id, report)
+        self._reporter.wrote(report)
+        self.metrics.report(report)
+        self._stop_listening = self._context.registration.on_change(self._changed.set)
+        with suppress(MetadataError):  # the watcher tries again
+            await self._write(f"{BROKER_AVERAGES_ROOT}/{self._context.urls.broker_id}", TimeAverageBrokerData())
+            await self._refresh()
+        self._watcher = asyncio.create_task(self._watch(), name="load picture")
+
+    async def disable(self) -> None:
+        """Remove the registration. Idempotent."""
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+        self._reporter.close()
+        await self.disable()
+
+    async def _watch(self) -> None:
+        while True:
+            await self._changed.wait()
+            try:
+                await self._refresh()
+            except MetadataError as error:
+                log.warning("load_picture_not_refreshed", reason=str(error))
+                await asyncio.sleep(1)
+                self._changed.set()
+            except Exception:
+                log.exception("load_picture_not_refreshed")
+
+    async def _refresh(self) -> None:
+        """Bring the picture up to date; on the leader, delete what dead brokers left."""
+        async with self._refreshing:
+            self._changed.clear()
+            gone, forgotten = await self._picture.refresh()
+        self._judge_pipeline()
+        if self._may_act():
+            await _all(
+                [
+                    *(self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
+                    *(self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
+                ]
+            )
+
+    async def _current_picture(self) -> LoadPicture:
+        """Return the picture, brought up to date if something changed and the store answers."""
+        if self._changed.is_set() or not self._picture.brokers:
+            try:
+                await self._refresh()
+            except MetadataError as error:
+                if not self._picture.brokers:
+                    raise
+                self._changed.set()
+                log.warning("load_picture_not_refreshed", reason=str(error))
+        return self._picture
+
+    # ---- reports ----
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    def load_report(self) -> LocalBrokerData:
+        return self._reporter.current()
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Publish this broker's load if it changed enough or `force`; return whether it was written."""
+        written = await self._reporter.write(force=force)
+        self.metrics.report(self._reporter.current())
+        self._judge_pipeline()
+        return written
+
+    def recent_decisions(self, limit: int) -> "list[DecisionRecord]":
+        """Return the last `limit` decisions of this broker, oldest first."""
+        return self._instruments.decisions.recent(limit)
+
+    def pipeline_state(self) -> PipelineState:
+        return self._picture.pipeline_state()
+
+    def _judge_pipeline(self) -> None:
+        """Show whether the pipeline is in use; tell the log once when it becomes late, once when it is back."""
+        state = self._picture.pipeline_state()
+        self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
+        self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
+        if not self._context.is_leader():
+            return
+        if state.is_late and not self._pipeline_late:
+            self._pipeline_late = True
+            log.warning("pipeline_late", lag_s=state.lag_ms / 1000, decides_with="the leader's own fold")
+        elif state.in_use and self._pipeline_late:
+            self._pipeline_late = False
+            log.info("pipeline_back", lag_s=state.lag_ms / 1000)
+
+    # ---- placement ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        async with self._selecting:
+            name = str(bundle)
+            broker = self._picture.preallocated_broker(name)
+            if broker is not None:
+                return Placement(name, broker, Reason(code=Code.PREALLOCATED, subject=broker))
+            placement = self._select(name, (await self._current_picture()).snapshot())
+            if placement.broker is not None:
+                self._picture.preallocate(name, placement.broker, await self._picture.obtain(name))
+        self.metrics.assigned(loop.time() - started)
+        self._tell_placement(placement)
+        return placement if placement.broker is not None else None
+
+    def _select(self, bundle: str, snapshot: "LoadSnapshot") -> Placement:
+        from barycenter.load.filters.outcome import PlacementRequest
+        from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
+        from barycenter.load.strategies import placer_of
+
+        config = self._context.config.current
+        placement, self._selection_memory = select_broker(
+            snapshot,
+            PlacementRequest(bundle),
+            SelectionSettings.of(config),
+            placer_of(config),
+            self._context.env.random,
+            self._selection_memory or SelectionMemory(),
+        )
+        return placement
+
+    def _tell_placement(self, placement: Placement) -> None:
+        if placement.broker is None:
+            self._refuse("assign", placement.bundle, "", placement.reason)
+            return
+        self._refused.pop(("assign", placement.bundle), None)
+        now_ms = self._context.env.clock.now_ms()
+        record = self._instruments.decisions.record(
+            now_ms, "assign", placement.reason, bundle=placement.bundle, destination=placement.broker
+        )
+        log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
+
+    # ---- shedding ----
+
+    async def shed(self) -> None:
+        """Leader: unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        config, clock = self._context.config.current, self._context.env.clock
+        if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
+            return
+        picture = await self._current_picture()
+        grace_ms = config.load_balancer_shedding_grace_period_minutes * 60_000
+        oldest_ms = clock.now_ms() - grace_ms
+        picture.recently_unloaded = {name: at for name, at in picture.recently_unloaded.items() if at >= oldest_ms}
+        picture.changed()
+        if len(self.available_brokers()) < 2:
+            self._tell_round(Reason(code=Code.TOO_FEW_BROKERS))
+            return
+        plan = self._plan_shedding(picture.snapshot())
+        self._tell_round(plan.reason)
+        shed_from: set[str] = set()
+        bundles = 0
+        for unload in plan:
+            if not self._may_act():
+                break
+            if await self._carry_out_unload(unload):
+                shed_from.add(unload.source)
+                bundles += 1
+        self.metrics.unloaded(brokers=len(shed_from), bundles=bundles)
+
+    def _plan_shedding(self, snapshot: "LoadSnapshot") -> Any:
+        """Return the shedder's plan; a shedder that was just configured starts without memory."""
+        from barycenter.load.strategies import shedder_of
+
+        config = self._context.config.current
+        if config.load_balancer_load_shedding_strategy != self._shedding_strategy:
+            self._shedding_strategy, self._shedding_memory = config.load_balancer_load_shedding_strategy, None
+        plan, self._shedding_memory = shedder_of(config)(snapshot, self._shedding_memory)
+        return plan
+
+    async def _carry_out_unload(self, unload: Unload) -> bool:
+        """Unload one bundle unless something speaks against it; return whether it was unloaded."""
+        refusal, destination = self._destination_of(unload)
+        if destination is None:
+            self._refuse("unload", unload.bundle, unload.source, refusal)
+            return False
+        bundle = Bundle.parse(unload.bundle)
+        urls = await self._context.registration.urls_of(unload.source)
+        if urls is None or urls.web_url is None:
+            self._refuse("unload", unload.bundle, unload.source, Reason(code=Code.NO_OWNER, cause=unload.reason))
+            return False
+        try:
+            await self._context.env.peers.unload_bundle(urls.web_url, bundle, destination=destination.broker)
+        except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
+            failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
+            self._refuse("unload", unload.bundle, unload.source, failure)
+            return False
+        self._after_unload(unload, destination)
+        return True
+
+    def _destination_of(self, unload: Unload) -> tuple[Reason, Placement | None]:
+        """Return where the bundle shall go, or why it stays."""
+        from barycenter.load.filters.namespace_policies import policy_candidates
+        from barycenter.load.filters.outcome import PlacementRequest
+
+        namespace = unload.bundle.rpartition("/")[0]
+        if namespace in self._context.config.current.load_balancer_shedding_excluded_namespaces:
+            key = ("loadBalancerSheddingExcludedNamespaces",)
+            return self._stays(unload, Code.EXCLUDED_NAMESPACE, settings=key), None
+        snapshot = self._picture.snapshot()
+        allowed = policy_candidates(snapshot, PlacementRequest(unload.bundle)).kept
+        source = snapshot.brokers.index.get(unload.source)
+        others = int(allowed.sum()) - (1 if source is not None and allowed[source] else 0)
+        if others == 0:
+            return self._stays(unload, Code.POLICIES_FORBID), None
+        destination = self._select(unload.bundle, snapshot)
+        if destination.broker is None:
+            return self._stays(unload, Code.NO_DESTINATION, cause=destination.reason), None
+        if destination.broker == unload.source:
+            return self._stays(unload, Code.SAME_BROKER, cause=destination.reason), None
+        return destination.reason, destination
+
+    def _stays(
+        self, unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None
+    ) -> Reason:
+        return Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
+
+    def _after_unload(self, unload: Unload, destination: Placement) -> None:
+        assert destination.broker is not None
+        now_ms = self._context.env.clock.now_ms()
+        self._refused.pop(("unload", unload.bundle), None)
+        picture = self._picture
+        picture.recently_unloaded[unload.bundle] = now_ms
+        data = picture.bundle_data().get(unload.bundle)
+        if data is not None:
+            picture.preallocate(unload.bundle, destination.broker, data)
+        record = self._instruments.decisions.record(
+            now_ms,
+            "unload",
+            unload.reason,
+            bundle=unload.bundle,
+            source=unload.source,
+            destination=destination.broker,
+        )
+        log.info(
+            "bundle_shed",
+            bundle=unload.bundle,
+            source=unload.source,
+            destination=destination.broker,
+            reason=record.sentence,
+        )
+
+    def _tell_round(self, reason: Reason) -> None:
+        """Tell the outcome of a shedding round when it is another than that of the round before."""
+        if reason.code is not self._last_round:
+            self._last_round = reason.code
+            self._instruments.decisions.record(self._context.env.clock.now_ms(), "shed", reason)
+
+    # ---- splitting ----
+
+    async def check_splits(self) -> None:
+        """Leader: split bundles that grew too large."""
+        config = self._context.config.current
+        if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
+            return
+        if len(self.available_brokers()) < 2:
+            return
+        picture = await self._current_picture()
+        for split in await self._plan_splits(picture.snapshot()):
+            if not self._may_act():
+                return
+            await self._carry_out_split(split)
+
+    async def _plan_splits(self, snapshot: "LoadSnapshot") -> list[Split]:
+        from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
+
+        settings = BundleSplitterSettings.of(self._context.config.current)
+        counts: dict[str, int] = {}
+        # a first look, with the bundles reported, tells whose namespaces have to be read
+        for large in bundle_splitter(snapshot, settings, {}):
+            bundle = _parsed(large.bundle)
+            if bundle is not None and str(bundle.namespace) not in counts:
+                counts[str(bundle.namespace)] = len((await self._context.bundles.get(bundle.namespace)).bundles)
+        plan = bundle_splitter(snapshot, settings, counts)
+        for refusal in plan.refusals():
+            self._refuse("split", refusal.subject, "", refusal.reason)
+        return list(plan)
+
+    async def _carry_out_split(self, split: Split) -> None:
+        bundle = _parsed(split.bundle)
+        refusal = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
+        if bundle is None or refusal is not None:
+            reason = Reason(code=refusal or Code.BUNDLE_GONE, subject=split.bundle, cause=split.reason)
+            self._refuse("split", split.bundle, split.broker, reason)
+            return
+        urls = await self._context.registration.urls_of(split.broker)
+        if urls is None or urls.web_url is None:
+            return
+        config = self._context.config.current
+        algorithm = config.default_namespace_bundle_split_algorithm
+        unload = config.load_balancer_auto_unload_split_bundles_enabled and len(self.available_brokers()) > 1
+        try:
+            await self._context.env.peers.split_bundle(urls.web_url, bundle, algorithm=algorithm, unload=unload)
+        except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
+            failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
+            self._refuse("split", split.bundle, split.broker, failure)
+            return
+        await self._after_split(split, bundle)
+
+    async def _split_refusal(self, bundle: Bundle) -> Code | None:
+        if not can_divide(bundle.range):
+            return Code.RANGE_NOT_DIVISIBLE
+        try:
+            (await self._context.bundles.fresh(bundle.namespace)).validate(bundle.range)
+        except UnknownBundleError:
+            return Code.BUNDLE_GONE
+        return None
+
+    async def _after_split(self, split: Split, bundle: Bundle) -> None:
+        self._picture.fold.forget(split.bundle)
+        self._picture.preallocations.pop(split.bundle, None)
+        self._picture.changed()
+        self._context.bundles.invalidate(bundle.namespace)
+        self.metrics.split()
+        now_ms = self._context.env.clock.now_ms()
+        record = self._instruments.decisions.record(
+            now_ms, "split", split.reason, bundle=split.bundle, source=split.broker
+        )
+        log.info("bundle_split_ordered", bundle=split.bundle, broker=split.broker, reason=record.sentence)
+        with suppress(NotFoundError):
+            await self._context.env.store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
+
+    # ---- what is stored ----
+
+    async def write_resource_quotas(self) -> None:
+        """Leader: store bundle data and broker time averages."""
+        if not self._may_act():
+            return
+        await self._refresh()
+        data = dict(self._picture.bundle_data())
+        writes = [self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in self._to_store(data)]
+        averages = self._picture.averages(data)
+        writes += [self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()]
+        await _all(writes)
+
+    def _to_store(self, data: dict[str, BundleData]) -> list[str]:
+        """Return the bundles worth storing: the heaviest, so many for each broker, or all."""
+        config = self._context.config.current
+        excluded = config.load_balancer_shedding_excluded_namespaces
+        each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
+        reported = {name for report in self._picture.fold.reports.values() for name in report.last_stats}
+        names = sorted(name for name in data if name in reported)
+        if each <= 0:
+            return [name for name in names if name.rpartition("/")[0] not in excluded]
+        names.sort(key=lambda name: bundle_data_rank(data[name]), reverse=True)
+        return names[: each * max(1, len(self._picture.fold.reports))]
+
+    async def _write(self, path: str, value: object) -> None:
+        await self._context.env.store.put(path, msgspec.json.encode(value))
+
+    async def _delete(self, path: str) -> None:
+        with suppress(NotFoundError):
+            await self._context.env.store.delete(path)
+
+    # ---- both ----
+
+    def _may_act(self) -> bool:
+        return self._context.is_leader()
+
+    def _refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
+        """Tell a refusal, unless the same was told last time the bundle was considered."""
+        if self._refused.get((action, bundle)) is reason.code:
+            return
+        if len(self._refused) >= _REMEMBERED_REFUSALS:
+            self._refused.clear()
+        self._refused[action, bundle] = reason.code
+        now_ms = self._context.env.clock.now_ms()
+        record = self._instruments.decisions.record(
+            now_ms, "refuse", reason, bundle=bundle, source=source, refused=action
+        )
+        log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
+
+
+def _parsed(bundle: str) -> Bundle | None:
+    try:
+        return Bundle.parse(bundle)
+    except InvalidNameError:
+        return None
+
+
+async def _all(operations: list[Coroutine[Any, Any, None]]) -> None:
+    """Carry the operations out, some at once; one that fails is logged and does not keep the others."""
+    for start in range(0, len(operations), _WRITES_AT_ONCE):
+        for result in await asyncio.gather(*operations[start : start + _WRITES_AT_ONCE], return_exceptions=True):
+            if isinstance(result, MetadataError):
+                log.warning("load_data_not_stored", reason=str(result))
+            elif isinstance(result, BaseException):
+                raise result

@@ -9,9 +9,13 @@ from typing import Any
 
 import msgspec
 import structlog
-from barycenter.broker.broker import Broker
 
+from barycenter.broker.broker import Broker
+from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
+from barycenter.broker.load_instruments import LoadInstruments
+from barycenter.broker.load_manager import LoadManagerContext
+from barycenter.broker.modular_load_manager import ModularLoadManager
 from barycenter.broker.policies import BundlesData, Policies
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
@@ -94,6 +98,10 @@ class BrokerProcess:
         return f"http://{self.name}:{WEB_PORT}"
 
     @property
+    def control(self) -> ControlPlane:
+        return self.broker.control
+
+    @property
     def is_up(self) -> bool:
         """Whether the process started and neither crashed nor stopped since."""
         return self.node.alive and self.main.done() and not self.main.cancelled() and self.main.exception() is None
@@ -117,6 +125,11 @@ class BrokerProcess:
     async def _start(self) -> None:
         await self.broker.start()
 
+    async def _stop(self) -> None:
+        await self.broker.stop()
+        await self.ledgers.close()
+        await self.store.close()
+
     def crash(self) -> None:
         """SIGKILL, or the machine is gone."""
         cluster = self._cluster
@@ -135,7 +148,7 @@ class BrokerProcess:
 
     async def stop(self) -> None:
         """Leave the cluster in order, and end the process."""
-        await self.node.spawn(self.broker.stop(graceful=True), "stop")
+        await self.node.spawn(self._stop(), "stop")
         self.node.crash()
         self._cluster.network.crashed(self.node)
         self._cluster.referee.on_crashed(self.node)
@@ -170,7 +183,7 @@ class Cluster:
             load_report_log_enabled=False,
             **self.settings.config,
         )
-        return Broker(config, environment)
+        return Broker(config, environment, load_manager=_balancing_in_memory)
 
     def _store_latency_s(self, operation: str, path: str) -> float:
         return self.random.uniform(0.0001, 0.002)
@@ -253,8 +266,22 @@ class Cluster:
             await asyncio.shield(target.node.spawn(self._carry_out(target, what, bundle, argument), what))
         await asyncio.sleep(self.network.delay_s(sender.name, name))
 
-    async def _carry_out(self, target: BrokerProcess, what: str, bundle: Bundle, argument: str | None) -> None:
-        raise NotImplementedError
+    async def _carry_out(self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None) -> None:
+        """What the REST layer does with such a command, at the broker that owns the bundle."""
+        owner = next((each for each in self.up() if each.control.ownership.is_owned(bundle)), None)
+        if owner is None:
+            return
+        if what == "split":
+            work = owner.control.namespaces.split_bundle(bundle, algorithm=argument or "", unload=False)
+            await owner.node.spawn(work, f"split {bundle}")
+            return
+        if argument is not None:
+            asked.control.namespaces.set_destination(bundle, argument)
+        await owner.node.spawn(owner.control.namespaces.unload_bundle(bundle), f"unload {bundle}")
+
+
+def _balancing_in_memory(context: LoadManagerContext) -> ModularLoadManager:
+    return ModularLoadManager(context, LoadInstruments.in_memory(context))
 
 
 @contextmanager
@@ -270,7 +297,7 @@ def quiet_logs(lines: list[str] | None = None) -> Iterator[None]:
             lines.append(f"{time:9.3f} {node.name if node else '-':9} {method:9} {event['event']} {fields}")
         raise structlog.DropEvent
 
-    level = 60 if lines is None else 0
+    level = 50 if lines is None else 0
     structlog.configure(processors=[collect], wrapper_class=structlog.make_filtering_bound_logger(level))
     try:
         yield

@@ -257,7 +257,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         return [
             error
             for task in self._tasks
-            if task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
+            if task.done() and not task.cancelled() and task._log_traceback
             if (error := task.exception()) is not None
         ]
 

@@ -3,7 +3,8 @@
 The referee sees terms of ownership begin and end, acknowledgements as they are given, and every change of the
 store. It demands:
 
-- *one server*: no two live brokers serve overlapping ranges of one namespace at one instant;
+- *one server*: no two live brokers serve overlapping ranges of one namespace at one instant, but for one whose
+  session the store ended early, until it can know of it (what protects then is the fence, the next point);
 - *fencing*: once a term acknowledged entries, no term of a lower epoch acknowledges any in an overlapping range,
   and nobody acknowledges in a term that is over;
 - *tiling*: stored boundaries cover the hash range exactly, and a later version only adds cuts;
@@ -52,6 +53,7 @@ class Referee:
         self.terms_begun = 0
         self.splits = 0
         self._loop = loop
+        self._unknowing: dict[Node, float] = {}
         self._serving: dict[int, tuple[Node, OwnedBundle]] = {}
         self._acknowledged: list[_Highest] = []
         self._recorded: list[_Highest] = []
@@ -101,6 +103,10 @@ class Referee:
     def on_crashed(self, node: Node) -> None:
         self._serving = {key: each for key, each in self._serving.items() if each[0] is not node}
 
+    def on_disowned(self, node: Node, until_s: float) -> None:
+        """The store ended a session that the node kept alive; by `until_s` it has found out."""
+        self._unknowing[node] = until_s
+
     def on_acknowledged(self, term: OwnedBundle, entries: int) -> None:
         self.acknowledged_entries += entries
         if not term.may_acknowledge:
@@ -132,7 +138,9 @@ class Referee:
         for other, its in self._serving.values():
             if its is term or not overlap(its.bundle, term.bundle):
                 continue
-            if other.alive and not other.paused and its.active and its.may_acknowledge:
+            if not other.alive or other.paused or not its.active or not its.may_acknowledge:
+                continue
+            if not any(self._unknowing.get(each, 0.0) > self._loop.time() for each in (node, other)):
                 self._fail(
                     "one server",
                     f"{node.name} serves {term.bundle} (epoch {term.epoch}) "

@@ -20,7 +20,7 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.topic import TopicName
 from support.simulation.client import CheckingConsumer, NumberingProducer, RetryError, SimClient
-from support.simulation.cluster import NAMESPACE, BrokerProcess, Cluster, Settings, quiet_logs
+from support.simulation.cluster import BROKER_PORT, NAMESPACE, BrokerProcess, Cluster, Settings, quiet_logs
 from support.simulation.loop import START_S, Node, SimulationError, VirtualTimeLoop
 
 FAULTS_S: Final = 20.0
@@ -244,6 +244,7 @@ class Scenario:
 
     def _lose_session(self) -> None:
         if (process := self._any_up()) is not None:
+            self.cluster.referee.on_disowned(process.node, self._loop.time() + self._session_s())
             self.cluster.backend.expire_session(process.store)
 
     def _cut_off_store(self) -> None:
@@ -364,25 +365,27 @@ class Scenario:
 
     async def _all_agree(self) -> None:
         """Look up a topic of every bundle at every broker: one answer, and its broker serves."""
-        bundles = await self.cluster.processes[0].node.spawn(
-            self.cluster.processes[0].control.bundles.fresh(NAMESPACE), "read the bundles"
-        )
-        client = self._clients[0]
+        deadline = self._loop.time() + SETTLE_S
+        while disagreements := await self._disagreements():
+            if self._loop.time() > deadline:
+                raise SimulationError("all agree", "; ".join(disagreements))
+            await asyncio.sleep(1)
+
+    async def _disagreements(self) -> list[str]:
+        first, client = self.cluster.processes[0], self._clients[0]
+        bundles = await first.node.spawn(first.control.bundles.fresh(NAMESPACE), "read the bundles")
+        found = []
         for bundle in bundles.bundles:
             topic = _topic_in(bundle)
-            deadline = self._loop.time() + SETTLE_S
-            while True:
-                answers = await client.node.spawn(self._ask_all(client, topic), f"look up {topic}")
-                servers = {
-                    f"pulsar://{node.name}:6650"
-                    for node, term in self.cluster.referee.serving()
-                    if term.bundle == bundle
-                }
-                if len(answers) == 1 and answers == servers:
-                    break
-                if self._loop.time() > deadline:
-                    raise SimulationError("all agree", f"{bundle}: lookups say {answers}, served by {servers}")
-                await asyncio.sleep(1)
+            answers = await client.node.spawn(self._ask_all(client, topic), f"look up {topic}")
+            servers = {
+                f"pulsar://{node.name}:{BROKER_PORT}"
+                for node, term in self.cluster.referee.serving()
+                if term.bundle == bundle
+            }
+            if len(answers) != 1 or answers != servers:
+                found.append(f"{bundle}: lookups say {sorted(answers)}, served by {sorted(servers)}")
+        return found
 
     async def _ask_all(self, client: SimClient, topic: str) -> set[str]:
         answers: set[str] = set()

@@ -23,7 +23,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, encode_report, with_stats
+from barycenter.broker.load_report_log import FileReportLog
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, with_stats
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.status import percentile
 
@@ -47,16 +48,7 @@ def make_report(broker: int, sequence: int, bundles: int, rng: random.Random) ->
     return with_stats(report, stats)
 
 
-def write_report(log: Path, report: LocalBrokerData, now_ms: int) -> None:
-    folder = log / time.strftime("%Y-%m-%d", time.gmtime(now_ms / 1000))
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"{report.broker_id}-{report.incarnation}-{report.sequence}.json"
-    temporary = folder / f".{name}"
-    temporary.write_bytes(encode_report(msgspec.structs.replace(report, last_update=now_ms)) + b"\n")
-    temporary.replace(folder / name)
-
-
-def write_reports(log: Path, options: argparse.Namespace, stop: threading.Event) -> None:
+def write_reports(log: FileReportLog, options: argparse.Namespace, stop: threading.Event) -> None:
     rng = random.Random(1)
     started = time.monotonic()
     for number in range(10**9):
@@ -65,7 +57,7 @@ def write_reports(log: Path, options: argparse.Namespace, stop: threading.Event)
         due = started + options.interval * number / options.brokers
         if stop.wait(max(0.0, due - time.monotonic())):
             return
-        write_report(log, report, time.time_ns() // 1_000_000)
+        log.append(msgspec.structs.replace(report, last_update=time.time_ns() // 1_000_000))
 
 
 def usage(process: psutil.Process) -> tuple[float, float]:
@@ -88,6 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pipeline-lag-") as folder:
         layout = PipelineLayout.of(folder)
         layout.create()
+        report_log = FileReportLog(layout.report_log, retention_hours=1)
         command = [sys.executable, "-m", "barycenter.pipeline.job", "--data", folder]
         command += ["--trigger-seconds", str(options.trigger)]
         stop = threading.Event()
@@ -96,7 +89,7 @@ def main() -> None:
             try:
                 assert job.stdout is not None
                 assert job.stdout.readline().startswith(b"ready"), (Path(folder) / "job.log").read_text()
-                writer = threading.Thread(target=write_reports, args=(layout.report_log, options, stop))
+                writer = threading.Thread(target=write_reports, args=(report_log, options, stop))
                 writer.start()
                 time.sleep(15)
                 process = psutil.Process(job.pid)

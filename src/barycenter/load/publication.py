@@ -18,8 +18,8 @@ PUBLICATION_FILE = "latest.json"
 class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The windows of every bundle and the time averages of every broker, as of the newest report folded in.
 
-    `bundle` and `broker` are sorted and without repeats. A bundle is listed while the newest report of some broker
-    holds it (see `barycenter.pipeline.stream` for how long a silent one stays).
+    `bundle` and `broker` are sorted and without repeats. Bundles and brokers are listed until they were silent for
+    `load.windows.HISTORY_GAP_MS`, so also a bundle that no broker serves at the moment, and a broker just gone.
 
     Times are epoch ms. `as_of` is the `lastUpdate` of the newest report folded in so far, by the reporting broker's
     clock; the others are by the pipeline's clock.

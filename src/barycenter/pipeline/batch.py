@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
+from barycenter.load.windows import HISTORY_GAP_MS
 from barycenter.pipeline.broker_averages import broker_averages, membership, newest_reports
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.samples import bundle_samples, distinct_reports, valid_reports
 from barycenter.pipeline.schemas import BROKER_DATA, BUNDLE_DATA, CORRUPT, LOAD_REPORT_LINE
-from barycenter.pipeline.windows import HISTORY_GAP_MS, fold_windows
+from barycenter.pipeline.windows import fold_windows
 
 JSON_OPTIONS = {
     "columnNameOfCorruptRecord": CORRUPT,

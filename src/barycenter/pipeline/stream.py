@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from barycenter.load.publication import PipelinePublication
+from barycenter.load.windows import HISTORY_GAP_MS
 from barycenter.pipeline.batch import JSON_OPTIONS
 from barycenter.pipeline.broker_averages import broker_averages
 from barycenter.pipeline.layout import PipelineLayout
@@ -43,7 +44,7 @@ from barycenter.pipeline.state import (
     accept_reports,
 )
 from barycenter.pipeline.tables import Tables
-from barycenter.pipeline.windows import HISTORY_GAP_MS, fold_windows
+from barycenter.pipeline.windows import fold_windows
 
 _SMALL_SAMPLES = 20_000
 """Up to so many samples a batch is folded by one task."""

@@ -1,6 +1,6 @@
 """The short and long windows of every bundle, in closed form.
 
-The definition is the recurrence of Pulsar's TimeAverageMessageData, one sample per bundle per load report:
+The definition is the recurrence of `barycenter.load.windows`, one sample per bundle per load report:
 
     n <- min(n + 1, N);  avg <- ((n - 1) * avg + x) / n
 
@@ -26,10 +26,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from barycenter.load.reports import LONG_SAMPLES, SHORT_SAMPLES
+from barycenter.load.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES
 from barycenter.pipeline.schemas import FIGURES, WINDOWS
 
-HISTORY_GAP_MS: Final = 3_600_000
 WINDOW_SAMPLES: Final = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
 
 _COUNTS = tuple(f"{window}_num_samples" for window in WINDOWS)

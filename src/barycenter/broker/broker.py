@@ -1,6 +1,7 @@
 """A broker: everything wired together, started and stopped in order.
 
-Start: read the store, open the ports, learn the own id from them, elect, own the heartbeat namespaces, register.
+Start: read the store, open the ports, learn the own id from them, write a new cluster's first records, elect, own
+the heartbeat namespaces, register.
 Only the registration, last, makes other brokers assign bundles here; requests that come earlier are told that the
 broker is not ready. Stop: no new clients and no new bundles, another leader, one bundle after the other to whoever
 is chosen for it, a moment for clients to move, then everything is closed; bounded by `brokerShutdownTimeoutMs`.
@@ -18,6 +19,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from barycenter.broker.cluster_metadata import initialize_cluster
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.dynamic_configuration import ConfigHolder
 from barycenter.broker.environment import Environment
@@ -166,6 +168,7 @@ class Broker:
             self.web = await self._listen_web(self._start_web, config.bind_address, web_port)
             web_port = self.web.port
         self.control.set_identity(ServiceUrls.of_ports(address, broker_port, web_port, config.advertised_listeners))
+        await initialize_cluster(self.resources, config, self.urls)
         await self.control.join()
         self._periodic.start(
             "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)

@@ -37,6 +37,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (lookup_answers.LookupNotReadyError, api.ServiceNotReady),
     (lookup_answers.TooManyLookupsError, api.TooManyRequests),
     (lookup_answers.NamespaceNotFoundError, api.TopicNotFound),
+    (lookup_answers.NamespaceNotFoundError, api.TopicNotFound),
     (lookup_answers.LookupFailedError, api.MetadataError),
     (MetadataError, api.MetadataError),
     (TimeoutError, api.ServiceNotReady),
@@ -68,7 +69,7 @@ def error_code(error: BaseException) -> ErrorCode:
 
 
 def lookup_error_code(error: BaseException) -> ErrorCode:
-    """The same for lookups: there ServiceNotReady costs the client its connection, so only a broker out of service says it."""
+    """The same for lookups: there ServiceNotReady costs the client its connection, so only one out of service says it."""
     code = error_code(error)
     if code == api.ServiceNotReady and not isinstance(error, lookup_answers.LookupNotReadyError):
         return api.MetadataError

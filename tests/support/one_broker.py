@@ -1,0 +1,173 @@
+"""The data plane of one broker that serves everything: topics, connections, storage, no control plane."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from barycenter.broker.environment import Clock, Environment, SystemClock
+from barycenter.broker.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.serving import NotServedError, OwnedBundle
+from barycenter.broker.topic_policies import ConfiguredTopicPolicies
+from barycenter.broker.topic_registry import TopicRegistry
+from barycenter.broker.wire_server import WireServer
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.ledger.storage import LedgerStorage
+from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.bundle import FULL_RANGE, Bundle
+from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.topic import TopicName
+
+T = TypeVar("T")
+DEADLINE_S = 60
+
+
+@dataclass
+class Everything:
+    """A ServingAuthority that owns every namespace as one bundle, and takes it again after a loss."""
+
+    clock: Clock
+    terms: dict[Bundle, OwnedBundle] = field(default_factory=dict)
+    losses: list[str] = field(default_factory=list)
+    next_epoch: int = 1
+
+    def term(self, topic: TopicName) -> OwnedBundle:
+        bundle = Bundle(topic.namespace, FULL_RANGE)
+        term = self.terms.get(bundle)
+        if term is None:
+            term = self.terms[bundle] = OwnedBundle(bundle, self.next_epoch, self.clock.now_ms())
+            self.next_epoch += 1
+        return term
+
+    def served(self, topic: TopicName) -> OwnedBundle | None:
+        term = self.term(topic)
+        return term if term.active else None
+
+    async def require_served(self, topic: TopicName) -> OwnedBundle:
+        term = self.served(topic)
+        if term is None:
+            raise NotServedError(topic, "it is being unloaded")
+        return term
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        self.losses.append(reason)
+        owned.revoked = True
+        owned.active = False
+        if self.terms.get(owned.bundle) is owned:
+            del self.terms[owned.bundle]
+
+
+@dataclass
+class LookupHere:
+    """A LookupService that answers with one address."""
+
+    url: str = ""
+    partitioned: dict[str, int] = field(default_factory=dict)
+    store: MetadataStore | None = None
+    waiting: asyncio.Event | None = None
+
+    def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        return Owner("here", self.url, None, None, None, is_local=True)
+
+    async def lookup(
+        self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
+    ) -> LookupAnswer:
+        return Owner("here", self.url, None, None, None, is_local=True)
+
+    async def lookup_bundle(self, bundle: Bundle, **_: Any) -> LookupAnswer | None:
+        return Owner("here", self.url, None, None, None, is_local=True)
+
+    async def bundle_of(self, topic: TopicName) -> Bundle:
+        return Bundle(topic.namespace, FULL_RANGE)
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
+        return self.partitioned.get(str(topic), 0)
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
+        assert self.store is not None
+        names = await self.store.children(f"/managed-ledgers/{namespace}/persistent")
+        return [f"persistent://{namespace}/{name}" for name in names]
+
+
+class OneBroker:
+    """Topics, connections and storage on the running loop; `disk` and `backend` outlive it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig | None = None,
+        *,
+        backend: MemoryBackend | None = None,
+        disk: MemoryDisk | None = None,
+        ledgers: LedgerStorage | None = None,
+        clock: Clock | None = None,
+        first_epoch: int = 1,
+    ) -> None:
+        self.config = config or BrokerConfig()
+        self.clock = clock or SystemClock()
+        self.backend = backend or MemoryBackend()
+        self.disk = disk or MemoryDisk()
+        self.store = self.backend.connect(self.clock, 30_000)
+        self.ledgers = ledgers or MemoryLedgerStorage(self.disk)
+        self.env = Environment(self.store, self.ledgers, self.clock, None, None)  # type: ignore[arg-type]
+        self.authority = Everything(self.clock, next_epoch=first_epoch)
+        self.lookup = LookupHere(store=self.store)
+        self.registry = TopicRegistry(self.config, self.env, self.authority, ConfiguredTopicPolicies(self.config))
+        self.server = WireServer(self.config, self.env, self.registry, self.lookup)
+        self.port = 0
+
+    async def start(self) -> "OneBroker":
+        self.port = await self.server.listen("127.0.0.1", 0)
+        self.lookup.url = f"pulsar://127.0.0.1:{self.port}"
+        return self
+
+    async def unload(self, namespace: str = "public/default") -> int:
+        """Give the namespace away and take it again at once, under the next epoch."""
+        bundle = Bundle(NamespaceName.parse(namespace), FULL_RANGE)
+        self.authority.terms[bundle].active = False
+        closed = await self.registry.close_bundle(bundle, reason="test")
+        del self.authority.terms[bundle]
+        return closed
+
+    async def stop(self) -> None:
+        self.server.stop_accepting()
+        await self.registry.close()
+        await self.server.close()
+        await self.ledgers.close()
+        await self.store.close()
+
+
+class BrokerThread:
+    """A broker on an event loop in a thread of its own, for clients that block."""
+
+    def __init__(self, make: Callable[[], OneBroker]) -> None:
+        self._make = make
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="one-broker", daemon=True)
+        self.broker: OneBroker
+
+    def __enter__(self) -> "BrokerThread":
+        self._thread.start()
+        self.broker = self.run(self._start())
+        return self
+
+    async def _start(self) -> OneBroker:
+        return await self._make().start()
+
+    @property
+    def url(self) -> str:
+        return self.broker.lookup.url
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the broker's loop and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.run(self.broker.stop())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(DEADLINE_S)
+            self._loop.close()

@@ -16,6 +16,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
+import msgspec
 import structlog
 
 from barycenter.ledger.cursor import Cursor
@@ -175,21 +176,33 @@ class ManagedLedger:
         return ledger
 
     async def _take_over(self, create: bool) -> None:
+        while not await self._take_record(create):
+            log.debug("managed_ledger_changed_while_opened", topic=str(self.topic))
+        # From here on the former owner's writes to the record fail.
+        try:
+            if await self._recover():
+                await self._save()
+            self._last = self._segments.last_position
+            await self._open_cursors()
+        except LedgerError:
+            with suppress(LedgerError):
+                await self._save(is_open=False)  # so that this epoch may try again
+            raise
+        self._trim_soon()
+
+    async def _take_record(self, create: bool) -> bool:
         keeper = self._keeper
         record = await keeper.load(ManagedLedgerRecord)
         if record is None:
             if not create:
                 raise LedgerNotFoundError(f"{self.topic}: there is no such topic")
+            record = ManagedLedgerRecord()
         elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and record.open):
             raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
-        else:
-            self._adopt(record)
-        await self._save()  # from here on the former owner's writes to the record fail
-        if await self._recover():
-            await self._save()
-        self._last = self._segments.last_position
-        await self._open_cursors()
-        self._trim_soon()
+        if not await keeper.take_over(msgspec.structs.replace(record, epoch=keeper.epoch, open=True)):
+            return False
+        self._adopt(record)
+        return True
 
     def _adopt(self, record: ManagedLedgerRecord) -> None:
         self._properties = dict(record.properties)
@@ -235,15 +248,18 @@ class ManagedLedger:
             raise failures.exceptions[0] from None
 
     async def _load_cursor(self, encoded_name: str) -> None:
+        """Take a cursor over under the new epoch: from here on the former owner's writes to it fail."""
         keeper = self._cursor_keeper(encoded_name)
-        record = await keeper.load(CursorRecord)
-        if record is None:
-            return
+        while True:
+            record = await keeper.load(CursorRecord)
+            if record is None:
+                return
+            if await keeper.take_over(msgspec.structs.replace(record, epoch=keeper.epoch)):
+                break
         name = decode_local_name(encoded_name)
         cursor = Cursor(self, name, Position(*record.mark_delete), keeper=keeper, properties=record.properties)
         cursor.restore(record)
         self._cursors[name] = cursor
-        await cursor.store()  # under the new epoch: from here on the former owner's writes fail
 
     def _cursor_keeper(self, encoded_name: str) -> RecordKeeper:
         return RecordKeeper(self._store, f"{self._keeper.path}/{encoded_name}", epoch=self._keeper.epoch)
@@ -317,11 +333,16 @@ class ManagedLedger:
             self._release(writer)
             return
         self._writer, self._writing = writer, segment
-        waiting, self._waiting = self._waiting, []
-        for entry, num_messages, publish_time_ms, context in waiting:
-            writer.append(entry, num_messages, publish_time_ms)
-            self._pending_entries.append(entry)
-            self._pending_contexts.append(context)
+        try:
+            for entry, num_messages, publish_time_ms, _ in self._waiting:
+                writer.append(entry, num_messages, publish_time_ms)
+        except LedgerError as error:  # the storage was closed before its topics
+            self._writer = self._writing = None
+            self._fail_appends(error)
+            return
+        self._pending_entries.extend(entry for entry, _, _, _ in self._waiting)
+        self._pending_contexts.extend(context for _, _, _, context in self._waiting)
+        self._waiting = []
 
     def _group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
         if self._state in (_State.FENCED, _State.CLOSED):
@@ -616,9 +637,12 @@ class ManagedLedger:
         self._cursors[name] = cursor
         try:
             await cursor.store()
-        except LedgerError:
+            await self._keeper.confirm()
+        except LedgerError as error:
             self._cursors.pop(name, None)
             cursor.abandon()
+            if isinstance(error, LedgerFencedError):
+                self.fenced(error)
             raise
         return cursor
 

@@ -1,8 +1,9 @@
 """What the metadata store keeps of a topic's ledgers and cursors, and how only the latest owner writes it.
 
-Each record carries the epoch of the owner that wrote it. A write expects the version last seen; where that fails,
-the epochs decide: under a higher one the writer has been replaced and is told so, under its own (a write whose
-outcome it never learned) or a lower one (a former owner's last breath) it writes again.
+Each record carries the epoch of the owner that wrote it. An owner first takes a record over: it reads it and replaces
+just that version, so it knows all that was written before. From then on a write whose expected version fails is
+decided by the epochs: under a higher one the writer has been replaced and is told so, under its own (a write whose
+outcome it never learned) or a lower one (a version number that came again after a deletion) it writes again.
 """
 
 import asyncio
@@ -84,6 +85,22 @@ class RecordKeeper:
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
 
+    async def take_over(self, record: OwnedRecord) -> bool:
+        """Write `record` in place of what `load` returned; False, and nothing written, if it has changed since.
+
+        Raises:
+            LedgerUnavailableError: the store did not answer; the write may have happened.
+        """
+        value = msgspec.json.encode(record)
+        try:
+            stat = await self._store.put(self.path, value, expected_version=self.version)
+        except BadVersionError:
+            return False
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        self.version = stat.version
+        return True
+
     async def write(self, record: OwnedRecord) -> None:
         """Write `record`, whose epoch is the keeper's.
 
@@ -115,6 +132,21 @@ class RecordKeeper:
         if other.epoch > self.epoch:
             raise LedgerFencedError(self.path, self.epoch, other.epoch)
         self.version = found.stat.version
+
+    async def confirm(self) -> None:
+        """Return if the record is still this owner's: whoever takes over will see all that was stored before.
+
+        Raises:
+            LedgerFencedError: an owner of a higher epoch has written it, or it was deleted.
+            LedgerUnavailableError: the store did not answer.
+        """
+        try:
+            found = await self._store.get(self.path)
+            epoch = self.epoch + 1 if found is None else decode(self.path, found.value, OwnedRecord).epoch
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        if epoch > self.epoch:
+            raise LedgerFencedError(self.path, self.epoch, epoch)
 
     async def delete(self) -> None:
         """Delete the record; one that is absent is no error.

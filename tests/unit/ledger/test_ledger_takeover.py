@@ -68,6 +68,15 @@ async def test_the_former_owners_cursor_writes_are_refused(world: LedgerWorld) -
         await new.ledger.set_properties({"a": "b"})
 
 
+async def test_a_former_owner_makes_no_cursor(world: LedgerWorld) -> None:
+    """A subscription made at the former owner, which the later one would not know of, is refused."""
+    old = await world.open(1)
+    await world.open(2)
+    with pytest.raises(LedgerFencedError):
+        await old.ledger.open_cursor("sub", "latest")
+    assert len(old.fenced) == 1
+
+
 async def test_epochs_must_rise(world: LedgerWorld) -> None:
     """An owner with an epoch that is not higher than the present owner's is refused and changes nothing."""
     owner = await world.open(5)

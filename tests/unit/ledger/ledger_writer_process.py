@@ -1,0 +1,41 @@
+"""A process that appends numbers to a ledger without end and prints each id once it is reported as durable.
+
+Arguments: folder, ledger id, epoch. A line "fenced" is the last one if a later owner stops it.
+"""
+
+import asyncio
+import sys
+
+from barycenter.ledger.errors import LedgerError
+from barycenter.ledger.file_storage import FileLedgerStorage
+
+IN_FLIGHT = 64
+
+
+async def main(folder: str, ledger_id: int, epoch: int) -> None:
+    storage = FileLedgerStorage(folder)
+    reported = asyncio.Event()
+    last, failed = -1, False
+
+    def on_durable(entry_id: int, error: LedgerError | None) -> None:
+        nonlocal last, failed
+        if error is None:
+            last = entry_id
+            print(entry_id, flush=True)
+        else:
+            failed = True
+            print("fenced", flush=True)
+        reported.set()
+
+    writer = await storage.create(ledger_id, epoch=epoch, on_durable=on_durable)
+    while not failed:
+        while writer.next_entry_id - last <= IN_FLIGHT:
+            number = writer.next_entry_id
+            writer.append(b"entry %d" % number * (number % 40 + 1), 1, number)
+        reported.clear()
+        await reported.wait()
+    await storage.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,188 @@
+"""What is particular to ledgers in files: damage named by file and offset, torn tails, few open files."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from barycenter.ledger import file_format as fmt
+from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError
+from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.storage import LedgerWriter
+from support.ledger_world import LedgerWorld
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncIterator[FileLedgerStorage]:
+    storage = FileLedgerStorage(tmp_path / "ledgers", max_open_files=3)
+    yield storage
+    await storage.close()
+
+
+async def written(storage: FileLedgerStorage, ledger_id: int, *groups: list[bytes]) -> Path:
+    """Write a ledger, each group durable before the next, and close it; return its file."""
+    changed = asyncio.Event()
+
+    def on_durable(entry_id: int, error: LedgerError | None) -> None:
+        assert error is None
+        changed.set()
+
+    writer = await storage.create(ledger_id, epoch=1, on_durable=on_durable)
+    for group in groups:
+        for entry in group:
+            writer.append(entry, 1, 0)
+        async with asyncio.timeout(DEADLINE_S):
+            while writer.reader.entry_count < writer.next_entry_id:
+                changed.clear()
+                await changed.wait()
+    await writer.close()
+    return Path(storage.path(ledger_id))
+
+
+def flip(file: Path, offset: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[offset] ^= 0x10
+    file.write_bytes(data)
+
+
+def only_file(folder: Path) -> Path:
+    (file,) = folder.rglob("*.ledger")
+    return file
+
+
+async def test_a_damaged_entry_is_an_error_naming_file_and_offset(storage: FileLedgerStorage) -> None:
+    """Damage among durable entries is found by recovery and by reading, never passed on."""
+    file = await written(storage, 1, [b"one", b"two", b"three"])
+    flip(file, fmt.HEADER_SIZE + 2 * fmt.ENTRY_HEADER_SIZE + 3 + 1)  # within "two"
+    offset = fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE + 3
+    reader = await storage.open(1, entry_count=3)
+    assert list(await reader.read(0, 0, 100)) == [b"one"]
+    with pytest.raises(LedgerCorruptedError) as found:
+        await reader.read(0, 2, 100)
+    assert (found.value.file, found.value.offset) == (str(file), offset)
+    with pytest.raises(LedgerCorruptedError) as found:
+        await storage.fence(1, epoch=2)
+    assert (found.value.file, found.value.offset) == (str(file), offset)
+    assert str(file) in str(found.value)
+
+
+async def test_nonsense_in_a_length_is_damage_not_a_tail(storage: FileLedgerStorage) -> None:
+    """A length that was changed to reach beyond the file does not make the rest vanish."""
+    file = await written(storage, 1, [b"one", b"two"])
+    flip(file, fmt.HEADER_SIZE + 2)
+    with pytest.raises(LedgerCorruptedError) as found:
+        await storage.fence(1, epoch=2)
+    assert found.value.offset == fmt.HEADER_SIZE
+
+
+async def test_a_torn_tail_is_cut(storage: FileLedgerStorage) -> None:
+    """Bytes of a group that was never reported are dropped, whole entries before them kept."""
+    file = await written(storage, 1, [b"one"])
+    parts = fmt.encode_entries([(b"two", 1, 0), (b"three", 1, 0)], fmt.seed(1))
+    with file.open("ab") as tail:
+        tail.write(b"".join(parts)[:-2])
+    reader = await storage.fence(1, epoch=2)
+    assert list(await reader.read(0, 9, 100)) == [b"one", b"two"]
+
+
+async def test_a_file_that_lost_durable_bytes_is_told(storage: FileLedgerStorage) -> None:
+    """A file that someone shortened is opened at what is left of it, with an error in the log."""
+    file = await written(storage, 1, [b"one", b"two"])
+    os.truncate(file, file.stat().st_size - 1)
+    with structlog.testing.capture_logs() as logs:
+        reader = await storage.fence(1, epoch=2)
+    assert reader.entry_count == 1
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("ledger_shortened", "error")]
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"no ledger" * 20])
+async def test_a_file_that_is_no_ledger(storage: FileLedgerStorage, content: bytes) -> None:
+    """Foreign and empty files are refused by name."""
+    file = await written(storage, 1, [b"one"])
+    file.write_bytes(content)
+    with pytest.raises(LedgerCorruptedError) as found:
+        await storage.fence(1, epoch=2)
+    assert found.value.file == str(file)
+
+
+async def test_a_ledger_in_anothers_place(storage: FileLedgerStorage) -> None:
+    """A file that was moved over another ledger's is noticed."""
+    first = await written(storage, 1, [b"one"])
+    second = await written(storage, 2, [b"two"])
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(LedgerCorruptedError, match="holds ledger 1 in place of 2"):
+        await storage.open(2, entry_count=1)
+
+
+async def test_open_files_are_few_however_many_ledgers(storage: FileLedgerStorage) -> None:
+    """Writers beyond the limit go on, their files closed and opened again in between."""
+    changed = asyncio.Event()
+    writers: list[LedgerWriter] = [
+        await storage.create(n, epoch=1, on_durable=lambda _id, error: changed.set()) for n in range(20)
+    ]
+    for turn in range(5):
+        for writer in writers:
+            writer.append(b"%d" % turn, 1, 0)
+        async with asyncio.timeout(DEADLINE_S):
+            while any(writer.reader.entry_count <= turn for writer in writers):
+                changed.clear()
+                await changed.wait()
+        assert len(storage.files) <= 3 + 2
+    for writer in writers:
+        assert list(await writer.reader.read(0, 9, 100)) == [b"%d" % turn for turn in range(5)]
+    await asyncio.gather(*(writer.close() for writer in writers))
+
+
+async def test_folders_hold_a_bounded_number_of_ledgers(storage: FileLedgerStorage) -> None:
+    """Ledgers far apart lie in different folders."""
+    files = [await written(storage, ledger_id, [b"x"]) for ledger_id in (1, 4095, 4096, 10_000_000)]
+    assert files[0].parent == files[1].parent
+    assert len({file.parent for file in files}) == 3
+
+
+async def test_a_number_that_does_not_fit_fails_its_ledger_alone(storage: FileLedgerStorage) -> None:
+    """An impossible message count is an error for the writer, and the worker threads live on."""
+    failures: list[LedgerError] = []
+    changed = asyncio.Event()
+
+    def on_durable(entry_id: int, error: LedgerError | None) -> None:
+        if error is not None:
+            failures.append(error)
+        changed.set()
+
+    writer = await storage.create(1, epoch=1, on_durable=on_durable)
+    writer.append(b"x", -1, 0)
+    async with asyncio.timeout(DEADLINE_S):
+        await changed.wait()
+    assert len(failures) == 1
+    await written(storage, 2, [b"fine"])
+
+
+async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:
+    """After close every call says so; closing twice is no error."""
+    storage = FileLedgerStorage(tmp_path)
+    await written(storage, 1, [b"one"])
+    await storage.close()
+    await storage.close()
+    with pytest.raises(LedgerClosedError):
+        await storage.open(1, entry_count=1)
+
+
+async def test_recovery_refuses_a_damaged_topic_and_names_the_file(tmp_path: Path) -> None:
+    """Opening a topic whose last ledger is damaged in the middle fails with the file's name."""
+    world = LedgerWorld(lambda: FileLedgerStorage(tmp_path))
+    owner = await world.open(1)
+    await owner.append("one", "two", "three")
+    file = only_file(tmp_path)
+    flip(file, fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
+    with pytest.raises(LedgerCorruptedError) as found:
+        await world.open(2)
+    assert found.value.file == str(file)
+    flip(file, fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
+    assert await (await world.open(3)).texts() == ["one", "two", "three"]
+    await world.close()

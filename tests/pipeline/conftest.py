@@ -1,0 +1,24 @@
+"""One Spark session for all pipeline tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.session import create_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = create_session("barycenter tests", conf={"spark.sql.adaptive.enabled": "false"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> PipelineLayout:
+    made = PipelineLayout.of(tmp_path / "data")
+    made.create()
+    return made

@@ -28,7 +28,7 @@ from barycenter.metadata.store import (
 )
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
 from barycenter.naming.topic import TopicName
 
@@ -151,10 +151,9 @@ class BundleCache:
 
     def _bundles_of_policies(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
         bundles = _decode(record).bundles
-        if bundles is not None and bundles.boundaries:
-            return NamespaceBundles.from_boundaries(namespace, list(bundles.boundaries))
-        count = bundles.num_bundles if bundles is not None and bundles.num_bundles > 0 else self._default_bundles()
-        return NamespaceBundles.equal(namespace, count)
+        if bundles is None or not (bundles.boundaries or bundles.num_bundles):
+            return NamespaceBundles.equal(namespace, self._default_bundles())
+        return _bundles_of(namespace, record)
 
     def _keep(self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int) -> NamespaceBundles:
         """Cache what was read, unless the namespace was invalidated while it was on its way."""
@@ -244,12 +243,20 @@ def local_policies_path(namespace: NamespaceName) -> str:
 
 
 def _bundles_of(namespace: NamespaceName, record: Record) -> NamespaceBundles:
+    """Return the bundles that a record says.
+
+    Raises:
+        InvalidValueError: its boundaries are none.
+    """
     bundles = _decode(record).bundles
     version = record.stat.version
-    if bundles is not None and bundles.boundaries:
-        return NamespaceBundles.from_boundaries(namespace, list(bundles.boundaries), version=version)
-    count = bundles.num_bundles if bundles is not None and bundles.num_bundles > 0 else 1
-    return NamespaceBundles.equal(namespace, count, version=version)
+    try:
+        if bundles is not None and bundles.boundaries:
+            return NamespaceBundles.from_boundaries(namespace, list(bundles.boundaries), version=version)
+        count = bundles.num_bundles if bundles is not None and bundles.num_bundles > 0 else 1
+        return NamespaceBundles.equal(namespace, count, version=version)
+    except InvalidBundlesError as error:
+        raise InvalidValueError(record.stat.path, str(error)) from error
 
 
 def _decode(record: Record) -> _WithBundles:

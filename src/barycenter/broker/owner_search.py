@@ -42,6 +42,7 @@ from barycenter.naming.namespace import heartbeat_broker, sla_monitor_broker
 log = structlog.get_logger(__name__)
 
 AFFINITY_LIFE_S: Final = 60.0
+_WARN_EVERY_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ class OwnerSearch:
         self._leadership = leadership
         self._load_manager = load_manager
         self._urls: ServiceUrls | None = None
+        self._warned_at = float("-inf")
         self.affinities = Affinities()
         ownership.on_created(self.affinities.drop)
 
@@ -157,8 +159,14 @@ class OwnerSearch:
         leader = await self._leadership.current_leader()
         if leader is not None and leader.broker_id in self._load_manager().available_brokers():
             return leader.broker_id
-        log.warning("deciding_without_leader", leader=None if leader is None else leader.broker_id)
+        self._warn_without_leader(None if leader is None else leader.broker_id)
         return None
+
+    def _warn_without_leader(self, leader: str | None) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._warned_at >= _WARN_EVERY_S:
+            self._warned_at = now
+            log.warning("deciding_without_leader", leader=leader)
 
     async def _choose(self, bundle: Bundle) -> str | None:
         wanted = self.affinities.get(bundle)

@@ -107,25 +107,25 @@ class Pulse:
     """Tells whether this process has been running: false after it stood still for longer than `limit_s`.
 
     `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
-    anything else, even before that task runs again.
+    anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
+    the loop, so it does not see a stop in the middle of a turn, and the wall clock may be set back.
     """
 
-    __slots__ = ("_last", "_limit_s", "_time")
+    __slots__ = ("_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
 
-    def __init__(self, limit_s: float, time: Callable[[], float]) -> None:
+    def __init__(self, limit_s: float, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
         self._limit_s = limit_s
-        self._time = time
-        self._last = time()
-
-    @property
-    def limit_s(self) -> float:
-        return self._limit_s
+        self._now_s = now_s
+        self._now_ms = now_ms
+        self.beat()
 
     def holds(self) -> bool:
-        return self._time() - self._last <= self._limit_s
+        limit_s = self._limit_s
+        return self._now_s() - self._last_s <= limit_s and self._now_ms() - self._last_ms <= limit_s * 1000
 
     def beat(self) -> None:
-        self._last = self._time()
+        self._last_s = self._now_s()
+        self._last_ms = self._now_ms()
 
 
 class Term(OwnedBundle):
@@ -192,7 +192,7 @@ class OwnershipCache:
         self._topics: Topics | None = None
         self._urls: ServiceUrls | None = None
         self._session_timeout_s = session_timeout_s
-        self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time)
+        self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
         self._session = 0
         self._session_lost = False
         self._refusal: str | None = "this broker is starting"
@@ -529,6 +529,8 @@ class OwnershipCache:
         async with self._serial(bundle):
             if self._holdings.get(bundle) is not holding:
                 return False
+            if holding.lock.is_held:  # the lock may have been renewed in a new session, under the old epoch
+                await self._mark_disabled(holding)
             await self._close_topics(bundle, reason)
             await self._forget(holding)
             return True

@@ -1,0 +1,227 @@
+"""A whole broker, with topics and listener, on virtual time: start, stop, and what they refuse."""
+
+import asyncio
+import random
+
+import msgspec
+import pytest
+
+from barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
+from barycenter.broker.environment import Environment
+from barycenter.broker.load_manager import NoopLoadManager
+from barycenter.broker.lookup_answers import LookupNotReadyError
+from barycenter.broker.registration import BROKERS_ROOT, BrokerIdInUseError
+from barycenter.broker.wire_server import PortInUseError
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.naming.topic import TopicName
+from support.control_cluster import LoopClock, NoPeers
+from support.simulation.loop import Node, VirtualTimeLoop
+from support.simulation.network import Network
+
+TOPIC = TopicName.parse("persistent://public/default/t")
+
+
+class World:
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self.loop = loop
+        self.network = Network(loop, random.Random(1))
+        self.backend = MemoryBackend()
+        self.disk = MemoryDisk()
+        self.admin = self.backend.connect(LoopClock(), 3_600_000)
+
+    def broker(self, name: str, *, port: int = 6650, web_port: int = 8080, **options) -> tuple[Broker, Node]:
+        node = Node(self.loop, name)
+        settings = {"advertised_address": name, "bind_address": name, **options.pop("config", {})}
+        config = msgspec.structs.replace(
+            BrokerConfig(), broker_service_port=port, web_service_port=web_port, **settings
+        )
+
+        def make() -> Broker:
+            store = self.backend.connect(LoopClock(), 10_000)
+            ledgers = MemoryLedgerStorage(self.disk)
+            env = Environment(store, ledgers, LoopClock(), random.Random(name), NoPeers())
+            return Broker(config, env, load_manager=NoopLoadManager, **options)
+
+        return node.call(make), node
+
+    async def started(self, name: str, **options) -> tuple[Broker, Node]:
+        broker, node = self.broker(name, **options)
+        await node.spawn(broker.start(), "start")
+        return broker, node
+
+
+def on_virtual_time(scenario):
+    loop = VirtualTimeLoop()
+
+    async def main():
+        await scenario(World(loop))
+
+    try:
+        loop.run_until_complete(main())
+        assert not loop.failures, loop.failures
+    finally:
+        loop.tear_down()
+
+
+class FakeWeb:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_a_started_broker_serves_topics_and_a_stopped_one_leaves_nothing_behind():
+    async def scenario(world):
+        broker, node = await world.started("a")
+        assert broker.ready
+        assert broker.broker_id == "a:8080"
+        assert broker.urls.broker_url == "pulsar://a:6650"
+        owner = await node.spawn(broker.lookup.lookup(TOPIC), "lookup")
+        assert owner.is_local
+        topic = await node.spawn(broker.registry.get_or_create(TOPIC), "load")
+        assert topic.owned is broker.ownership.served(TOPIC)
+        await asyncio.gather(*(node.spawn(broker.stop(), "stop") for _ in range(3)))
+        assert broker.state is BrokerState.CLOSED
+        assert broker.registry.count == 0
+        assert await world.admin.children("/namespace/public/default") == []
+        assert await world.admin.children(BROKERS_ROOT) == []
+        assert await world.admin.get("/loadbalance/leader") is None
+        with pytest.raises(LookupNotReadyError):
+            await node.spawn(broker.lookup.lookup(TOPIC), "lookup")
+
+    on_virtual_time(scenario)
+
+
+def test_a_new_cluster_has_its_first_records_and_what_is_deleted_later_stays_away():
+    async def scenario(world):
+        broker, node = await world.started("a")
+        for path in ("clusters/standalone", "policies/public", "policies/public/default", "policies/pulsar/system"):
+            assert await world.admin.exists(f"/admin/{path}")
+        await node.spawn(broker.stop(), "stop")
+        await world.admin.delete("/admin/policies/public/default")
+        await world.started("b")
+        assert not await world.admin.exists("/admin/policies/public/default")
+
+    on_virtual_time(scenario)
+
+
+def test_the_id_comes_from_the_port_that_the_web_server_really_has():
+    async def scenario(world):
+        web = FakeWeb(12345)
+
+        async def start_web(broker, host, port):
+            assert (host, port) == ("a", 0)
+            assert not broker.ready
+            return web
+
+        broker, node = await world.started("a", port=0, web_port=0, web=start_web)
+        assert broker.broker_id == "a:12345"
+        assert broker.urls.web_url == "http://a:12345"
+        assert broker.urls.broker_url != "pulsar://a:0"
+        await node.spawn(broker.stop(), "stop")
+        assert web.closed
+
+    on_virtual_time(scenario)
+
+
+def test_a_port_in_use_is_named_with_the_key_that_mends_it():
+    async def scenario(world):
+        await world.started("a")
+        second, node = world.broker("a", web_port=8081)
+        with pytest.raises(PortInUseError, match=r"a:6650 is in use.*brokerServicePort"):
+            await node.spawn(second.start(), "start")
+        assert second.state is BrokerState.CLOSED
+
+        async def web_in_use(broker, host, port):
+            raise OSError(98, "address already in use")
+
+        third, node = world.broker("a", port=6651, web=web_in_use)
+        with pytest.raises(WebPortInUseError, match=r"a:8080 is in use.*webServicePort"):
+            await node.spawn(third.start(), "start")
+        fourth, _ = await world.started("a", port=6651, web_port=8081)  # the third gave its port back
+        assert fourth.ready
+
+    on_virtual_time(scenario)
+
+
+def test_a_second_broker_of_the_same_id_is_refused_and_gives_its_port_back():
+    async def scenario(world):
+        first, _ = await world.started("a")
+        second, node = world.broker("a", port=6651)
+        with pytest.raises(BrokerIdInUseError, match="a:8080"):
+            await node.spawn(second.start(), "start")
+        assert first.ready
+        assert await world.admin.children(BROKERS_ROOT) == ["a:8080"]
+        assert (await world.started("a", port=6651, web_port=8081))[0].ready
+
+    on_virtual_time(scenario)
+
+
+def test_a_stop_that_exceeds_its_budget_closes_all_the_same():
+    async def scenario(world):
+        broker, node = await world.started("a", config={"broker_shutdown_timeout_ms": 3000})
+        await node.spawn(broker.lookup.lookup(TOPIC), "lookup")
+
+        async def never(bundle, *, reason):
+            await asyncio.sleep(3600)
+
+        broker.registry.close_bundle = never
+        began = world.loop.time()
+        await node.spawn(broker.stop(), "stop")
+        assert world.loop.time() - began < 10
+        assert broker.state is BrokerState.CLOSED
+        assert await world.admin.children("/namespace/public/default") == []
+
+    on_virtual_time(scenario)
+
+
+def test_a_lost_session_ends_the_process_only_if_the_policy_says_so():
+    async def scenario(world):
+        reasons = []
+        config = {"zookeeper_session_expired_policy": "shutdown"}
+        fatal, _ = await world.started("a", config=config, on_fatal=reasons.append)
+        patient, _ = await world.started("b", on_fatal=lambda reason: reasons.append("not asked for"))
+        world.backend.expire_session(fatal.env.store)
+        world.backend.expire_session(patient.env.store)
+        await asyncio.sleep(20)
+        assert reasons == ["the metadata session was lost, and zookeeperSessionExpiredPolicy is shutdown"]
+        assert patient.ready
+        assert await world.admin.exists(f"{BROKERS_ROOT}/b:8080")
+
+    on_virtual_time(scenario)
+
+
+def test_a_topic_survives_a_split_of_its_bundle_and_a_lost_session():
+    async def scenario(world):
+        broker, node = await world.started("a")
+        await node.spawn(broker.lookup.lookup(TOPIC), "lookup")
+        topic = await node.spawn(broker.registry.get_or_create(TOPIC), "load")
+        parent = topic.owned
+        await node.spawn(broker.namespaces.split_bundle(parent.bundle, algorithm="range_equally_divide"), "split")
+        assert broker.registry.get_loaded(TOPIC) is topic
+        assert topic.owned is broker.ownership.served(TOPIC)
+        assert topic.owned.epoch > parent.epoch
+        child = topic.owned
+        world.backend.expire_session(broker.env.store)
+        await asyncio.sleep(20)
+        again = await node.spawn(broker.registry.get_or_create(TOPIC), "load")
+        assert again is not topic
+        assert again.owned.epoch > child.epoch
+        assert not child.may_acknowledge
+
+    on_virtual_time(scenario)
+
+
+def test_statistics_are_computed_at_the_configured_frequency():
+    async def scenario(world):
+        broker, _ = await world.started("a", config={"stats_update_frequency_in_secs": 10})
+        times = []
+        broker.registry.update_rates = times.append
+        await asyncio.sleep(35)
+        assert len(times) == 3
+
+    on_virtual_time(scenario)

@@ -26,6 +26,7 @@ from barycenter.load.reports import (
     NamespaceBundleStats,
     ResourceWeights,
     SystemResourceUsage,
+    exact_sum,
     max_resource_usage,
     weighted_resource_usage,
     with_stats,
@@ -179,8 +180,8 @@ class LoadReporter:
         self._usage = self._meter.measure(
             now_s,
             Traffic(
-                bytes_in_per_s=math.fsum(each.msg_throughput_in for each in stats.values()),
-                bytes_out_per_s=math.fsum(each.msg_throughput_out for each in stats.values()),
+                bytes_in_per_s=exact_sum(each.msg_throughput_in for each in stats.values()),
+                bytes_out_per_s=exact_sum(each.msg_throughput_out for each in stats.values()),
             ),
         )
 

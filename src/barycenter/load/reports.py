@@ -263,14 +263,23 @@ def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights
     return math.nan if any(math.isnan(term) for term in terms) else max(terms) / 100
 
 
+def exact_sum(values: Iterable[float]) -> float:
+    """Return the sum, rounded once, so independent of order; a plain sum where a partial sum leaves the range."""
+    items = list(values)
+    try:
+        return math.fsum(items)
+    except (OverflowError, ValueError):  # out of range, or infinities of both signs
+        return sum(items)
+
+
 def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
     """Return the sums of all figures; exact for floats, so independent of order."""
     items = list(stats)
     return NamespaceBundleStats(
-        msg_rate_in=math.fsum(s.msg_rate_in for s in items),
-        msg_throughput_in=math.fsum(s.msg_throughput_in for s in items),
-        msg_rate_out=math.fsum(s.msg_rate_out for s in items),
-        msg_throughput_out=math.fsum(s.msg_throughput_out for s in items),
+        msg_rate_in=exact_sum(s.msg_rate_in for s in items),
+        msg_throughput_in=exact_sum(s.msg_throughput_in for s in items),
+        msg_rate_out=exact_sum(s.msg_rate_out for s in items),
+        msg_throughput_out=exact_sum(s.msg_throughput_out for s in items),
         consumer_count=sum(s.consumer_count for s in items),
         producer_count=sum(s.producer_count for s in items),
         topics=sum(s.topics for s in items),

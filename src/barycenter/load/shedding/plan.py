@@ -5,7 +5,6 @@ decision nothing.
 """
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +14,7 @@ import numpy as np
 
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
+from barycenter.load.reports import exact_sum
 from barycenter.load.snapshot import Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
@@ -131,9 +131,4 @@ def take_heaviest(snapshot: LoadSnapshot, need: Floats) -> tuple[Integers, Float
 
 def exact_mean(values: Floats) -> float:
     """Return the mean, rounded once, so that the order of brokers does not matter; 0 without values."""
-    if not len(values):
-        return 0.0
-    try:
-        return math.fsum(values.tolist()) / len(values)
-    except OverflowError:
-        return float(np.mean(values))
+    return exact_sum(values.tolist()) / len(values) if len(values) else 0.0

@@ -1,0 +1,254 @@
+"""Every strategy agrees with a slow, obvious version of itself, whatever the cluster looks like."""
+
+import random
+
+import msgspec
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barycenter.load.filters.even_distribution import even_distribution
+from barycenter.load.filters.max_topics import max_topics
+from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.placement.least_long_term_message_rate import (
+    LeastLongTermMessageRateSettings,
+    least_long_term_message_rate,
+    place_all,
+)
+from barycenter.load.reasons import render
+from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
+from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, threshold_shedder
+from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
+from support import load_oracles
+from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles, histories
+
+thresholds = st.builds(
+    ThresholdShedderSettings,
+    threshold=st.sampled_from([0.0, 0.1, 0.3]),
+    history_weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    minimum_throughput=st.sampled_from([0.0, 1.0, 10.0 * 1_048_576]),
+    lower_boundary=st.booleans(),
+)
+overloads = st.builds(OverloadShedderSettings, limit=st.sampled_from([0.0, 0.5, 0.85]))
+placements = st.builds(LeastLongTermMessageRateSettings, overload_limit=st.sampled_from([0.0, 0.5, 0.85, 2.0]))
+
+
+def shed(plan: ShedPlan) -> list[tuple[str, str]]:
+    return [(unload.source, unload.bundle) for unload in plan]
+
+
+def reversed_cluster(cluster: Cluster) -> Cluster:
+    """Return the same load, written down in another order."""
+    reports = {
+        name: msgspec.structs.replace(
+            report,
+            last_stats=dict(reversed(report.last_stats.items())),
+            bundles=tuple(reversed(report.bundles)),
+        )
+        for name, report in reversed(cluster.reports.items())
+    }
+    return Cluster(
+        reports,
+        dict(reversed(cluster.data.items())),
+        cluster.recently_unloaded,
+        dict(reversed(cluster.preallocated.items())),
+    )
+
+
+@given(clusters(), thresholds, histories)
+def test_the_threshold_shedder_agrees_with_its_oracle(
+    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+) -> None:
+    plan, after = threshold_shedder(cluster.snapshot(), options, history)
+    expected, scores = load_oracles.threshold_shedding(cluster, options, history)
+    assert shed(plan) == expected
+    assert dict(after) == scores
+
+
+@given(clusters(), overloads)
+def test_the_overload_shedder_agrees_with_its_oracle(cluster: Cluster, options: OverloadShedderSettings) -> None:
+    assert shed(overload_shedder(cluster.snapshot(), options)) == load_oracles.overload_shedding(cluster, options)
+
+
+@given(clusters(), placements, st.sets(st.integers(0, 5)), st.integers(0, 10))
+def test_placement_is_among_what_its_oracle_allows(
+    cluster: Cluster, options: LeastLongTermMessageRateSettings, excluded: set[int], seed: int
+) -> None:
+    snapshot = cluster.snapshot()
+    candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
+    names = {name for row, name in enumerate(snapshot.brokers.names) if candidates[row]}
+    choice = least_long_term_message_rate(snapshot, candidates, options, random.Random(seed))
+    chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
+    assert chosen in (load_oracles.least_long_term(cluster, names, options) or {None})
+    assert choice.rejected_count == max(0, len(names) - 1)
+
+
+@given(clusters(), placements, st.lists(st.integers(0, 5), max_size=30), st.integers(0, 3))
+def test_placing_many_is_placing_one_after_the_other(
+    cluster: Cluster, options: LeastLongTermMessageRateSettings, rates: list[int], seed: int
+) -> None:
+    """Rates are whole numbers here, whose sums are exact in any order."""
+    for name, data in cluster.data.items():
+        whole = msgspec.structs.replace(
+            data.long_term_data,
+            msg_rate_in=float(int(data.long_term_data.msg_rate_in)),
+            msg_rate_out=float(int(data.long_term_data.msg_rate_out)),
+        )
+        cluster.data[name] = msgspec.structs.replace(data, long_term_data=whole)
+    cluster.preallocated = {}
+    before = cluster.snapshot()
+    at_once = place_all(before, np.array(rates, float), options, random.Random(seed))
+    rng = random.Random(seed)
+    for number, rate in enumerate(rates):
+        snapshot = cluster.snapshot()
+        choice = least_long_term_message_rate(snapshot, np.ones(len(snapshot.brokers), bool), options, rng)
+        if choice.broker is None:
+            assert at_once[number] == -1
+            continue
+        assert at_once[number] == choice.broker
+        data = next(iter(Cluster().add("x", bundles=equal_bundles(1, throughput=0, rate=rate)).data.values()))
+        cluster.preallocated.setdefault(snapshot.brokers.names[choice.broker], {})[bundle_name(number, "t/new")] = data
+
+
+@given(clusters(), st.sampled_from([1, 7, 20, 128]))
+def test_the_splitter_agrees_with_its_oracle(cluster: Cluster, max_bundles: int) -> None:
+    options = BundleSplitterSettings(max_bundles=max_bundles, max_bandwidth=5e7)
+    counts = {name.rpartition("/")[0]: 6 for report in cluster.reports.values() for name in report.last_stats}
+    plan = bundle_splitter(cluster.snapshot(), options, counts)
+    assert [split.bundle for split in plan] == load_oracles.too_large(cluster, options, counts)
+
+
+@given(clusters(), thresholds, histories, st.integers(0, 5))
+def test_decisions_do_not_depend_on_the_order_of_reports(
+    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float], seed: int
+) -> None:
+    one, other = cluster.snapshot(), reversed_cluster(cluster).snapshot()
+    assert shed(threshold_shedder(one, options, history)[0]) == shed(threshold_shedder(other, options, history)[0])
+    assert shed(overload_shedder(one, OverloadShedderSettings())) == shed(
+        overload_shedder(other, OverloadShedderSettings())
+    )
+    assert [place(one, seed), splits(one)] == [place(other, seed), splits(other)]
+
+
+def splits(snapshot: object) -> list[str]:
+    return [split.bundle for split in bundle_splitter(snapshot, BundleSplitterSettings(), {})]  # type: ignore[arg-type]
+
+
+def place(snapshot: object, seed: int) -> str | None:
+    options = SelectionSettings(MODULAR)
+    placement, _ = select_broker(
+        snapshot,  # type: ignore[arg-type]
+        PlacementRequest(bundle_name(3, "t/a")),
+        options,
+        lambda snap, candidates, rng, memory: (
+            least_long_term_message_rate(snap, candidates, LeastLongTermMessageRateSettings(), rng),
+            memory,
+        ),
+        random.Random(seed),
+        SelectionMemory(),
+    )
+    assert render(placement.reason)
+    return placement.broker
+
+
+@given(clusters(), thresholds, histories)
+def test_no_bundle_is_shed_that_may_not_be(
+    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+) -> None:
+    """Only bundles that their source reports, with figures, of no system namespace, not just moved, each once."""
+    plans = (
+        threshold_shedder(cluster.snapshot(), options, history)[0],
+        overload_shedder(cluster.snapshot(), OverloadShedderSettings(limit=0.2)),
+    )
+    for chosen in map(shed, plans):
+        assert len(chosen) == len(set(chosen))
+        for broker, bundle in chosen:
+            assert bundle in cluster.reports[broker].bundles
+            assert bundle in cluster.data
+            assert bundle not in cluster.recently_unloaded
+            assert not load_oracles.is_system(bundle)
+            assert len(cluster.reports[broker].bundles) > 1
+
+
+@given(st.integers(1, 8), st.floats(0, 84), st.integers(0, 5), st.booleans())
+def test_a_balanced_cluster_is_left_alone(brokers: int, cpu: float, bundles: int, lower_boundary: bool) -> None:
+    cluster = Cluster()
+    for number in range(brokers):
+        cluster.add(
+            f"b{number}", cpu=cpu, bundles=equal_bundles(bundles, throughput=1e9, first=10 * number) if bundles else {}
+        )
+    options = ThresholdShedderSettings(lower_boundary=lower_boundary)
+    history: dict[str, float] = {}
+    for _ in range(3):
+        plan, history = threshold_shedder(cluster.snapshot(), options, history)  # type: ignore[assignment]
+        assert not shed(plan)
+    assert not shed(overload_shedder(cluster.snapshot(), OverloadShedderSettings()))
+
+
+@given(clusters(), thresholds, histories)
+def test_every_verdict_has_a_sentence_and_survives_json(
+    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+) -> None:
+    snapshot = cluster.snapshot()
+    plans = (
+        threshold_shedder(snapshot, options, history)[0],
+        overload_shedder(snapshot, OverloadShedderSettings()),
+    )
+    for plan in plans:
+        assert render(plan.reason)
+        for decision in (*plan, *plan.refusals()):
+            assert render(decision.reason)
+            assert msgspec.json.decode(msgspec.json.encode(decision), type=type(decision)) == decision
+    for split in bundle_splitter(snapshot, BundleSplitterSettings(max_bundles=3), {}).refusals():
+        assert render(split.reason)
+
+
+odd = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(clusters(max_brokers=3), st.lists(odd, min_size=8, max_size=8), thresholds, histories)
+@settings(max_examples=150)
+def test_figures_that_are_no_numbers_never_stop_a_decision(
+    cluster: Cluster, numbers: list[float], options: ThresholdShedderSettings, history: dict[str, float]
+) -> None:
+    """They are bounded and flagged; the brokers without them are judged as if the odd figures were 0."""
+    from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
+
+    stats = NamespaceBundleStats(msg_throughput_in=numbers[0], msg_rate_out=numbers[1], topics=3)
+    cluster.add("odd:1", bundles={bundle_name(90): stats, bundle_name(91): stats})
+    cluster.reports["odd:1"] = msgspec.structs.replace(
+        cluster.reports["odd:1"],
+        cpu=ResourceUsage(numbers[2], numbers[3]),
+        bandwidth_out=ResourceUsage(numbers[4], numbers[5]),
+        msg_throughput_in=numbers[6],
+    )
+    cluster.data[bundle_name(90)] = msgspec.structs.replace(
+        cluster.data[bundle_name(90)],
+        short_term_data=TimeAverageMessageData(max_samples=10, num_samples=10, msg_throughput_out=numbers[7]),
+    )
+    snapshot = cluster.snapshot()
+    for plan in (
+        threshold_shedder(snapshot, options, history)[0],
+        overload_shedder(snapshot, OverloadShedderSettings()),
+    ):
+        assert all(render(decision.reason) for decision in (*plan, *plan.refusals()))
+    assert np.isfinite(snapshot.brokers.percent).all()
+    place(snapshot, 1)
+    splits(snapshot)
+
+
+@given(clusters(), st.integers(0, 70_000), st.sampled_from(["t/a", "t/b", "t/none"]), st.sets(st.integers(0, 5)))
+def test_filters_only_remove(cluster: Cluster, maximum: int, namespace: str, excluded: set[int]) -> None:
+    snapshot = cluster.snapshot()
+    candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
+    for outcome in (max_topics(snapshot, candidates, maximum), even_distribution(snapshot, candidates, namespace)):
+        assert not (outcome.kept & ~candidates).any()
+        assert ((outcome.kept | outcome.removed) == candidates).all()
+        assert outcome.kept.any() == candidates.any()
+
+
+@given(clusters(), st.integers(0, 5))
+def test_the_same_seed_gives_the_same_placement(cluster: Cluster, seed: int) -> None:
+    assert place(cluster.snapshot(), seed) == place(cluster.snapshot(), seed)

@@ -1,0 +1,162 @@
+"""Clusters under load, written down in a few words or drawn by hypothesis."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from barycenter.load.reports import (
+    LONG_SAMPLES,
+    SHORT_SAMPLES,
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    ResourceUsage,
+    TimeAverageMessageData,
+    with_stats,
+)
+from barycenter.load.snapshot import LoadSnapshot, build_snapshot
+from barycenter.load.windows import broker_averages
+
+MEBIBYTE = 1_048_576
+MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+
+
+def bundle_name(index: int, namespace: str = "t/ns") -> str:
+    return f"{namespace}/0x{index << 16:08x}_0x{(index + 1) << 16:08x}"
+
+
+def window(max_samples: int, figures: NamespaceBundleStats) -> TimeAverageMessageData:
+    return TimeAverageMessageData(
+        max_samples=max_samples,
+        num_samples=max_samples,
+        msg_rate_in=figures.msg_rate_in,
+        msg_rate_out=figures.msg_rate_out,
+        msg_throughput_in=figures.msg_throughput_in,
+        msg_throughput_out=figures.msg_throughput_out,
+    )
+
+
+def steady(figures: NamespaceBundleStats) -> BundleData:
+    """Return the windows of a bundle that always showed these figures."""
+    return BundleData(
+        short_term_data=window(SHORT_SAMPLES, figures),
+        long_term_data=window(LONG_SAMPLES, figures),
+        topics=figures.topics,
+    )
+
+
+@dataclass
+class Cluster:
+    """What a snapshot is built from; change it and call `snapshot`."""
+
+    reports: dict[str, LocalBrokerData] = field(default_factory=dict)
+    data: dict[str, BundleData] = field(default_factory=dict)
+    recently_unloaded: set[str] = field(default_factory=set)
+    preallocated: dict[str, dict[str, BundleData]] = field(default_factory=dict)
+
+    def add(
+        self,
+        broker: str,
+        *,
+        cpu: float = 0.0,
+        bundles: Mapping[str, NamespaceBundleStats] | None = None,
+        cpu_limit: float = 100.0,
+        version: str | None = "4.0.0",
+    ) -> "Cluster":
+        """Add a broker whose usage is `cpu` percent; its bundles' windows are steady."""
+        plain = LocalBrokerData(
+            broker_id=broker,
+            cpu=ResourceUsage(cpu, cpu_limit),
+            load_manager_class_name=MODULAR,
+            broker_version_string=version,
+        )
+        self.reports[broker] = with_stats(plain, bundles or {})
+        for name, stats in (bundles or {}).items():
+            self.data[name] = steady(stats)
+        return self
+
+    def snapshot(self) -> LoadSnapshot:
+        averages = {name: broker_averages(report.last_stats, self.data) for name, report in self.reports.items()}
+        return build_snapshot(
+            self.reports,
+            self.data,
+            averages,
+            preallocated=self.preallocated,
+            recently_unloaded=self.recently_unloaded,
+        )
+
+
+def equal_bundles(
+    count: int, *, throughput: float, first: int = 0, rate: float = 0.0
+) -> dict[str, NamespaceBundleStats]:
+    """Return `count` bundles that share `throughput` bytes/s and `rate` msg/s, all incoming, equally."""
+    return {
+        bundle_name(first + index): NamespaceBundleStats(
+            msg_throughput_in=throughput / count, msg_rate_in=rate / count, topics=2
+        )
+        for index in range(count)
+    }
+
+
+# few different numbers, so that ties and thresholds are met often
+percentages = st.sampled_from(
+    [0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 85.0, 90.0, 100.0, 140.0, -1.0]
+) | st.floats(0, 150, allow_nan=False)
+limits = st.sampled_from([100.0, 100.0, 100.0, 300.0, 0.0, -1.0])
+traffics = st.sampled_from([0.0, 1.0, 1e6, 5e6, 1e7, 2e7, 1e8, -3.0]) | st.floats(0, 1e9, allow_nan=False)
+rates = st.sampled_from([0.0, 1.0, 50.0, 100.0, 30_000.0, 40_000.0]) | st.floats(0, 1e6, allow_nan=False)
+counts = st.sampled_from([0, 1, 2, 999, 1000, 1001, 60_000])
+
+
+@st.composite
+def bundle_stats(draw: st.DrawFn) -> NamespaceBundleStats:
+    return NamespaceBundleStats(
+        msg_rate_in=draw(rates),
+        msg_rate_out=draw(rates),
+        msg_throughput_in=draw(traffics),
+        msg_throughput_out=draw(traffics),
+        topics=draw(counts),
+        consumer_count=draw(counts),
+        producer_count=draw(counts),
+    )
+
+
+namespaces = st.sampled_from(["t/a", "t/b", "pulsar/system", "pulsar/127.0.0.1:8080"])
+
+
+@st.composite
+def clusters(draw: st.DrawFn, max_brokers: int = 6) -> Cluster:
+    """Draw a cluster, degenerate ones included: no brokers, no bundles, nothing known of a bundle."""
+    cluster = Cluster()
+    names = draw(st.lists(st.integers(0, 99), unique=True, max_size=max_brokers))
+    for number in names:
+        keys = draw(st.lists(st.tuples(st.integers(0, 30), namespaces), unique=True, max_size=6))
+        bundles = {bundle_name(index, namespace): draw(bundle_stats()) for index, namespace in keys}
+        plain = LocalBrokerData(
+            broker_id=f"b{number}:8080",
+            cpu=ResourceUsage(draw(percentages), draw(limits)),
+            bandwidth_in=ResourceUsage(draw(percentages), draw(limits)),
+            direct_memory=ResourceUsage(draw(percentages), draw(limits)),
+            load_manager_class_name=MODULAR,
+            broker_version_string=draw(st.sampled_from(["4.0.0", "4.1.0", "4.1.0-rc.1", "weird"])),
+            persistent_topics_enabled=draw(st.sampled_from([True, True, True, False])),
+        )
+        cluster.reports[f"b{number}:8080"] = with_stats(plain, bundles)
+        for name in bundles:
+            if draw(st.integers(0, 9)):
+                cluster.data[name] = BundleData(
+                    short_term_data=window(SHORT_SAMPLES, draw(bundle_stats())),
+                    long_term_data=window(LONG_SAMPLES, draw(bundle_stats())),
+                    topics=draw(counts),
+                )
+    known = sorted(cluster.data)
+    if known:
+        cluster.recently_unloaded = set(draw(st.lists(st.sampled_from(known), max_size=3)))
+        for broker in names:
+            chosen = draw(st.lists(st.sampled_from(known), max_size=2))
+            cluster.preallocated[f"b{broker}:8080"] = {name: cluster.data[name] for name in chosen}
+    return cluster
+
+
+histories = st.dictionaries(st.integers(0, 99).map(lambda n: f"b{n}:8080"), st.floats(0, 1.5), max_size=8)

@@ -19,7 +19,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import structlog
 
+from barycenter.ledger.append_queue import AppendQueue
 from barycenter.ledger.cursor import Cursor
+from barycenter.ledger.entry_reads import EntryReads
 from barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerError,
@@ -27,11 +29,11 @@ from barycenter.ledger.errors import (
     LedgerNotFoundError,
     LedgerUnavailableError,
 )
-from barycenter.ledger.position import EARLIEST, Entry, Position, entries, positions
-from barycenter.ledger.records import CursorRecord, LedgerRecord, ManagedLedgerRecord, RecordKeeper
-from barycenter.ledger.segments import Segment, Segments
+from barycenter.ledger.position import EARLIEST, Entry, Position, positions
+from barycenter.ledger.records import CursorRecord, ManagedLedgerRecord, RecordKeeper
+from barycenter.ledger.segments import Segment, Segments, record_of, segment_of
 from barycenter.ledger.settings import LedgerSettings
-from barycenter.ledger.storage import EntryInfo, LedgerReader, LedgerStorage, LedgerWriter
+from barycenter.ledger.storage import EntryInfo, LedgerStorage, LedgerWriter
 from barycenter.ledger.tail_cache import TailWindow
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.counter import next_counter_value
@@ -90,11 +92,32 @@ class ManagedLedger:
     """Made by `open`. All methods belong to the event loop that opened it."""
 
     __slots__ = (
-        "_close_task", "_cursors", "_deleting", "_keeper", "_last", "_pending_contexts", "_pending_entries",
-        "_properties", "_roll_at_s", "_segments", "_state", "_storage", "_store", "_switch", "_tail", "_tasks",
-        "_trimming", "_waiting", "_writer", "_writing", "clock", "on_durable", "on_failed", "on_fenced", "settings",
+        "_close_task",
+        "_cursors",
+        "_deleting",
+        "_keeper",
+        "_last",
+        "_properties",
+        "_queue",
+        "_reads",
+        "_roll_at_s",
+        "_segments",
+        "_state",
+        "_storage",
+        "_store",
+        "_switch",
+        "_tail",
+        "_tasks",
+        "_trimming",
+        "_writer",
+        "_writing",
+        "clock",
+        "on_durable",
+        "on_failed",
+        "on_fenced",
+        "settings",
         "topic",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -125,11 +148,10 @@ class ManagedLedger:
         self._properties: dict[str, str] = {}
         self._cursors: dict[str, Cursor] = {}
         self._tail = TailWindow(storage.caches.tail)
+        self._reads = EntryReads(storage, self._segments, self._tail)
+        self._queue = AppendQueue()
         self._writer: LedgerWriter | None = None
         self._writing: Segment | None = None
-        self._pending_entries: list[bytes] = []
-        self._pending_contexts: list[object] = []
-        self._waiting: list[tuple[bytes, int, int, object]] = []
         self._switch: asyncio.Task[None] | None = None
         self._roll_at_s = float("-inf")
         self._trimming = False
@@ -208,11 +230,7 @@ class ManagedLedger:
         self._properties = dict(record.properties)
         self._deleting = list(record.deleting)
         for ledger in record.ledgers:
-            segment = Segment(ledger.ledger_id, created_at_ms=ledger.created_at)
-            segment.entries, segment.size, segment.messages = ledger.entries, ledger.size, ledger.messages
-            segment.max_publish_time_ms = ledger.max_publish_time
-            segment.closed = ledger.closed
-            self._segments.append(segment)
+            self._segments.append(segment_of(ledger))
 
     async def _recover(self) -> bool:
         """Fence the ledgers that were left open and close them at their recovered length; tell if there were any."""
@@ -278,12 +296,13 @@ class ManagedLedger:
             self._append_later(entry, num_messages, publish_time_ms, context)
             return
         writer.append(entry, num_messages, publish_time_ms)
-        self._pending_entries.append(entry)
-        self._pending_contexts.append(context)
+        queue = self._queue
+        queue.entries.append(entry)
+        queue.contexts.append(context)
 
     def _append_later(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
         self._check_open()
-        self._waiting.append((entry, num_messages, publish_time_ms, context))
+        self._queue.waiting.append((entry, num_messages, publish_time_ms, context))
         if self._switch is None:
             self._switch = self.start(self._begin_ledger(), f"begin-ledger-{self.topic}")
 
@@ -334,15 +353,10 @@ class ManagedLedger:
             return
         self._writer, self._writing = writer, segment
         try:
-            for entry, num_messages, publish_time_ms, _ in self._waiting:
-                writer.append(entry, num_messages, publish_time_ms)
+            self._queue.hand_over(writer)
         except LedgerError as error:  # the storage was closed before its topics
             self._writer = self._writing = None
             self._fail_appends(error)
-            return
-        self._pending_entries.extend(entry for entry, _, _, _ in self._waiting)
-        self._pending_contexts.extend(context for _, _, _, context in self._waiting)
-        self._waiting = []
 
     def _group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
         if self._state in (_State.FENCED, _State.CLOSED):
@@ -354,8 +368,7 @@ class ManagedLedger:
         first, index = segment.entries, segment.reader.index
         count = last_id + 1 - first
         segment.grow(index, last_id + 1)
-        group, contexts = self._pending_entries[:count], self._pending_contexts[:count]
-        del self._pending_entries[:count], self._pending_contexts[:count]
+        group, contexts = self._queue.take(count)
         self._tail.append(segment.ledger_id, first, group, index)
         self._last = segment.last_position
         self.on_durable(list(zip(contexts, positions(segment.ledger_id, first, last_id + 1), strict=True)))
@@ -404,41 +417,30 @@ class ManagedLedger:
             self._writer = self._writing = None
             self._finish_segment(segment)
         log.warning("appends_failed", topic=str(self.topic), ledger=segment.ledger_id, error=str(error))
-        if isinstance(error, LedgerFencedError):
-            self.fenced(error)
-        else:
-            self._fail_appends(error)
+        self._fail_appends(error)
 
     def _release(self, writer: LedgerWriter) -> None:
         self.start(writer.close(), f"release-ledger-{self.topic}")
 
     def _fail_appends(self, error: LedgerError) -> None:
         """Fail all that is not durable, those waiting for a ledger too: a later entry must not pass an earlier."""
-        contexts = self._pending_contexts + [context for _, _, _, context in self._waiting]
-        self._pending_contexts, self._pending_entries, self._waiting = [], [], []
         if isinstance(error, LedgerFencedError):
-            self.fenced(error, contexts)
-        elif contexts:
+            self.fenced(error)
+        elif contexts := self._queue.take_all():
             self.on_failed(contexts, error)
 
-    def fenced(self, error: LedgerFencedError, contexts: list[object] | None = None) -> None:
+    def fenced(self, error: LedgerFencedError) -> None:
         """Stop for good: a later owner has the topic. Fails what is not reported, then tells `on_fenced` once."""
         if self._state in (_State.FENCED, _State.CLOSED):
             return
         self._state = _State.FENCED
-        failed = [
-            *(contexts or []),
-            *self._pending_contexts,
-            *(context for _, _, _, context in self._waiting),
-        ]
-        self._pending_contexts, self._pending_entries, self._waiting = [], [], []
         if self._writer is not None:
             self._release(self._writer)
             self._writer = None
         for cursor in self._cursors.values():
             cursor.abandon()
         log.warning("managed_ledger_fenced", topic=str(self.topic), epoch=error.epoch, fenced_by=error.fenced_by)
-        if failed:
+        if failed := self._queue.take_all():
             self.on_failed(failed, error)
         self.on_fenced(error)
 
@@ -450,18 +452,7 @@ class ManagedLedger:
             record = ManagedLedgerRecord(
                 epoch=keeper.epoch,
                 open=is_open,
-                ledgers=tuple(
-                    LedgerRecord(
-                        ledger_id=segment.ledger_id,
-                        entries=segment.entries,
-                        size=segment.size,
-                        messages=segment.messages,
-                        max_publish_time=segment.max_publish_time_ms,
-                        closed=segment.closed,
-                        created_at=segment.created_at_ms,
-                    )
-                    for segment in self._segments
-                ),
+                ledgers=tuple(map(record_of, self._segments)),
                 deleting=tuple(self._deleting),
                 properties=self._properties,
             )
@@ -528,24 +519,7 @@ class ManagedLedger:
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry] | None:
         """Return entries as `read` does if the first is in memory; an empty list at the end, None on a miss."""
-        if start > self._last:
-            return []
-        found = self._segments.at_or_after(start)
-        if found is None:
-            return []
-        segment, first = found
-        chunk = self._tail.find(segment.ledger_id, first)
-        if chunk is None:
-            return None
-        chunk_first, data, index = chunk
-        stop = index.stop_within(first, min(first + max_entries, chunk_first + len(data)), max_bytes, max_messages)
-        return entries(
-            segment.ledger_id,
-            first,
-            data[first - chunk_first : stop - chunk_first],
-            index.message_counts(first, stop),
-            index.publish_times(first, stop),
-        )
+        return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
@@ -558,54 +532,15 @@ class ManagedLedger:
         Raises:
             LedgerCorruptedError: an entry is damaged.
         """
-        while True:
-            cached = self.read_cached(start, max_entries, max_bytes, max_messages)
-            if cached is not None:
-                return cached
-            found = self._segments.at_or_after(start)
-            if found is None:
-                return []
-            segment, first = found
-            try:
-                reader = await self._reader(segment)
-                index = reader.index
-                stop = index.stop_within(first, min(first + max_entries, segment.entries), max_bytes, max_messages)
-                data = await reader.read(first, stop - 1, max_bytes)
-            except LedgerNotFoundError:
-                if segment in self._segments:
-                    raise
-                continue  # trimmed meanwhile
-            stop = first + len(data)
-            return entries(
-                segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
-            )
-
-    async def _reader(self, segment: Segment) -> LedgerReader:
-        readers = self._storage.caches.readers
-        if segment.reader is not None:
-            readers.touch(segment)
-            return segment.reader
-        reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
-        if segment in self._segments:
-            readers.open(segment, reader)
-        return reader
+        return await self._reads.read(start, max_entries, max_bytes, max_messages)
 
     async def info(self, position: Position) -> EntryInfo | None:
         """Return what is kept beside an entry, or None if there is no such entry."""
-        segment = self._segments.find(position.ledger_id)
-        if segment is None or not 0 <= position.entry_id < segment.entries:
-            return None
-        return (await self._reader(segment)).info(position.entry_id)
+        return await self._reads.info(position)
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
         """Return the first entry that was published at `time_ms` or later, or None if all are older."""
-        for segment in list(self._segments):
-            if segment.entries and segment.max_publish_time_ms >= time_ms:
-                reader = await self._reader(segment)
-                entry_id = reader.index.first_published_at_or_after(time_ms)
-                if entry_id is not None and entry_id < segment.entries:
-                    return Position(segment.ledger_id, entry_id)
-        return None
+        return await self._reads.find_by_publish_time(time_ms)
 
     # ---- cursors ----
 

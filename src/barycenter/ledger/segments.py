@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from barycenter.ledger.entry_index import EntryIndex
 from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.records import LedgerRecord
 from barycenter.ledger.storage import LedgerReader
 
 
@@ -51,6 +52,26 @@ class Segment:
         if self.reader is not None:
             return self.reader.index.messages_between(first, stop)
         return round(self.messages * count / self.entries)
+
+
+def segment_of(record: LedgerRecord) -> Segment:
+    segment = Segment(record.ledger_id, created_at_ms=record.created_at)
+    segment.entries, segment.size, segment.messages = record.entries, record.size, record.messages
+    segment.max_publish_time_ms = record.max_publish_time
+    segment.closed = record.closed
+    return segment
+
+
+def record_of(segment: Segment) -> LedgerRecord:
+    return LedgerRecord(
+        ledger_id=segment.ledger_id,
+        entries=segment.entries,
+        size=segment.size,
+        messages=segment.messages,
+        max_publish_time=segment.max_publish_time_ms,
+        closed=segment.closed,
+        created_at=segment.created_at_ms,
+    )
 
 
 class Segments:

@@ -1,0 +1,87 @@
+"""Reading a topic's entries: from the cached tail where they are in it, else from the ledgers."""
+
+from barycenter.ledger.errors import LedgerNotFoundError
+from barycenter.ledger.position import Entry, Position, entries
+from barycenter.ledger.segments import Segment, Segments
+from barycenter.ledger.storage import EntryInfo, LedgerReader, LedgerStorage
+from barycenter.ledger.tail_cache import TailWindow
+
+
+class EntryReads:
+    """The read half of a managed ledger, whose methods of the same names say what these do."""
+
+    __slots__ = ("_segments", "_storage", "_tail")
+
+    def __init__(self, storage: LedgerStorage, segments: Segments, tail: TailWindow) -> None:
+        self._storage = storage
+        self._segments = segments
+        self._tail = tail
+
+    def read_cached(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
+    ) -> list[Entry] | None:
+        found = self._segments.at_or_after(start)
+        if found is None:
+            return []
+        segment, first = found
+        chunk = self._tail.find(segment.ledger_id, first)
+        if chunk is None:
+            return None
+        chunk_first, data, index = chunk
+        stop = index.stop_within(first, min(first + max_entries, chunk_first + len(data)), max_bytes, max_messages)
+        return entries(
+            segment.ledger_id,
+            first,
+            data[first - chunk_first : stop - chunk_first],
+            index.message_counts(first, stop),
+            index.publish_times(first, stop),
+        )
+
+    async def read(self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None) -> list[Entry]:
+        while True:
+            cached = self.read_cached(start, max_entries, max_bytes, max_messages)
+            if cached is not None:
+                return cached
+            found = self._segments.at_or_after(start)
+            if found is None:
+                return []
+            segment, first = found
+            try:
+                reader = await self._reader(segment)
+                index = reader.index
+                stop = index.stop_within(first, min(first + max_entries, segment.entries), max_bytes, max_messages)
+                data = await reader.read(first, stop - 1, max_bytes)
+            except LedgerNotFoundError:
+                if segment in self._segments:
+                    raise
+                continue  # trimmed meanwhile
+            stop = first + len(data)
+            return entries(
+                segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
+            )
+
+    async def _reader(self, segment: Segment) -> LedgerReader:
+        readers = self._storage.caches.readers
+        if segment.reader is not None:
+            readers.touch(segment)
+            return segment.reader
+        reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
+        if segment in self._segments:
+            readers.open(segment, reader)
+        return reader
+
+    async def info(self, position: Position) -> EntryInfo | None:
+        if not self._segments.has(position):
+            return None
+        segment = self._segments.find(position.ledger_id)
+        assert segment is not None, "it has the entry"
+        return (await self._reader(segment)).info(position.entry_id)
+
+    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+        for segment in list(self._segments):
+            if segment.entries and segment.max_publish_time_ms >= time_ms:
+                reader = await self._reader(segment)
+                entry_id = reader.index.first_published_at_or_after(time_ms)
+                if entry_id is not None and entry_id < segment.entries:
+                    return Position(segment.ledger_id, entry_id)
+        return None

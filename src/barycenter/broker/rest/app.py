@@ -1,0 +1,48 @@
+"""The REST interface of a broker as an aiohttp application.
+
+One class per resource, each with its `routes`; every error is answered by `errors.errors_as_reasons`.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from barycenter.broker.rest.broker_stats import BrokerStats
+from barycenter.broker.rest.brokers import Brokers
+from barycenter.broker.rest.clusters import Clusters
+from barycenter.broker.rest.decisions import Decisions
+from barycenter.broker.rest.errors import RestError, errors_as_reasons
+from barycenter.broker.rest.lookup import Lookup
+from barycenter.broker.rest.metrics import Metrics
+from barycenter.broker.rest.namespaces import Namespaces
+from barycenter.broker.rest.requests import text_response
+from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.rest.tenants import Tenants
+from barycenter.broker.rest.topic_figures import TopicFigures
+from barycenter.broker.rest.topics import Topics
+
+__all__ = ["BrokerServices", "build_app"]
+
+MAX_BODY_BYTES: Final = 4 << 20
+
+
+def build_app(services: BrokerServices) -> web.Application:
+    """Return the application; whoever runs it chooses the socket. Run it without an access log."""
+    app = web.Application(middlewares=[errors_as_reasons], client_max_size=MAX_BODY_BYTES)
+    resources = (Lookup, Clusters, Tenants, Namespaces, Topics, TopicFigures, Brokers, BrokerStats, Metrics, Decisions)
+    for resource in resources:
+        app.router.add_routes(resource(services).routes())
+    app.router.add_routes(_status_routes(services))
+    return app
+
+
+def _status_routes(services: BrokerServices) -> list[web.RouteDef]:
+    async def status(request: web.Request) -> web.Response:
+        """Tell a load balancer whether to send requests here."""
+        path = services.config.status_file_path
+        if not services.is_ready() or (path and not Path(path).exists()):  # noqa: ASYNC240 (one stat call)
+            raise RestError(404, "This broker is not in rotation")
+        return text_response("OK")
+
+    return [web.get("/status.html", status)]

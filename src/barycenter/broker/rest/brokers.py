@@ -1,0 +1,172 @@
+"""Brokers: who is there, who leads, what they own, how they are configured, and how they are stopped.
+
+Source: Pulsar's `BrokersBase`.
+"""
+
+import asyncio
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from barycenter.broker.rest.errors import RedirectError, RestError
+from barycenter.broker.rest.health import check_health
+from barycenter.broker.rest.ownership import location
+from barycenter.broker.rest.requests import flag, json_response, no_content, text_response
+from barycenter.broker.rest.services import BrokerServices
+from barycenter.config.broker_conf import ConfigError, dynamic_keys, runtime_values
+
+_AWAIT_LEADER_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 0.25
+
+
+class Brokers:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._control = services.control
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/brokers"
+        return [
+            web.get(root, self.active),
+            web.get(root + "/leaderBroker", self.leader),
+            web.get(root + "/configuration", self.dynamic_names),
+            web.get(root + "/configuration/values", self.overrides),
+            web.get(root + "/configuration/runtime", self.runtime),
+            web.post(root + "/configuration/{name}/{value:.*}", self.set_override),
+            web.delete(root + "/configuration/{name}", self.delete_override),
+            web.get(root + "/internal-configuration", self.internal_configuration),
+            web.get(root + "/ready", self.ready),
+            web.get(root + "/health", self.health),
+            web.get(root + "/version", self.version),
+            web.post(root + "/shutdown", self.shutdown),
+            web.get(root + "/{cluster}", self.active_of_cluster),
+            web.get(root + "/{cluster}/{broker}/ownedNamespaces", self.owned),
+        ]
+
+    # ---- who is there ----
+
+    async def active(self, request: web.Request) -> web.Response:
+        return json_response(sorted(self._control.registration.brokers))
+
+    async def active_of_cluster(self, request: web.Request) -> web.Response:
+        cluster = request.match_info["cluster"]
+        if cluster == self._services.config.cluster_name:
+            return await self.active(request)
+        data = await self._services.resources.clusters.get(cluster)
+        if data is None or not data.service_url:
+            raise RestError(404, f"Cluster does not exist: {cluster}")
+        raise RedirectError(location(request, data.service_url, authoritative=False))
+
+    async def leader(self, request: web.Request) -> web.Response:
+        """Show the leader; an election that is under way is waited for."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _AWAIT_LEADER_S
+        leadership = self._control.leadership
+        while (leader := await leadership.current_leader()) is None:
+            if not leadership.is_started or loop.time() >= deadline:
+                raise RestError(404, "Couldn't find leader broker")
+            await leadership.wait_change(_LOOK_AGAIN_S)
+        return json_response({"brokerId": leader.broker_id, "serviceUrl": leader.service_url})
+
+    async def owned(self, request: web.Request) -> web.Response:
+        """Show what the broker named owns; another broker is asked itself."""
+        broker, cluster = request.match_info["broker"], request.match_info["cluster"]
+        if cluster != self._services.config.cluster_name:
+            raise RestError(404, f"Cluster does not exist here: {cluster}")
+        if broker != self._services.urls.broker_id:
+            if broker not in self._control.registration.brokers:
+                raise RestError(404, f"Broker is not active: {broker}")
+            raise RedirectError(location(request, f"http://{broker}", authoritative=False))
+        ownership = self._control.ownership
+        shown = {
+            str(bundle): {
+                "broker_assignment": "shared",
+                "is_controlled": False,
+                "is_active": ownership.is_owned(bundle),
+            }
+            for bundle in sorted(ownership.held_bundles())
+        }
+        return json_response(shown)
+
+    # ---- configuration ----
+
+    async def dynamic_names(self, request: web.Request) -> web.Response:
+        return json_response(dynamic_keys())
+
+    async def overrides(self, request: web.Request) -> web.Response:
+        return json_response(self._control.dynamic_configuration.overrides)
+
+    async def runtime(self, request: web.Request) -> web.Response:
+        return json_response(runtime_values(self._services.config))
+
+    async def set_override(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        value = unquote(request.rel_url.raw_path.split("/", 6)[6])
+        _require_dynamic(name)
+        try:
+            await self._control.dynamic_configuration.set(name, value)
+        except ConfigError as error:
+            raise RestError(412, f" Invalid dynamic-config value: {error}") from error
+        return web.Response(status=200)
+
+    async def delete_override(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        _require_dynamic(name)
+        await self._control.dynamic_configuration.remove(name)
+        return web.Response(status=200)
+
+    async def internal_configuration(self, request: web.Request) -> web.Response:
+        url = self._services.config.effective_metadata_store_url
+        return json_response(
+            {
+                "metadataStoreUrl": url,
+                "configurationMetadataStoreUrl": url,
+                "ledgersRootPath": f"{self._services.config.barycenter_data_dir}/ledgers",
+                "bookkeeperMetadataServiceUri": None,
+                "stateStorageServiceUrl": None,
+            }
+        )
+
+    # ---- state ----
+
+    async def ready(self, request: web.Request) -> web.Response:
+        if not self._services.is_ready():
+            raise RestError(500, "Broker is not ready: it is starting or stopping")
+        return text_response("ok")
+
+    async def health(self, request: web.Request) -> web.Response:
+        broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
+        if broker != self._services.urls.broker_id:
+            if broker not in self._control.registration.brokers:
+                raise RestError(404, f"Broker is not active: {broker}")
+            raise RedirectError(location(request, f"http://{broker}", authoritative=False))
+        await check_health(self._services, legacy=request.rel_url.query.get("topicVersion", "V2").upper() == "V1")
+        return text_response("ok")
+
+    async def version(self, request: web.Request) -> web.Response:
+        return text_response(package_version())
+
+    async def shutdown(self, request: web.Request) -> web.Response:
+        """Begin an orderly stop; the answer does not wait for its end."""
+        flag(request, "forcedTerminateTopic", default=True)
+        text = request.rel_url.query.get("maxConcurrentUnloadPerSec", "0")
+        if not (text.isascii() and text.isdigit()):
+            raise RestError(400, f"The parameter maxConcurrentUnloadPerSec must be a whole number, not {text!r}")
+        self._services.shutdown(float(text))
+        return no_content()
+
+
+def package_version() -> str:
+    try:
+        return version("barycenter")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _require_dynamic(name: str) -> None:
+    if name not in dynamic_keys():
+        raise RestError(
+            412, f"Can't update non-dynamic configuration: {name}. Dynamic keys are at /admin/v2/brokers/configuration."
+        )

@@ -1,0 +1,122 @@
+"""Prometheus: the figures of this broker at /metrics, in the text format.
+
+Names and labels are Pulsar's where it has one. Parts with their own registry (the load manager) are appended.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import generate_latest
+
+from barycenter.broker.persistent_topic import PersistentTopic
+from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.topic import Topic
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_TOPIC_FIGURES: Final = (
+    "pulsar_rate_in",
+    "pulsar_rate_out",
+    "pulsar_throughput_in",
+    "pulsar_throughput_out",
+    "pulsar_producers_count",
+    "pulsar_consumers_count",
+    "pulsar_subscriptions_count",
+    "pulsar_storage_size",
+    "pulsar_msg_backlog",
+)
+Sample = tuple[str, Mapping[str, str], float]
+
+
+class Metrics:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/metrics", self.show), web.get("/metrics/", self.show)]
+
+    async def show(self, request: web.Request) -> web.Response:
+        parts = [_text(self._samples())]
+        parts += [generate_latest(registry) for registry in self._services.registries()]
+        return web.Response(body=b"".join(parts), headers={"Content-Type": CONTENT_TYPE})
+
+    def _samples(self) -> Iterator[Sample]:
+        control = self._services.control
+        broker = {"cluster": self._services.config.cluster_name, "broker": self._services.urls.broker_id}
+        topics = list(self._services.registry.loaded())
+        counters = self._services.registry.counters
+        yield "pulsar_broker_topics_count", broker, len(topics)
+        yield "pulsar_broker_producers_count", broker, sum(len(topic.producers) for topic in topics)
+        yield "pulsar_broker_consumers_count", broker, sum(topic.consumer_count for topic in topics)
+        yield "pulsar_broker_in_messages_total", broker, counters.messages_in
+        yield "pulsar_broker_out_messages_total", broker, counters.messages_out
+        yield "pulsar_broker_in_bytes_total", broker, counters.bytes_in
+        yield "pulsar_broker_out_bytes_total", broker, counters.bytes_out
+        yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
+        yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
+        yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
+        yield "barycenter_brokers_active", broker, len(control.registration.brokers)
+        yield from _bundle_samples(broker, control.ownership.owned_bundles(), topics)
+        yield from self._topic_samples(topics)
+
+    def _topic_samples(self, topics: Iterable[Topic]) -> Iterator[Sample]:
+        cluster = self._services.config.cluster_name
+        totals: dict[str, list[float]] = {}
+        counts: dict[str, int] = {}
+        by_topic = self._services.config.expose_topic_level_metrics_in_prometheus
+        for topic in topics:
+            namespace, figures = str(topic.name.namespace), _figures(topic)
+            total = totals.setdefault(namespace, [0.0] * len(figures))
+            counts[namespace] = counts.get(namespace, 0) + 1
+            for index, figure in enumerate(figures):
+                total[index] += figure
+            if by_topic:
+                labels = {"cluster": cluster, "namespace": namespace, "topic": str(topic.name)}
+                yield from ((name, labels, figure) for name, figure in zip(_TOPIC_FIGURES, figures, strict=True))
+        for namespace, total in totals.items():
+            labels = {"cluster": cluster, "namespace": namespace}
+            yield "pulsar_topics_count", labels, counts[namespace]
+            if not by_topic:
+                yield from ((name, labels, figure) for name, figure in zip(_TOPIC_FIGURES, total, strict=True))
+
+
+def _bundle_samples(broker: Mapping[str, str], owned: Iterable[object], topics: Iterable[Topic]) -> Iterator[Sample]:
+    counts = {str(bundle): 0 for bundle in owned}
+    for topic in topics:
+        name = str(topic.owned.bundle)
+        counts[name] = counts.get(name, 0) + 1
+    for bundle, count in counts.items():
+        yield "pulsar_bundle_topics_count", {**broker, "bundle": bundle}, count
+
+
+def _figures(topic: Topic) -> tuple[float, ...]:
+    size = backlog = subscriptions = 0
+    if isinstance(topic, PersistentTopic):
+        size = topic.ledger.stats.size
+        subscriptions = len(topic.subscriptions)
+        backlog = sum(subscription.cursor.backlog.messages for subscription in topic.subscriptions.values())
+    return (
+        topic.in_rates.rate,
+        topic.out_rates.rate,
+        topic.in_rates.throughput,
+        topic.out_rates.throughput,
+        len(topic.producers),
+        topic.consumer_count,
+        subscriptions,
+        size,
+        backlog,
+    )
+
+
+def _text(samples: Iterable[Sample]) -> bytes:
+    """Render samples; those of one name stand together behind its type."""
+    lines: dict[str, list[str]] = {}
+    for name, labels, value in samples:
+        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        lines.setdefault(name, []).append(f"{name}{{{inner}}} {float(value):.17g}\n")
+    kinds = {name: "counter" if name.endswith("_total") else "gauge" for name in lines}
+    return "".join(f"# TYPE {name} {kinds[name]}\n{''.join(lines[name])}" for name in lines).encode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,52 @@
+"""What the REST interface is built on: the parts of a running broker, in one value."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from barycenter.broker.control_plane import ControlPlane
+from barycenter.broker.decision_log import DecisionLog
+from barycenter.broker.http_peers import AdminClient
+from barycenter.broker.resources import Resources
+from barycenter.broker.service_urls import ServiceUrls
+from barycenter.broker.topic_registry import TopicRegistry
+from barycenter.config.broker_config import BrokerConfig
+
+
+def no_registries() -> Iterable[CollectorRegistry]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerServices:
+    """`is_ready` tells whether the broker is in service; `shutdown` begins an orderly stop and returns at once,
+    its argument being how many bundles to unload a second (0: no limit). `registries` are the Prometheus registries
+    of parts that keep their own, such as the load manager."""
+
+    control: ControlPlane
+    resources: Resources
+    registry: TopicRegistry
+    decisions: DecisionLog
+    admin: AdminClient
+    is_ready: Callable[[], bool]
+    shutdown: Callable[[float], None]
+    registries: Callable[[], Iterable[CollectorRegistry]] = no_registries
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration of now; dynamic keys change."""
+        return self.control.config.current
+
+    @property
+    def urls(self) -> ServiceUrls:
+        urls = self.control.urls
+        assert urls is not None, "the broker knows its URLs before it serves"
+        return urls
+
+    @property
+    def web_url(self) -> str:
+        """Where this broker sends requests that may concern any broker: itself, which redirects them."""
+        url = self.urls.web_url
+        assert url is not None, "this broker serves HTTP"
+        return url

@@ -39,6 +39,8 @@ log = structlog.get_logger(__name__)
 HEARTBEATS_PER_TIMEOUT = 5
 SWEEP_INTERVAL_S = 0.2
 RETRY_INTERVAL_S = 0.1
+QUIET_AFTER_S = 2.0
+"""After so long without a change or an operation the file is looked at half as often, to spare the core."""
 MAX_BATCH = 1000
 
 Outcome = tuple["Operation", Any, MetadataError | None]
@@ -121,6 +123,7 @@ class SqliteWorker:
         self._data_version = -1
         self._observed: dict[int, _Observation] = {}
         self._next_poll_s = self._next_beat_s = self._next_sweep_s = self._last_sweep_s = 0.0
+        self._active_at_s = 0.0
 
     # Called on the event loop.
 
@@ -222,13 +225,16 @@ class SqliteWorker:
         operations = self._take(max(0.0, due_s - now))
         reads = [operation for operation in operations if not operation.is_write]
         writes = [operation for operation in operations if operation.is_write]
+        if operations:
+            self._active_at_s = now
         if reads:
             self._read(reads)
         if writes:
             self._write(writes)
         now = time.monotonic()
         if now >= self._next_poll_s:
-            self._next_poll_s = now + self._poll_interval_s
+            is_quiet = now - self._active_at_s > QUIET_AFTER_S
+            self._next_poll_s = now + self._poll_interval_s * (2 if is_quiet else 1)
             self._guarded(self._poll)
         if now >= self._next_beat_s:
             self._next_beat_s = now + self._timeout_s / HEARTBEATS_PER_TIMEOUT
@@ -326,6 +332,7 @@ class SqliteWorker:
                 log.warning("metadata_changes_missed", first_missed=self._last_seen + 1, next=changes[0][0])
                 self._events(self._watch.fell_behind())
             self._last_seen = changes[-1][0]
+            self._active_at_s = time.monotonic()
             self._tell(partial(self._audience.hear_changes, [change for _, change in changes]))
             if len(changes) < MAX_CHANGES_READ:
                 return

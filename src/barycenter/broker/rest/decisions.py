@@ -26,7 +26,8 @@ class Decisions:
     async def recent(self, request: web.Request) -> web.Response:
         limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=KEPT)
         wanted = request.rel_url.query.get("bundle")
-        records = self._services.decisions.recent(KEPT if wanted else limit)
+        decisions = self._services.decisions()
+        records = [] if decisions is None else decisions.recent(KEPT if wanted else limit)
         if wanted:
             bundle = str(Bundle.parse(wanted))
             records = [record for record in records if record.bundle == bundle]

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.http_peers import AdminClient
+from barycenter.broker.lookup_answers import LookupNotReadyError
 from barycenter.broker.resources import Resources
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.topic_registry import TopicRegistry
@@ -20,14 +21,14 @@ def no_registries() -> Iterable[CollectorRegistry]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
-    """`is_ready` tells whether the broker is in service; `shutdown` begins an orderly stop and returns at once,
+    """`decisions` is the load manager's log, None if it keeps none; `is_ready` tells whether the broker is in service; `shutdown` begins an orderly stop and returns at once,
     its argument being how many bundles to unload a second (0: no limit). `registries` are the Prometheus registries
     of parts that keep their own, such as the load manager."""
 
     control: ControlPlane
     resources: Resources
     registry: TopicRegistry
-    decisions: DecisionLog
+    decisions: Callable[[], DecisionLog | None]
     admin: AdminClient
     is_ready: Callable[[], bool]
     shutdown: Callable[[float], None]
@@ -40,9 +41,9 @@ class BrokerServices:
 
     @property
     def urls(self) -> ServiceUrls:
-        urls = self.control.urls
-        assert urls is not None, "the broker knows its URLs before it serves"
-        return urls
+        if self.control.urls is None:
+            raise LookupNotReadyError("This broker is starting. Try again.")
+        return self.control.urls
 
     @property
     def web_url(self) -> str:

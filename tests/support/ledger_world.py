@@ -106,6 +106,10 @@ class LedgerWorld:
         self._stores.append(store)
         return store
 
+    def new_storage(self) -> LedgerStorage:
+        """Return the view of the disk of one more process."""
+        return self._factory()
+
     async def open(
         self,
         epoch: int,

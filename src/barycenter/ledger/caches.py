@@ -1,7 +1,7 @@
 """The memory that all managed ledgers of a storage share: the tail of entries, and the columns of older ledgers."""
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from barycenter.ledger.storage import LedgerReader
@@ -59,7 +59,18 @@ class ReaderCache:
 class Caches:
     tail: TailCache
     readers: ReaderCache
+    _open: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
     def of(tail_bytes: int = _DEFAULT_TAIL_BYTES, reader_bytes: int = _DEFAULT_READER_BYTES) -> "Caches":
         return Caches(TailCache(tail_bytes), ReaderCache(reader_bytes))
+
+    def register(self, path: str) -> bool:
+        """Note that a managed ledger is being opened; return True if this process has it open only this once."""
+        self._open[path] += 1
+        return self._open[path] == 1
+
+    def unregister(self, path: str) -> None:
+        self._open[path] -= 1
+        if not self._open[path]:
+            del self._open[path]

@@ -18,6 +18,7 @@ import fcntl
 import os
 import struct
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -77,10 +78,15 @@ class FileLedgerStorage:
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-files")
         self._writers: set[FileLedgerWriter] = set()
         self._closed = False
+        self._identity = uuid.uuid4().hex
 
     @property
     def caches(self) -> Caches:
         return self._caches
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
     def path(self, ledger_id: int) -> str:
         """Return a ledger's file; a folder holds 4096 consecutive ids."""

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import structlog
 
-from barycenter.ledger.append_queue import AppendQueue
+from barycenter.ledger.appender import Appender
 from barycenter.ledger.cursor import Cursor
 from barycenter.ledger.entry_reads import EntryReads
 from barycenter.ledger.errors import (
@@ -44,7 +44,6 @@ from barycenter.naming.topic import TopicName, decode_local_name, encode_local_n
 log = structlog.get_logger(__name__)
 
 LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
-_ROLL_RETRY_S: Final = 1.0
 
 OnEntriesDurable = Callable[[list[tuple[object, Position]]], None]
 """Called with the contexts and positions of one group of durable entries, in the order of their appends."""
@@ -92,25 +91,23 @@ class ManagedLedger:
     """Made by `open`. All methods belong to the event loop that opened it."""
 
     __slots__ = (
+        "_alone",
+        "_appender",
         "_close_task",
         "_cursors",
         "_deleting",
         "_keeper",
         "_last",
         "_properties",
-        "_queue",
         "_reads",
-        "_roll_at_s",
+        "_registered",
         "_segments",
         "_state",
         "_storage",
         "_store",
-        "_switch",
         "_tail",
         "_tasks",
         "_trimming",
-        "_writer",
-        "_writing",
         "clock",
         "on_durable",
         "on_failed",
@@ -149,12 +146,9 @@ class ManagedLedger:
         self._cursors: dict[str, Cursor] = {}
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail)
-        self._queue = AppendQueue()
-        self._writer: LedgerWriter | None = None
-        self._writing: Segment | None = None
-        self._switch: asyncio.Task[None] | None = None
-        self._roll_at_s = float("-inf")
+        self._appender = Appender(self)
         self._trimming = False
+        self._registered = self._alone = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._close_task: asyncio.Task[None] | None = None
 
@@ -177,8 +171,8 @@ class ManagedLedger:
     ) -> "ManagedLedger":
         """Take the topic over under `epoch` and recover it.
 
-        The epoch must be higher than that of every owner before; it may be the same if that owner has closed
-        the topic.
+        The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
+        topic, or was this process, whose opening or closing was cut short, and has it open no longer.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
@@ -190,6 +184,8 @@ class ManagedLedger:
             store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(),
             on_durable=on_durable, on_failed=on_failed, on_fenced=on_fenced,
         )  # fmt: skip
+        ledger._alone = storage.caches.register(ledger._keeper.path)
+        ledger._registered = True
         try:
             await ledger._take_over(create)
         except BaseException:
@@ -199,17 +195,12 @@ class ManagedLedger:
 
     async def _take_over(self, create: bool) -> None:
         while not await self._take_record(create):
-            log.debug("managed_ledger_changed_while_opened", topic=str(self.topic))
+            log.debug("managed_ledger_changed_while_opened", topic=self.name)
         # From here on the former owner's writes to the record fail.
-        try:
-            if await self._recover():
-                await self._save()
-            self._last = self._segments.last_position
-            await self._open_cursors()
-        except LedgerError:
-            with suppress(LedgerError):
-                await self._save(is_open=False)  # so that this epoch may try again
-            raise
+        if await self._recover():
+            await self._save()
+        self._last = self._segments.last_position
+        await self._open_cursors()
         self._trim_soon()
 
     async def _take_record(self, create: bool) -> bool:
@@ -219,12 +210,20 @@ class ManagedLedger:
             if not create:
                 raise LedgerNotFoundError(f"{self.topic}: there is no such topic")
             record = ManagedLedgerRecord()
-        elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and record.open):
+        elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record)):
             raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
-        if not await keeper.take_over(msgspec.structs.replace(record, epoch=keeper.epoch, open=True)):
+        taken = msgspec.structs.replace(record, epoch=keeper.epoch, open=True, opened_by=self._storage.identity)
+        if not await keeper.take_over(taken):
             return False
         self._adopt(record)
         return True
+
+    def _may_be_open(self, record: ManagedLedgerRecord) -> bool:
+        """Tell whether the owner that last wrote the record may still use it: not if it closed it, nor if it was
+        this process and nothing here has it open, as when opening or closing was cut short."""
+        if not record.open:
+            return False
+        return record.opened_by != self._storage.identity or not self._alone
 
     def _adopt(self, record: ManagedLedgerRecord) -> None:
         self._properties = dict(record.properties)
@@ -248,7 +247,7 @@ class ManagedLedger:
                 self._segments.remove(segment)
                 self._deleting.append(segment.ledger_id)
             log.info(
-                "ledger_recovered", topic=str(self.topic), ledger=segment.ledger_id, entries=segment.entries,
+                "ledger_recovered", topic=self.name, ledger=segment.ledger_id, entries=segment.entries,
                 epoch=self._keeper.epoch,
             )  # fmt: skip
         return bool(left_open)
@@ -291,38 +290,15 @@ class ManagedLedger:
             LedgerFencedError: a later owner has taken the topic over.
             LedgerClosedError: it is closed or closing.
         """
-        writer = self._writer
-        if writer is None:
-            self._append_later(entry, num_messages, publish_time_ms, context)
-            return
-        writer.append(entry, num_messages, publish_time_ms)
-        queue = self._queue
-        queue.entries.append(entry)
-        queue.contexts.append(context)
+        self._appender.append(entry, num_messages, publish_time_ms, context)
 
-    def _append_later(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
-        self._check_open()
-        self._queue.waiting.append((entry, num_messages, publish_time_ms, context))
-        if self._switch is None:
-            self._switch = self.start(self._begin_ledger(), f"begin-ledger-{self.topic}")
-
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self._state is _State.FENCED:
-            raise LedgerFencedError(str(self.topic), self._keeper.epoch, self._keeper.epoch + 1)
+            raise LedgerFencedError(self.name, self._keeper.epoch, self._keeper.epoch + 1)
         if self._state is not _State.OPEN:
             raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
 
-    async def _begin_ledger(self) -> None:
-        try:
-            segment, writer = await self._create_ledger()
-        except LedgerError as error:
-            self._switch = None
-            self._fail_appends(error)
-            return
-        self._switch = None
-        self._write_to(segment, writer)
-
-    async def _create_ledger(self) -> tuple[Segment, LedgerWriter]:
+    async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
         """Make a ledger and list it. The file comes first: listing it then proves that no later owner has read
         the list yet, so whoever takes over will find the ledger and fence it."""
         try:
@@ -330,9 +306,8 @@ class ManagedLedger:
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
         segment = Segment(ledger_id, created_at_ms=self.clock.now_ms())
-        writer = await self._storage.create(
-            ledger_id, epoch=self._keeper.epoch, on_durable=partial(self._group_done, segment)
-        )
+        report = partial(self._appender.group_done, segment)
+        writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)
         segment.reader = writer.reader
         self._segments.append(segment)
         try:
@@ -347,100 +322,37 @@ class ManagedLedger:
             raise
         return segment, writer
 
-    def _write_to(self, segment: Segment, writer: LedgerWriter) -> None:
-        if self._state not in (_State.OPEN, _State.CLOSING):
-            self._release(writer)
-            return
-        self._writer, self._writing = writer, segment
-        try:
-            self._queue.hand_over(writer)
-        except LedgerError as error:  # the storage was closed before its topics
-            self._writer = self._writing = None
-            self._fail_appends(error)
-
-    def _group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
-        if self._state in (_State.FENCED, _State.CLOSED):
-            return
-        if error is not None:
-            self._writer_failed(segment, error)
-            return
+    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None:
         assert segment.reader is not None, "a ledger being written keeps its reader"
-        first, index = segment.entries, segment.reader.index
-        count = last_id + 1 - first
-        segment.grow(index, last_id + 1)
-        group, contexts = self._queue.take(count)
-        self._tail.append(segment.ledger_id, first, group, index)
+        self._tail.append(segment.ledger_id, first, entries, segment.reader.index)
         self._last = segment.last_position
-        self.on_durable(list(zip(contexts, positions(segment.ledger_id, first, last_id + 1), strict=True)))
-        if self._switch is None and segment is self._writing and self._is_full(segment):
-            self._roll_soon()
+        places = positions(segment.ledger_id, first, first + len(entries))
+        self.on_durable(list(zip(contexts, places, strict=True)))
 
-    def _is_full(self, segment: Segment) -> bool:
-        settings = self.settings
-        return segment.entries >= settings.max_entries_per_ledger or segment.size >= settings.max_bytes_per_ledger
+    def entries_failed(self, contexts: list[object], error: LedgerError) -> None:
+        if contexts:
+            self.on_failed(contexts, error)
+        if isinstance(error, LedgerFencedError):
+            self.fenced(error)
 
-    def _roll_soon(self) -> None:
-        if self._state is _State.OPEN and asyncio.get_running_loop().time() >= self._roll_at_s:
-            self._switch = self.start(self._roll(), f"roll-ledger-{self.topic}")
-
-    async def _roll(self) -> None:
-        """Go on in a new ledger once everything in the old one is reported."""
-        old, old_writer = self._writing, self._writer
-        try:
-            segment, writer = await self._create_ledger()
-        except LedgerError as error:
-            self._switch = None
-            self._roll_at_s = asyncio.get_running_loop().time() + _ROLL_RETRY_S
-            log.warning("ledger_not_rolled", topic=str(self.topic), error=str(error))
-            if self._writer is None:
-                self._fail_appends(error)
-            return
-        if old_writer is not None and old is not None and self._writer is old_writer:
-            self._writer = None  # appends wait from here on
-            await old_writer.close()
-            self._finish_segment(old)
-        self._switch = None
-        self._write_to(segment, writer)
-        with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
-            await self._save()
-        self._trim_soon()
-
-    def _finish_segment(self, segment: Segment) -> None:
+    def ledger_closed(self, segment: Segment) -> None:
         segment.closed = True
         self._storage.caches.readers.add(segment)
 
-    def _writer_failed(self, segment: Segment, error: LedgerError) -> None:
-        """Close the ledger at its durable length; the next append begins another."""
-        if segment is self._writing:
-            if self._writer is not None:
-                self._release(self._writer)
-            self._writer = self._writing = None
-            self._finish_segment(segment)
-        log.warning("appends_failed", topic=str(self.topic), ledger=segment.ledger_id, error=str(error))
-        self._fail_appends(error)
-
-    def _release(self, writer: LedgerWriter) -> None:
-        self.start(writer.close(), f"release-ledger-{self.topic}")
-
-    def _fail_appends(self, error: LedgerError) -> None:
-        """Fail all that is not durable, those waiting for a ledger too: a later entry must not pass an earlier."""
-        if isinstance(error, LedgerFencedError):
-            self.fenced(error)
-        elif contexts := self._queue.take_all():
-            self.on_failed(contexts, error)
+    async def ledger_rolled(self) -> None:
+        with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
+            await self._save()
+        self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
         """Stop for good: a later owner has the topic. Fails what is not reported, then tells `on_fenced` once."""
         if self._state in (_State.FENCED, _State.CLOSED):
             return
         self._state = _State.FENCED
-        if self._writer is not None:
-            self._release(self._writer)
-            self._writer = None
         for cursor in self._cursors.values():
             cursor.abandon()
-        log.warning("managed_ledger_fenced", topic=str(self.topic), epoch=error.epoch, fenced_by=error.fenced_by)
-        if failed := self._queue.take_all():
+        log.warning("managed_ledger_fenced", topic=self.name, epoch=error.epoch, fenced_by=error.fenced_by)
+        if failed := self._appender.stop():
             self.on_failed(failed, error)
         self.on_fenced(error)
 
@@ -452,6 +364,7 @@ class ManagedLedger:
             record = ManagedLedgerRecord(
                 epoch=keeper.epoch,
                 open=is_open,
+                opened_by=self._storage.identity,
                 ledgers=tuple(map(record_of, self._segments)),
                 deleting=tuple(self._deleting),
                 properties=self._properties,
@@ -461,6 +374,10 @@ class ManagedLedger:
             except LedgerFencedError as error:
                 self.fenced(error)
                 raise
+
+    @property
+    def name(self) -> str:
+        return str(self.topic)
 
     @property
     def epoch(self) -> int:
@@ -476,7 +393,7 @@ class ManagedLedger:
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
         """Replace the topic's properties and store them."""
-        self._check_open()
+        self.check_open()
         self._properties = dict(properties)
         await self._save()
 
@@ -563,7 +480,7 @@ class ManagedLedger:
         Raises:
             LedgerFencedError, LedgerClosedError, LedgerUnavailableError
         """
-        self._check_open()
+        self.check_open()
         known = self._cursors.get(name)
         if known is not None:
             return known
@@ -591,7 +508,7 @@ class ManagedLedger:
 
     def new_non_durable_cursor(self, start: Position | Literal["earliest", "latest"], name: str = "reader") -> Cursor:
         """Return a cursor in memory alone, which delivers from `start`, inclusive, and holds back no trimming."""
-        self._check_open()
+        self.check_open()
         return Cursor(self, name, self._mark_for(start), keeper=None, properties={})
 
     async def delete_cursor(self, name: str) -> None:
@@ -647,15 +564,16 @@ class ManagedLedger:
         except LedgerFencedError:
             return
         except LedgerError as error:
-            log.warning("ledgers_not_trimmed", topic=str(self.topic), error=str(error))
+            log.warning("ledgers_not_trimmed", topic=self.name, error=str(error))
         finally:
             self._trimming = False
 
     async def _delete_listed(self) -> None:
         for ledger_id in list(self._deleting):
             await self._storage.delete(ledger_id)
-            self._deleting.remove(ledger_id)
-            log.debug("ledger_deleted", topic=str(self.topic), ledger=ledger_id)
+            if ledger_id in self._deleting:
+                self._deleting.remove(ledger_id)
+            log.debug("ledger_deleted", topic=self.name, ledger=ledger_id)
 
     # ---- closing ----
 
@@ -677,23 +595,12 @@ class ManagedLedger:
     async def _close(self) -> None:
         if self._state is _State.OPEN:
             self._state = _State.CLOSING
-            await self._finish_writing()
+            await self._appender.finish()
             await self._store_last_state()
+            self._appender.stop()
         await self._release_all()
         if self._state is not _State.FENCED:
             self._state = _State.CLOSED
-
-    async def _finish_writing(self) -> None:
-        while self._switch is not None:
-            await asyncio.wait([self._switch])
-        writer, segment = self._writer, self._writing
-        self._writer = self._writing = None
-        if writer is not None and segment is not None:
-            self._writing = segment  # a failure while closing is that of the ledger being written
-            await writer.close()
-            self._writing = None
-            if not segment.closed:
-                self._finish_segment(segment)
 
     async def _store_last_state(self) -> None:
         try:
@@ -705,7 +612,7 @@ class ManagedLedger:
                 self._deleting.append(segment.ledger_id)
             await self._save(is_open=False)
         except LedgerError as error:
-            log.warning("managed_ledger_not_closed_in_store", topic=str(self.topic), error=str(error))
+            log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
 
     async def _release_all(self) -> None:
         current = asyncio.current_task()
@@ -718,6 +625,9 @@ class ManagedLedger:
         for cursor in self._cursors.values():
             cursor.abandon()
         self._tail.clear()
+        if self._registered:
+            self._storage.caches.unregister(self._keeper.path)
+            self._registered = False
         for segment in self._segments:
             self._storage.caches.readers.remove(segment)
 
@@ -728,9 +638,9 @@ class ManagedLedger:
             LedgerFencedError: a later owner has it.
             LedgerUnavailableError: the metadata store did not answer; try again after opening it anew.
         """
-        self._check_open()
+        self.check_open()
         self._state = _State.CLOSING
-        await self._finish_writing()
+        await self._appender.finish()
         for segment in list(self._segments):
             self._segments.remove(segment)
             self._storage.caches.readers.remove(segment)

@@ -42,6 +42,7 @@ class MemoryDisk:
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
         self._ledgers: dict[int, _StoredLedger] = {}
+        self._storages = 0
 
     @property
     def used_bytes(self) -> int:
@@ -50,6 +51,10 @@ class MemoryDisk:
     @property
     def ledger_ids(self) -> list[int]:
         return sorted(self._ledgers)
+
+    def next_identity(self) -> str:
+        self._storages += 1
+        return f"memory-{self._storages}"
 
     def has_space(self, more: int) -> bool:
         return self.capacity_bytes is None or self.used_bytes + more <= self.capacity_bytes
@@ -93,10 +98,15 @@ class MemoryLedgerStorage:
         self._caches = caches or Caches.of(tail_bytes=16 << 20)
         self._writers: set[MemoryLedgerWriter] = set()
         self._crashed = False
+        self._identity = self.disk.next_identity()
 
     @property
     def caches(self) -> Caches:
         return self._caches
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> "MemoryLedgerWriter":
         self._check_alive()
@@ -198,6 +208,7 @@ class MemoryLedgerWriter:
         kept = survivors(len(self._queue)) if survivors is not None else 0
         self._store(self._queue[:kept])
         self._queue.clear()
+        self._finish()
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()

@@ -33,10 +33,11 @@ class OwnedRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A topic's ledgers, oldest first. `open` tells that an owner of `epoch` has not closed it; the ledgers in
-    `deleting` are no longer part of it but their files may still exist."""
+    """A topic's ledgers, oldest first. `open` tells that an owner of `epoch`, in the process `opened_by`, has not
+    closed it; the ledgers in `deleting` are no longer part of it but their files may still exist."""
 
     open: bool = False
+    opened_by: str = ""
     ledgers: tuple[LedgerRecord, ...] = ()
     deleting: tuple[int, ...] = ()
     properties: dict[str, str] = {}

@@ -88,6 +88,11 @@ class LedgerStorage(Protocol):
         """The memory shared by all managed ledgers of this storage."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """A text that no other storage object, of this or another process, ever has."""
+        ...
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> LedgerWriter:
         """Create an empty ledger written under `epoch`.
 

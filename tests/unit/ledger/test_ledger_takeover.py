@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import LedgerFencedError, LedgerUnavailableError
+from barycenter.ledger.errors import LedgerFencedError, LedgerFullError, LedgerUnavailableError
 from barycenter.ledger.file_storage import FileLedgerStorage
 from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.position import Position
@@ -86,6 +86,30 @@ async def test_epochs_must_rise(world: LedgerWorld) -> None:
             await world.open(epoch)
         assert refused.value.fenced_by == 5
     await owner.append("b")
+
+
+async def test_an_opening_that_was_cut_short_is_tried_again(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same process may open under the same epoch again when it has the topic open no longer, another may not."""
+    first = await world.open(1)
+    await first.append("a")
+    storage = world.new_storage()
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "fence", failing_fence)
+        with pytest.raises(LedgerFullError):
+            await world.open(2, storage=storage)
+    with pytest.raises(LedgerFencedError):
+        await world.open(2)
+    second = await world.open(2, storage=storage)
+    assert await second.texts() == ["a"]
+    with pytest.raises(LedgerFencedError):
+        await world.open(2, storage=storage)
+    await second.append("b")
+
+
+async def failing_fence(ledger_id: int, *, epoch: int) -> object:
+    raise LedgerFullError("no space")
 
 
 async def test_what_was_reported_survives_a_crash(world: LedgerWorld) -> None:

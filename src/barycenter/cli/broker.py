@@ -1,0 +1,85 @@
+"""`barycenter broker`: one broker process, from a broker.conf until SIGTERM."""
+
+import asyncio
+import random
+import signal
+import sys
+from pathlib import Path
+
+import click
+import structlog
+import uvloop
+
+from barycenter.broker.broker import Broker
+from barycenter.broker.environment import Environment, SystemClock
+from barycenter.broker.http_peers import HttpPeers
+from barycenter.broker.rest.server import start_web
+from barycenter.cli.logs import configure_logging
+from barycenter.cli.main import fail
+from barycenter.config.broker_conf import ConfigError, load_broker_conf
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.open import UnknownStoreError, open_store
+from barycenter.standalone.parent_watch import die_with_parent
+from barycenter.standalone.process import READY
+
+log = structlog.get_logger(__name__)
+
+
+@click.command(name="broker")
+@click.option(
+    "--config", "conf", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf."
+)
+def command(conf: Path) -> None:
+    """Run one broker.
+
+    Reads Pulsar's own broker.conf format. SIGTERM or Ctrl-C makes it leave the cluster in order: it hands its
+    bundles over and drains; a second one ends it at once.
+    """
+    die_with_parent()
+    configure_logging(as_json=not sys.stderr.isatty())
+    try:
+        result = load_broker_conf(conf)
+    except ConfigError as error:
+        fail(str(error))
+        return
+    for key in result.unknown_keys:
+        log.warning("unknown_configuration_key", key=key, file=str(conf))
+    try:
+        uvloop.run(_serve(result.config))
+    except (OSError, MetadataError, UnknownStoreError) as error:
+        fail(str(error))
+
+
+async def _serve(config: BrokerConfig) -> None:
+    data = Path(config.barycenter_data_dir)
+    url = config.metadata_store_url or f"sqlite:{data / 'metadata.sqlite'}"
+    data.mkdir(parents=True, exist_ok=True)
+    store = await open_store(url, session_timeout_ms=config.metadata_store_session_timeout_millis)
+    ledgers = FileLedgerStorage(data / "ledgers")
+    try:
+        env = Environment(store, ledgers, SystemClock(), random.Random(), HttpPeers())
+        await _until_stopped(config, env)
+    finally:
+        await ledgers.close()
+        await store.close()
+
+
+async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
+    stop = asyncio.Event()
+    reason = "signal"
+
+    def end(why: str) -> None:
+        nonlocal reason
+        reason = why
+        stop.set()
+
+    broker = Broker(config, env, web=start_web, on_fatal=end)
+    await broker.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: sys.exit(130) if stop.is_set() else stop.set())
+    click.echo(f"{READY}: {broker.urls.broker_url} (web {broker.urls.web_url})")
+    await stop.wait()
+    await broker.stop(reason=reason)

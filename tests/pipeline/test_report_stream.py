@@ -1,0 +1,271 @@
+"""The stream's tables: equal to the batch and the live fold, whatever is lost, doubled or broken on the way."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from barycenter.load.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, decode_publication
+from barycenter.load.reports import LocalBrokerData, encode_report
+from barycenter.load.windows import HISTORY_GAP_MS, LiveFold
+from barycenter.pipeline.job import begin_generation
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.state import StateFolder
+from barycenter.pipeline.stream import StreamSettings
+from barycenter.pipeline.tables import Tables
+from support.load_history import START_MS, at, make_history
+from support.pipeline_runs import (
+    assert_same,
+    assert_tables_equal_history,
+    history,
+    newest_broker_data,
+    newest_bundle_data,
+    read_table,
+    rows_of,
+    run_available,
+    write_reports,
+)
+
+pytestmark = pytest.mark.pipeline
+
+FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+
+
+def live_fold(reports: list[LocalBrokerData]) -> LiveFold:
+    fold = LiveFold()
+    for report in reports:
+        assert report.broker_id is not None
+        fold.accept(report.broker_id, report)
+    return fold
+
+
+def test_live_fold_batch_and_stream_agree(spark: SparkSession, layout: PipelineLayout) -> None:
+    """A history of moves, splits and restarts over two dates, streamed in four runs, each from the checkpoint."""
+    reports = make_history(1, reports=60)
+    for chunk in (reports[:1], reports[1:20], reports[20:25], reports[25:]):
+        write_reports(layout, chunk)
+        run_available(spark, layout, now_ms=reports[-1].last_update + 250)
+    expected = assert_tables_equal_history(spark, layout)
+    live = live_fold(reports)
+    bundles = rows_of(expected.bundle_data)
+    assert [row["bundle"] for row in bundles] == sorted(live.bundles)
+    for row in bundles:
+        data = live.bundles[row["bundle"]]
+        for window, average in (("short", data.short_term_data), ("long", data.long_term_data)):
+            assert row[f"{window}_num_samples"] == average.num_samples
+            for figure in FIGURES:
+                assert row[f"{window}_{figure}"] == pytest.approx(getattr(average, figure), rel=1e-9)
+    averages = live.averages()
+    for row in rows_of(expected.broker_data):
+        for column in BROKER_COLUMNS:
+            assert row[column] == pytest.approx(getattr(averages[row["broker"]], column), rel=1e-9)
+    check_publication(spark, layout, reports, live)
+
+
+def check_publication(
+    spark: SparkSession, layout: PipelineLayout, reports: list[LocalBrokerData], live: LiveFold
+) -> None:
+    publication = decode_publication(layout.publication.read_bytes())
+    assert publication.as_of == reports[-1].last_update
+    assert publication.newest_lag_ms == 250
+    assert publication.lag_ms == 250 + publication.as_of - reports[25].last_update
+    newest = {report.broker_id: (report.incarnation, report.sequence) for report in reports}
+    assert publication.last_sequence == newest
+    columns = ("bundle", *BUNDLE_COLUMNS[1:])
+    published = [
+        dict(zip(columns, row, strict=True)) for row in zip(*(getattr(publication, c) for c in columns), strict=True)
+    ]
+    assert_same(
+        published, [{k: v for k, v in row.items() if k != "as_of"} for row in newest_bundle_data(spark, layout)]
+    )
+    topics = dict(zip(publication.bundle, publication.topics, strict=True))
+    assert topics == {name: data.topics for name, data in live.bundles.items()}
+    columns = ("broker", *BROKER_COLUMNS)
+    published = [
+        dict(zip(columns, row, strict=True)) for row in zip(*(getattr(publication, c) for c in columns), strict=True)
+    ]
+    assert_same(published, [{k: row[k] for k in columns} for row in newest_broker_data(spark, layout)])
+
+
+def test_duplicates_and_broken_reports_change_nothing(spark: SparkSession, layout: PipelineLayout) -> None:
+    """Copies in one batch and in a later one, torn, foreign, nameless and temporary files, and unknown fields."""
+    reports = make_history(2, reports=12)
+    write_reports(layout, reports[:8])
+    folder = next(layout.report_log.iterdir())
+    whole = encode_report(reports[3])
+    (folder / "copy.json").write_bytes(whole)
+    (folder / "torn.json").write_bytes(whole[: len(whole) // 2])
+    (folder / "foreign.json").write_bytes(b"\x00\xff\xfe not json")
+    (folder / "nameless.json").write_bytes(b'{"lastUpdate": 1, "lastStats": {}}')
+    (folder / "wrong-type.json").write_bytes(whole.replace(b'"sequence":', b'"sequence":"x","old":', 1))
+    (folder / ".hidden.json.tmp").write_bytes(whole)
+    (folder / "_unfinished.json").write_bytes(encode_report(reports[9]))
+    (first,) = run_available(spark, layout)
+    assert (first.reports, first.duplicates) == (8, 1)
+    assert sorted(Path(file).name for file in first.corrupt_files) == [
+        "foreign.json",
+        "nameless.json",
+        "torn.json",
+        "wrong-type.json",
+    ]
+    write_reports(layout, reports[8:])
+    (folder / "late-copy.json").write_bytes(whole.replace(b"{", b'{"ofTheFuture":{"a":[1,null]},', 1))
+    (second,) = run_available(spark, layout)
+    assert (second.reports, second.duplicates, second.corrupt_files) == (4, 1, ())
+    (folder / "only-a-copy.json").write_bytes(whole)
+    (third,) = run_available(spark, layout)
+    assert (third.reports, third.duplicates, third.lag_ms) == (0, 1, None)
+    (folder / "_unfinished.json").unlink()
+    assert_tables_equal_history(spark, layout)
+
+
+@pytest.mark.parametrize("write", range(5))
+def test_a_batch_that_failed_half_way_takes_effect_once(
+    spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch, write: int
+) -> None:
+    """The second batch fails just after its n-th write and is run again by a new query from the checkpoint."""
+    reports = make_history(3, reports=12)
+    write_reports(layout, reports[:6])
+    run_available(spark, layout)
+    write_reports(layout, reports[6:])
+    owners: tuple[tuple[Any, str], ...] = ((Tables, "write"), (Tables, "write_small"), (StateFolder, "write"))
+    with monkeypatch.context() as patch:
+        writes = itertools.count()
+        for owner, name in owners:
+            patch.setattr(owner, name, failing_after(getattr(owner, name), writes, write))
+        if write == 4:
+            patch.setattr("barycenter.pipeline.stream.write_publication", failing_after(lambda *_: None, writes, write))
+        with pytest.raises(StreamingQueryException, match="crash after write"):
+            run_available(spark, layout)
+    (again,) = run_available(spark, layout)
+    assert (again.batch_id, again.reports) == (1, 6)
+    assert_tables_equal_history(spark, layout)
+
+
+def failing_after(function: Any, count: "itertools.count[int]", number: int) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if next(count) == number:
+            raise RuntimeError(f"crash after write {number}")
+        return result
+
+    return wrapped
+
+
+def test_a_new_generation_reads_the_log_again_without_effect(spark: SparkSession, layout: PipelineLayout) -> None:
+    """Spark's record of files is thrown away between two batches; sequences alone keep each report to one effect."""
+    settings = StreamSettings(archive=False)
+    reports = make_history(4, reports=9)
+    write_reports(layout, reports[:6])
+    (first,) = run_available(spark, layout, settings=settings)
+    begin_generation(layout, first.batch_id + 1)
+    write_reports(layout, reports[6:])
+    (second,) = run_available(spark, layout, settings=settings)
+    assert (second.batch_id, second.reports, second.duplicates) == (1, 3, 6)
+    assert len(list(layout.checkpoints.iterdir())) == 1
+    assert_tables_equal_history(spark, layout)
+
+
+def test_a_large_log_is_caught_up_in_several_batches(spark: SparkSession, layout: PipelineLayout) -> None:
+    """With at most four files a batch, ten reports of one broker take three batches and end as one batch would."""
+    write_reports(layout, make_history(5, reports=10, brokers=1))
+    results = run_available(spark, layout, settings=StreamSettings(max_files=4))
+    assert sum(result.reports for result in results) == 10
+    assert len(results) == 3
+    assert_tables_equal_history(spark, layout)
+
+
+def test_silent_bundles_and_brokers_are_forgotten(spark: SparkSession, layout: PipelineLayout) -> None:
+    """What was last heard of longer ago than the gap leaves the publication; its table rows stay."""
+    first, second, *_ = make_history(6, reports=2, brokers=2, bundles=3)
+    write_reports(layout, [first])
+    run_available(spark, layout)
+    write_reports(layout, [at(second, START_MS + HISTORY_GAP_MS + 1)])
+    run_available(spark, layout)
+    publication = decode_publication(layout.publication.read_bytes())
+    assert publication.broker == [second.broker_id]
+    assert publication.bundle == sorted(second.last_stats)
+    expected = history(spark, layout)
+    assert_same(newest_broker_data(spark, layout), rows_of(expected.broker_data))
+    assert {row["bundle"] for row in rows_of(read_table(spark, layout, "bundle_data"))} >= set(first.last_stats)
+
+
+def test_a_report_found_after_its_successor_still_counts(spark: SparkSession, layout: PipelineLayout) -> None:
+    """Listing a folder may find the second of two files first; the other arrives a batch later and is not lost."""
+    one, two, three = make_history(7, reports=3, brokers=1, bundles=2)
+    for report in (one, three, two):
+        write_reports(layout, [report])
+        (result,) = run_available(spark, layout)
+        assert (result.reports, result.duplicates) == (1, 0)
+    samples = rows_of(read_table(spark, layout, "bundle_samples"))
+    assert_same(samples, rows_of(history(spark, layout).bundle_samples))
+
+
+def test_an_empty_log_gives_no_batch_and_empty_tables(spark: SparkSession, layout: PipelineLayout) -> None:
+    """Nothing is written before the first report."""
+    assert run_available(spark, layout) == []
+    assert not layout.publication.exists()
+    tables = history(spark, layout)
+    assert [frame.count() for frame in (tables.bundle_samples, tables.bundle_data, tables.broker_data)] == [0, 0, 0]
+
+
+def test_a_broker_without_bundles_is_published_with_zeros(spark: SparkSession, layout: PipelineLayout) -> None:
+    """A report without bundles gives no sample, yet its broker is known."""
+    write_reports(layout, [LocalBrokerData(broker_id="b:1", incarnation="i", sequence=1, last_update=START_MS)])
+    (result,) = run_available(spark, layout)
+    assert (result.reports, result.samples) == (1, 0)
+    publication = decode_publication(layout.publication.read_bytes())
+    assert (publication.broker, publication.bundle) == (["b:1"], [])
+    assert publication.long_term_msg_rate_in == [0.0]
+
+
+def test_tables_have_the_documented_columns(spark: SparkSession, layout: PipelineLayout) -> None:
+    """The Parquet files themselves carry exactly these columns, nothing null, and lie in a folder per date."""
+    write_reports(layout, make_history(8, reports=12))
+    run_available(spark, layout)
+    windows = [f"{window}_{name}" for window in ("short", "long") for name in ("num_samples", *FIGURES)]
+    brokers = [
+        f"{window}_term_msg_{name}"
+        for window in ("short", "long")
+        for name in ("throughput_in", "throughput_out", "rate_in", "rate_out")
+    ]
+    samples = [
+        "bundle",
+        "broker",
+        "incarnation",
+        "sequence",
+        "reported_at",
+        *FIGURES,
+        "topics",
+        "consumers",
+        "producers",
+    ]
+    expected = {
+        "bundle_samples": samples,
+        "bundle_data": ["bundle", "as_of", *windows],
+        "broker_data": ["broker", "as_of", *brokers],
+    }
+    assert {folder.name for folder in layout.tables.iterdir() if not folder.name.startswith("_")} == expected.keys()
+    for name, columns in expected.items():
+        files = sorted((layout.tables / name).rglob("*.parquet"))
+        assert {file.parent.name[:5] for file in files} == {"date="}
+        for file in files:
+            table = pq.read_table(file, partitioning=None)
+            assert table.column_names == columns
+            assert all(column.null_count == 0 for column in table.columns)
+
+
+def test_only_a_few_states_are_kept(spark: SparkSession, layout: PipelineLayout) -> None:
+    """A batch's cost must not grow with history: old states go, read reports leave the log for the archive."""
+    reports = make_history(9, reports=6, brokers=1)
+    for report in reports:
+        write_reports(layout, [report])
+        run_available(spark, layout)
+    assert StateFolder(layout.state).batch_ids() == [3, 4, 5]
+    archived = len(list(layout.archive.rglob("*.json")))
+    assert archived + len(list(layout.report_log.rglob("*.json"))) == len(reports)
+    assert archived >= len(reports) - 2

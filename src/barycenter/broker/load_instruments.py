@@ -21,7 +21,7 @@ class LoadInstruments:
     decisions: DecisionLog
 
     @staticmethod
-    def of_machine(context: "LoadManagerContext") -> "LoadInstruments":
+    def of_machine(context: "LoadManagerContext", decisions: DecisionLog | None = None) -> "LoadInstruments":
         """Return those of a real broker: this machine's usage, files below `barycenterDataDir`.
 
         Without a report log there is nothing that a pipeline could read, so none is expected.
@@ -34,9 +34,8 @@ class LoadInstruments:
         else:
             report_log = FileReportLog(data / "load-reports", retention_hours=config.load_report_log_retention_hours)
             pipeline = FilePipeline(data / "pipeline" / "publication")
-        return LoadInstruments(
-            usage_meter(config), report_log, pipeline, DecisionLog(context.urls.broker_id, data / "decisions")
-        )
+        decisions = decisions or DecisionLog(context.urls.broker_id, data / "decisions")
+        return LoadInstruments(usage_meter(config), report_log, pipeline, decisions)
 
     @staticmethod
     def in_memory(

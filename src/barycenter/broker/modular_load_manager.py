@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
+from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.load_instruments import LoadInstruments
 from barycenter.broker.load_metrics import LoadMetrics
 from barycenter.broker.load_picture import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadPicture, PipelineState
@@ -31,7 +32,6 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 
 if TYPE_CHECKING:
-    from barycenter.broker.decision_log import DecisionRecord
     from barycenter.broker.load_manager import LoadManagerContext
     from barycenter.load.selection import SelectionMemory
     from barycenter.load.snapshot import LoadSnapshot
@@ -155,9 +155,10 @@ class ModularLoadManager:
         self._judge_pipeline()
         return written
 
-    def recent_decisions(self, limit: int) -> "list[DecisionRecord]":
-        """Return the last `limit` decisions of this broker, oldest first."""
-        return self._instruments.decisions.recent(limit)
+    @property
+    def decisions(self) -> DecisionLog:
+        """What this broker decided, for REST."""
+        return self._instruments.decisions
 
     def pipeline_state(self) -> PipelineState:
         return self._picture.pipeline_state()

@@ -140,8 +140,13 @@ class MemoryBackend:
 
     # What clients ask for. All that follows runs in the backend's own context.
 
-    def open_session(self, link: _Link, timeout_s: float) -> int:
-        """End the link's session, if it still has one, and open a new one."""
+    def open_session(self, link: _Link, timeout_s: float, former: int | None) -> int:
+        """End the link's session `former`, if it still exists, and open a new one.
+
+        Asked twice, because the first answer was long in coming, it returns the same session twice.
+        """
+        if link.session is not None and link.session != former:
+            return link.session
         if link.session is not None:
             self._end_session(link.session)
         self._last_session += 1
@@ -252,10 +257,10 @@ class MemoryStore:
         self._closed = False
         self._loop = asyncio.get_running_loop()
         now = self._loop.time()
-        self._session: int | None = backend.open_session(self.link, session_timeout_s)
+        self._session: int | None = backend.open_session(self.link, session_timeout_s, None)
+        self._last_session = self._session
         self._watch = SessionWatch(session_timeout_s, now)
         self._heartbeat_pending = False
-        self._renewal: object | None = None
         self._timer = self._loop.call_at(now + self._interval_s, self._tick)
 
     # Operations.
@@ -434,15 +439,16 @@ class MemoryStore:
             self._renew(self._loop.time())
 
     def _renew(self, now: float) -> None:
-        """Ask for a new session; only the latest request's answer counts, for it ended those before it."""
+        """Ask for a new session in place of the lost one."""
         self._heartbeat_pending = True
-        renewal = self._renewal = object()
+        former = self._last_session
 
         def answered(outcome: int | MetadataError) -> None:
-            if self._closed or renewal is not self._renewal or isinstance(outcome, MetadataError):
+            if self._closed or self._watch.state is not SessionState.LOST or isinstance(outcome, MetadataError):
                 return
             self._heartbeat_pending = False
-            self._session = outcome
+            self._session = self._last_session = outcome
             self._listeners.session_events(self._watch.renewed(now))
 
-        self._send("open", "/", lambda: self._backend.open_session(self.link, self._session_timeout_s), answered)
+        timeout_s = self._session_timeout_s
+        self._send("open", "/", lambda: self._backend.open_session(self.link, timeout_s, former), answered)

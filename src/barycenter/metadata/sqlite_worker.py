@@ -341,6 +341,7 @@ class SqliteWorker:
 
     def _beat(self, now: float) -> None:
         """Show that we live, or, having no session, open another."""
+        self._tell(lambda: None)  # so that a loop that was closed without us is noticed
         try:
             if self._session is None:
                 self._renew(now)

@@ -201,6 +201,22 @@ def test_an_operation_takes_as_long_as_the_latency_says():
     on_virtual_time(scenario)
 
 
+def test_a_slow_connection_does_not_keep_a_client_from_a_new_session():
+    """An answer takes longer than a heartbeat interval, so another request is sent before the first is answered."""
+
+    async def scenario(world: World) -> None:
+        client = world.machine().store
+        events = Heard.session_events(client)
+        world.backend.latency = lambda operation, path: 1.3
+        world.backend.expire_session(client)
+        await asyncio.sleep(30)
+        assert events.told[:4] == LOST_AND_FOUND
+        assert events.told.count(SessionEvent.SESSION_LOST) == 1
+        assert (await client.put("/key", b"", ephemeral=True)).created_by_self
+
+    on_virtual_time(scenario)
+
+
 def test_the_same_calls_give_the_same_run():
     """Nothing depends on addresses, threads or the wall clock."""
 

@@ -101,6 +101,9 @@ class KeySharedDispatcher(SharedDispatcher):
             if not (self._ready or self._fill(max(1, LOOK_AHEAD_ENTRIES - self._waiting_entries))):
                 return
             self._place_ready()
+            # What came again may have been what newer entries of its slot waited for.
+            if self._waiting:
+                self._send_waiting()
 
     def _may_look_ahead(self) -> bool:
         # What comes again is always read: newer entries of its slot wait for it.

@@ -1,0 +1,121 @@
+"""The job as a process: killed in the middle of a batch, started again, stopped in order."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barycenter.load.publication import decode_publication
+from barycenter.load.reports import LocalBrokerData
+from barycenter.pipeline.job import JobSettings, PipelineJob, current_generation
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.state import StateFolder
+from barycenter.pipeline.status import read_status
+from support.load_history import make_history
+from support.pipeline_runs import assert_tables_equal_history, write_reports
+
+pytestmark = pytest.mark.pipeline
+
+_DEADLINE_S = 120.0
+
+
+@contextmanager
+def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the job in a process of its own until the block ends; it reads reports when the block begins."""
+    command = [sys.executable, "-m", "barycenter.pipeline.job", "--data", str(layout.data), "--trigger-seconds", "0.2"]
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
+    with (
+        log.open("ab") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment) as job,
+    ):
+        try:
+            assert job.stdout is not None
+            assert job.stdout.readline() == b"ready\n", log.read_text()
+            yield job
+        finally:
+            job.kill()
+
+
+def wait_until(condition: Callable[[], bool], job: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _DEADLINE_S
+    while not condition():
+        assert job.poll() is None, "the job ended"
+        assert time.monotonic() < deadline, "the job takes too long"
+        time.sleep(0.002)
+
+
+def is_published(layout: PipelineLayout, report: LocalBrokerData) -> bool:
+    if not layout.publication.exists():
+        return False
+    published = decode_publication(layout.publication.read_bytes()).last_sequence
+    return published.get(str(report.broker_id)) == (report.incarnation, report.sequence)
+
+
+def unfinished_batch(layout: PipelineLayout) -> bool:
+    """A batch has written its samples and not yet its state."""
+    batches = {int(file.stem.removeprefix("batch-")) for file in layout.tables.glob("bundle_samples/*/*.parquet")}
+    return bool(batches - set(StateFolder(layout.state).batch_ids()))
+
+
+def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
+    spark: SparkSession, layout: PipelineLayout, tmp_path: Path
+) -> None:
+    """SIGKILL between two writes of the second batch; the next process ends with the tables of one batch over all."""
+    reports = make_history(11, reports=30)
+    log = tmp_path / "job.log"
+    with running_job(layout, log) as job:
+        write_reports(layout, reports[:6])
+        wait_until(lambda: is_published(layout, reports[5]), job)
+        write_reports(layout, reports[6:12])
+        wait_until(lambda: unfinished_batch(layout), job)
+        job.send_signal(signal.SIGKILL)
+        job.wait(_DEADLINE_S)
+    assert not is_published(layout, reports[11])
+    write_reports(layout, reports[12:])
+    with running_job(layout, log) as job:
+        wait_until(lambda: is_published(layout, reports[-1]), job)
+        job.terminate()
+        assert job.wait(_DEADLINE_S) == 0
+    status = read_status(layout.status)
+    assert status is not None
+    assert (status.state, status.corrupt_reports) == ("stopped", 0)
+    assert_tables_equal_history(spark, layout)
+    events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    batches = [event for event in events if event["event"] == "pipeline_batch"]
+    assert all(batch.keys() >= {"batch_id", "reports", "samples", "lag_seconds", "seconds"} for batch in batches)
+
+
+def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSession, layout: PipelineLayout) -> None:
+    """After three reports the running job throws its checkpoint away and goes on with the next batch id."""
+    reports = make_history(12, reports=6)
+    write_reports(layout, reports[:3])
+    job = PipelineJob(spark, layout, JobSettings(trigger_s=0.1, generation_reports=3), clock_ms=lambda: 0)
+    stop = threading.Event()
+    steps = iter([lambda: write_reports(layout, reports[3:])])
+
+    def watch() -> bool:
+        """Asked between batches: write the rest once the first generation is over, stop when it is folded."""
+        generation = current_generation(layout)[1]
+        if generation > 0:
+            for step in steps:
+                step()
+        return is_published(layout, reports[-1])
+
+    guard = threading.Timer(_DEADLINE_S, stop.set)
+    guard.start()
+    job.run(stop, must_stop=watch)
+    guard.cancel()
+    guard.join()
+    checkpoint, first_batch = current_generation(layout)
+    assert first_batch > 0
+    assert list(layout.checkpoints.iterdir()) == [checkpoint]
+    assert_tables_equal_history(spark, layout)

@@ -1,0 +1,107 @@
+"""Files of the pipeline that need no Spark: publication, status, states, lock, archive."""
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from barycenter.load.publication import PipelinePublication, decode_publication, encode_publication
+from barycenter.pipeline.job import AlreadyRunningError, current_generation, exclusive, remove_old_archive
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.state import NO_STATE, FoldedReports, StateFolder
+from barycenter.pipeline.status import StatusFile, percentile, read_status
+from barycenter.pipeline.stream import BatchResult
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> PipelineLayout:
+    made = PipelineLayout.of(tmp_path)
+    made.create()
+    return made
+
+
+def test_a_publication_reads_as_it_was_written() -> None:
+    """Fields of a later version are ignored, columns of unequal length refused."""
+    publication = PipelinePublication(
+        batch_id=3,
+        published_at=20,
+        as_of=10,
+        last_sequence={"b": ("i", 7)},
+        broker=["b"],
+        **{key: [1.5] for key in BROKERS},
+    )
+    document = encode_publication(publication)
+    assert decode_publication(document.replace(b"{", b'{"later":1,', 1)) == publication
+    assert msgspec.json.decode(document)["shortTermMsgRateIn"] == [1.5]
+    with pytest.raises(msgspec.DecodeError, match="column topics has 0 items, bundle has 1"):
+        decode_publication(b'{"batchId":1,"publishedAt":1,"asOf":1,"bundle":["x"]}')
+
+
+BROKERS = [name for name in PipelinePublication.__struct_fields__ if "_term_" in name]
+
+
+def test_states_are_kept_by_batch_and_the_oldest_go(layout: PipelineLayout) -> None:
+    """A batch starts from the newest state before it, also when its own was written already."""
+    states = StateFolder(layout.state)
+    assert states.before(5) == NO_STATE
+    for batch in (0, 1, 2, 5):
+        states.write(batch, pa.table({"bundle": [str(batch)]}), FoldedReports(as_of=batch))
+    assert states.batch_ids() == [1, 2, 5]
+    assert states.before(5).folded.as_of == 2
+    states.write(5, pa.table({"bundle": ["again"]}), FoldedReports(as_of=50))
+    assert states.before(99).folded.as_of == 50
+    assert [file.name for file in layout.state.iterdir() if file.name.startswith("_")] == []
+
+
+def test_a_new_checkpoint_follows_the_states_kept(layout: PipelineLayout) -> None:
+    """A lost checkpoint does not make batch ids start anew, which would write over older table files."""
+    StateFolder(layout.state).write(41, pa.table({"bundle": ["x"]}), FoldedReports())
+    folder, first = current_generation(layout)
+    assert (folder.name, first) == ("from-000000000042", 42)
+    assert current_generation(layout) == (folder, first)
+
+
+def test_a_second_process_on_the_same_data_is_refused(layout: PipelineLayout) -> None:
+    """The lock is free again when its holder is done."""
+    with exclusive(layout), pytest.raises(AlreadyRunningError, match=str(layout.data)), exclusive(layout):
+        pass
+    with exclusive(layout):
+        pass
+
+
+def test_the_archive_is_cleaned_by_date(layout: PipelineLayout) -> None:
+    """Reports of dates more than two days back go; the path under the archive is the log's full former path."""
+    log = layout.archive / layout.report_log.relative_to("/")
+    for date in ("2026-11-17", "2026-11-18", "2026-11-19", "2026-11-20"):
+        (log / date).mkdir(parents=True)
+    noon_ms = 1_795_176_000_000  # 2026-11-20T12:00Z
+    remove_old_archive(layout, now_ms=noon_ms, days=2)
+    assert sorted(folder.name for folder in log.iterdir()) == ["2026-11-18", "2026-11-19", "2026-11-20"]
+
+
+def test_status_counts_batches_and_tells_percentiles(layout: PipelineLayout) -> None:
+    """A batch without reports leaves lag and bundles as they were, and a success ends a time of retrying."""
+    assert read_status(layout.status) is None
+    status = StatusFile(layout.status, pid=1)
+    status.enter("retrying", now_ms=1, error="disk full")
+    for number in range(1, 101):
+        status.add(result(number, lag_ms=number), now_ms=number)
+    status.add(result(101, lag_ms=None), now_ms=101)
+    found = read_status(layout.status)
+    assert found == status.status
+    assert found is not None
+    assert (found.state, found.error, found.batches, found.reports, found.bundles) == ("running", None, 101, 200, 7)
+    assert (found.lag_ms, found.lag_ms_p50, found.lag_ms_p99) == (100, 50, 99)
+
+
+def result(batch_id: int, *, lag_ms: int | None) -> BatchResult:
+    reports = 0 if lag_ms is None else 2
+    return BatchResult(batch_id, reports, 14, 7 if reports else 0, 0, (), lag_ms, lag_ms, seconds=0.5)
+
+
+def test_percentile_is_a_value_of_the_list() -> None:
+    """The nearest rank: the smallest value that so many percent do not exceed."""
+    assert percentile([], 50) is None
+    assert percentile([3], 99) == 3
+    assert [percentile([4, 1, 3, 2], percent) for percent in (25, 26, 50, 75, 100)] == [1, 2, 2, 3, 4]

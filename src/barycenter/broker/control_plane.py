@@ -26,6 +26,7 @@ from barycenter.broker.periodic import PeriodicTasks
 from barycenter.broker.registration import Registration
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving_log import ServingLog
+from barycenter.broker.start_errors import OwnNamespaceError
 from barycenter.load.reports import NamespaceBundleStats
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.naming.bundle import Bundle
@@ -35,14 +36,6 @@ from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
 log = structlog.get_logger(__name__)
 
 _OWN_NAMESPACE_PAUSE_S: Final = 0.2
-
-
-class OwnNamespaceError(Exception):
-    """A broker could not own its heartbeat namespace, without which it may not start."""
-
-    def __init__(self, namespace: NamespaceName, detail: str) -> None:
-        super().__init__(f"The heartbeat namespace {namespace} could not be owned: {detail}")
-        self.namespace = namespace
 
 
 class ControlPlane:

@@ -17,6 +17,7 @@ import structlog
 
 from barycenter.broker.lookup_answers import ListenerUrls
 from barycenter.broker.service_urls import ServiceUrls
+from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.load.reports import LocalBrokerData
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import LockBusyError, MetadataError
@@ -29,18 +30,6 @@ BROKERS_ROOT: Final = "/loadbalance/brokers"
 _REGAIN_PAUSE_S: Final = 1.0
 _REFRESH_S: Final = 5.0
 """How often the list is read without a notification: one may be late or lost."""
-
-
-class BrokerIdInUseError(Exception):
-    """Another live process is registered under this broker's id."""
-
-    def __init__(self, broker_id: str, waited_s: float) -> None:
-        super().__init__(
-            f"Broker id {broker_id} is held by another running broker (seen for {waited_s:.0f} s at "
-            f"{BROKERS_ROOT}/{broker_id}). Give this broker another advertisedAddress or webServicePort, "
-            "or stop the other one."
-        )
-        self.broker_id = broker_id
 
 
 def same_process(stored: LocalBrokerData, mine: LocalBrokerData) -> bool:

@@ -10,7 +10,8 @@ from barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager import NoopLoadManager
 from barycenter.broker.lookup_answers import LookupNotReadyError
-from barycenter.broker.registration import BROKERS_ROOT, BrokerIdInUseError
+from barycenter.broker.registration import BROKERS_ROOT
+from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.broker.wire_server import PortInUseError
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage

@@ -8,8 +8,9 @@ import pytest
 from barycenter.broker.dynamic_configuration import CONFIGURATION_PATH
 from barycenter.broker.leadership import LEADER_PATH
 from barycenter.broker.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner
-from barycenter.broker.registration import BROKERS_ROOT, BrokerIdInUseError
+from barycenter.broker.registration import BROKERS_ROOT
 from barycenter.broker.service_urls import ServiceUrls, parse_advertised_listeners
+from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.config.broker_conf import ConfigError
 from barycenter.metadata.store import NotificationType
 from support.control_cluster import (

@@ -1,0 +1,28 @@
+"""Why a broker did not start, in sentences for the operator.
+
+    BrokerStartError
+    ├── BrokerIdInUseError  another running process has this broker's id
+    └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
+
+Ports in use are OSErrors: `PortInUseError` (wire_server) and `WebPortInUseError` (broker).
+"""
+
+
+class BrokerStartError(Exception):
+    """The broker did not start; nothing of it is left running."""
+
+
+class BrokerIdInUseError(BrokerStartError):
+    def __init__(self, broker_id: str, waited_s: float) -> None:
+        super().__init__(
+            f"Broker id {broker_id} is held by another running broker (it is registered at "
+            f"/loadbalance/brokers/{broker_id}, and still was after {waited_s:.0f} s). Give this broker another "
+            "advertisedAddress or webServicePort, or stop the other one."
+        )
+        self.broker_id = broker_id
+
+
+class OwnNamespaceError(BrokerStartError):
+    def __init__(self, namespace: object, detail: str) -> None:
+        super().__init__(f"The heartbeat namespace {namespace} could not be owned: {detail}")
+        self.namespace = namespace

@@ -1,0 +1,466 @@
+"""The modular load manager among several brokers, on virtual time: reports, assignment, shedding, splitting."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from barycenter.broker.host_usage import FixedUsage
+from barycenter.broker.load_instruments import LoadInstruments
+from barycenter.broker.load_manager import LoadManagerContext
+from barycenter.broker.load_picture import SAME_ANSWER_MS
+from barycenter.broker.load_report_log import MemoryReportLog
+from barycenter.broker.modular_load_manager import ModularLoadManager
+from barycenter.broker.pipeline_feed import FixedPipeline
+from barycenter.load.publication import PipelinePublication
+from barycenter.load.reasons import Code
+from barycenter.load.reports import (
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    ResourceUsage,
+    SystemResourceUsage,
+)
+from barycenter.load.strategy_names import UnknownStrategyError
+from barycenter.naming.bundle import Bundle
+from support.control_cluster import NAMESPACE, ControlBroker, ControlCluster, on_virtual_time, topic
+
+GIGABYTE = 1e9
+
+
+class ClusterPeers:
+    """Carries a leader's commands out at the owner, as the REST layer does; remembers them."""
+
+    def __init__(self, cluster: ControlCluster, by: str) -> None:
+        self._cluster = cluster
+        self._by = by
+        self.unloads: list[tuple[str, str, str | None]] = []
+        self.splits: list[tuple[str, str, str, bool]] = []
+        self.error: Exception | None = None
+
+    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+        if self.error is not None:
+            raise self.error
+        owner = broker_url.removeprefix("http://")
+        self.unloads.append((owner, str(bundle), destination))
+        if destination is not None:
+            self._cluster.brokers[self._by].plane.namespaces.set_destination(bundle, destination)
+        plane = self._cluster.brokers[owner].plane
+        await self._cluster.brokers[owner].run(plane.namespaces.unload_bundle(bundle))
+
+    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+        if self.error is not None:
+            raise self.error
+        owner = broker_url.removeprefix("http://")
+        self.splits.append((owner, str(bundle), algorithm, unload))
+        plane = self._cluster.brokers[owner].plane
+        await self._cluster.brokers[owner].run(plane.namespaces.split_bundle(bundle, algorithm=algorithm))
+
+    async def close(self) -> None:
+        pass
+
+
+class Balanced:
+    """A broker of the cluster with all that its load manager touches."""
+
+    def __init__(self, cluster: ControlCluster, port: int) -> None:
+        self.meter = FixedUsage(usage(0))
+        self.report_log = MemoryReportLog()
+        self.pipeline = FixedPipeline()
+        self.stats: dict[str, NamespaceBundleStats] = {}
+        self.peers = ClusterPeers(cluster, f"127.0.0.1:{port}")
+        self.cluster = cluster
+        self.port = port
+        self.manager: ModularLoadManager
+        self.broker: ControlBroker
+
+    def factory(self, context: LoadManagerContext) -> ModularLoadManager:
+        env = dataclasses.replace(context.env, peers=self.peers)
+        context = dataclasses.replace(context, env=env, bundle_stats=lambda: self.stats)
+        instruments = LoadInstruments.in_memory(
+            context, meter=self.meter, report_log=self.report_log, pipeline=self.pipeline
+        )
+        self.manager = ModularLoadManager(context, instruments)
+        return self.manager
+
+    async def start(self) -> "Balanced":
+        self.broker = await self.cluster.add(self.port, self.factory)
+        return self
+
+    @property
+    def id(self) -> str:
+        return self.broker.broker_id
+
+    def configure(self, **changes: Any) -> None:
+        self.broker.config.current = msgspec.structs.replace(self.broker.config.current, **changes)
+
+    async def report(self, cpu: float | None = None) -> bool:
+        """Write a report, freshly measured."""
+        if cpu is not None:
+            self.meter.usage = usage(cpu)
+        self.configure(load_balancer_host_usage_check_interval_minutes=1e-9)
+        await asyncio.sleep(0.01)
+        return await self.broker.run(self.manager.write_report(force=True))
+
+    def carries(self, *figures: NamespaceBundleStats) -> None:
+        """Give the bundles owned here these figures, in the order of their names."""
+        self.stats = {str(bundle): each for bundle, each in zip(sorted(self.broker.owned), figures, strict=False)}
+
+    async def do(self, work: Callable[[ModularLoadManager], Any]) -> Any:
+        return await self.broker.run(work(self.manager))
+
+    def told(self, kind: str) -> list[Any]:
+        return [record for record in self.manager.decisions.recent() if record.kind == kind]
+
+
+def usage(cpu: float) -> SystemResourceUsage:
+    return SystemResourceUsage(cpu=ResourceUsage(cpu, 100.0))
+
+
+def traffic(throughput: float, *, rate: float = 0.0, topics: int = 2) -> NamespaceBundleStats:
+    return NamespaceBundleStats(msg_throughput_in=throughput, msg_rate_in=rate, topics=topics)
+
+
+async def balanced(cluster: ControlCluster, count: int) -> list[Balanced]:
+    """Start that many brokers; the first leads."""
+    return [await Balanced(cluster, 8080 + index).start() for index in range(count)]
+
+
+async def own(cluster: ControlCluster, broker: Balanced, *bundles: Bundle) -> None:
+    for bundle in bundles:
+        await broker.broker.run(broker.broker.plane.ownership.acquire(bundle, reason="test"))
+
+
+async def settled(brokers: list[Balanced]) -> None:
+    """Wait until every broker saw the newest reports of all."""
+
+    def all_seen() -> bool:
+        newest = {each.id: each.report_log.reports[-1].sequence for each in brokers}
+        return all(
+            {name: report.sequence for name, report in each.manager._picture.fold.reports.items()} == newest
+            for each in brokers
+        )
+
+    await brokers[0].cluster.until(all_seen, "reports seen")
+
+
+def shed_scenario(scenario: Callable[[ControlCluster, list[Balanced], list[Bundle]], Any], bundles: int = 8) -> None:
+    """Run `scenario` with b0 at 90 % owning all bundles of 1 GB/s each, b1 at 10 % and b2 at 20 %."""
+
+    async def run(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(bundles)).bundles)
+        brokers = await balanced(cluster, 3)
+        await own(cluster, brokers[0], *made)
+        brokers[0].carries(*[traffic(GIGABYTE)] * bundles)
+        for each, cpu in zip(brokers, (90, 10, 20), strict=True):
+            await each.report(cpu)
+        await settled(brokers)
+        await scenario(cluster, brokers, made)
+
+    on_virtual_time(run)
+
+
+def test_a_broker_registers_with_a_whole_report_and_numbers_its_reports() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = await balanced(cluster, 1)
+        await b0.report(35)
+        record = await cluster.admin.get(f"/loadbalance/brokers/{b0.id}")
+        assert record is not None
+        stored = msgspec.json.decode(record.value, type=LocalBrokerData)
+        assert stored == b0.report_log.reports[-1]
+        assert [each.sequence for each in b0.report_log.reports] == [1, 2]
+        assert (stored.broker_id, stored.cpu.usage, stored.max_resource_usage) == (b0.id, 35, pytest.approx(0.35))
+        assert stored.incarnation == b0.broker.plane.incarnation
+        assert stored.web_service_url == f"http://{b0.id}"
+        assert len(stored.last_stats) == 2, "its own heartbeat namespaces, without topics"
+        assert await cluster.admin.exists(f"/loadbalance/broker-time-average/{b0.id}")
+
+    on_virtual_time(scenario)
+
+
+def test_bundles_without_reports_in_between_spread_over_the_brokers() -> None:
+    """Each assignment counts for its broker at once, so eight lookups in a row give four bundles to each of two."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        made = await cluster.create_namespace(8)
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        chosen = [
+            (await b0.do(lambda manager, bundle=bundle: manager.select_broker(bundle))) for bundle in made.bundles
+        ]
+        assert sorted(placement.broker for placement in chosen) == [b0.id] * 4 + [b1.id] * 4
+        assert [record.destination for record in b0.told("assign")] == [placement.broker for placement in chosen]
+        assert "LeastLongTermMessageRate" in b0.told("assign")[0].sentence
+
+    on_virtual_time(scenario)
+
+
+def test_a_second_question_gets_the_first_answer_for_a_while() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        first = await b0.do(lambda manager: manager.select_broker(bundle))
+        assert (await b0.do(lambda manager: manager.select_broker(bundle))).reason.code is Code.PREALLOCATED
+        await asyncio.sleep(SAME_ANSWER_MS / 1000 + 1)
+        again = await b0.do(lambda manager: manager.select_broker(bundle))
+        assert again.reason.code is not Code.PREALLOCATED
+        assert again.broker != first.broker, "the broker that did not take it counts as having it"
+
+    on_virtual_time(scenario)
+
+
+def test_a_lookup_goes_to_whom_the_manager_chose() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(4)
+        brokers = await balanced(cluster, 2)
+        await settled(brokers)
+        for number in range(12):
+            await cluster.follow(topic(f"t{number}"), brokers[1].broker)
+        cluster.check_one_server()
+        assert sorted(len(each.broker.owned) for each in brokers) == [2, 2]
+
+    on_virtual_time(scenario)
+
+
+def test_nobody_qualifies_without_registered_brokers() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        (b0,) = await balanced(cluster, 1)
+        await b0.do(lambda manager: manager.disable())
+        await cluster.until(lambda: not b0.manager.available_brokers(), "unregistered")
+        assert await b0.do(lambda manager: manager.select_broker(bundle)) is None
+        assert b0.told("refuse")[-1].reason.code is Code.NO_CANDIDATE
+
+    on_virtual_time(scenario)
+
+
+def test_an_overloaded_broker_gives_bundles_to_those_with_room() -> None:
+    """Usages 90, 10, 20: mean 40, b0 is 40 above the line; (0.9 - 0.4 - 0.1 + 0.05) of 8 GB/s is 3.6, four bundles."""
+
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, b2 = brokers
+        await b0.do(lambda manager: manager.shed())
+        assert [(owner, bundle) for owner, bundle, _ in b0.peers.unloads] == [
+            (b0.id, str(bundle)) for bundle in bundles[:4]
+        ]
+        destinations = [destination for _, _, destination in b0.peers.unloads]
+        assert sorted(destinations) == [b1.id] * 2 + [b2.id] * 2, "each counts for its destination at once"
+        assert [record.destination for record in b0.told("unload")] == destinations
+        assert "smoothed usage 90 % >= mean + threshold 50 %" in b0.told("unload")[0].sentence
+        assert len(b0.broker.owned) == 4
+
+    shed_scenario(scenario)
+
+
+def test_a_bundle_just_moved_stays_for_the_grace_period() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(load_balancer_shedding_grace_period_minutes=1.0)
+        await b0.do(lambda manager: manager.shed())
+        moved = [bundle for _, bundle, _ in b0.peers.unloads]
+        await own(cluster, b0, *map(Bundle.parse, moved))  # an administrator brings them back
+        await b0.report(90)
+        await settled(brokers)
+        b0.peers.unloads.clear()
+        await b0.do(lambda manager: manager.shed())
+        assert not set(moved) & {bundle for _, bundle, _ in b0.peers.unloads}
+        await cluster.until(
+            lambda: bool(set(moved) & {bundle for _, bundle, _ in b0.peers.unloads}), "shed again", within_s=150
+        )
+
+    shed_scenario(scenario)
+
+
+def test_only_the_leader_sheds_and_only_while_it_is_switched_on() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, _ = brokers
+        await b1.do(lambda manager: manager.shed())
+        b0.configure(load_balancer_shedding_enabled=False)
+        await b0.do(lambda manager: manager.shed())
+        assert not b0.peers.unloads
+        assert not b1.peers.unloads
+
+    shed_scenario(scenario)
+
+
+def test_excluded_namespaces_are_left_alone_and_the_refusal_is_told_once() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(load_balancer_shedding_excluded_namespaces=(str(NAMESPACE),))
+        await b0.do(lambda manager: manager.shed())
+        await b0.do(lambda manager: manager.shed())
+        assert not b0.peers.unloads
+        assert [record.reason.code for record in b0.told("refuse")] == [Code.EXCLUDED_NAMESPACE] * 4
+        assert "loadBalancerSheddingExcludedNamespaces" in b0.told("refuse")[0].sentence
+
+    shed_scenario(scenario)
+
+
+def test_an_unload_that_fails_is_told_and_does_not_stop_the_others() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.peers.error = RuntimeError("409 bundle is busy")
+        await b0.do(lambda manager: manager.shed())
+        assert [record.reason.detail for record in b0.told("refuse")] == ["409 bundle is busy"] * 4
+        assert len(b0.broker.owned) == 8
+        b0.peers.error = None
+        await b0.do(lambda manager: manager.shed())
+        assert len(b0.peers.unloads) == 4, "a failed unload starts no grace period"
+
+    shed_scenario(scenario)
+
+
+def test_one_broker_alone_sheds_nothing_and_says_why() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = await balanced(cluster, 1)
+        await b0.report(99)
+        await b0.do(lambda manager: manager.shed())
+        await b0.do(lambda manager: manager.shed())
+        assert [record.reason.code for record in b0.told("shed")] == [Code.TOO_FEW_BROKERS]
+
+    on_virtual_time(scenario)
+
+
+def test_a_bundle_with_too_many_topics_is_split_where_it_is_owned() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(2)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        await own(cluster, b1, *made)
+        b1.carries(traffic(0, topics=1001), traffic(0, topics=1000))
+        await b1.report()
+        await settled(brokers)
+        await b0.do(lambda manager: manager.check_splits())
+        assert b0.peers.splits == [(b1.id, str(made[0]), "range_equally_divide", True)]
+        assert await cluster.boundaries() == ["0x00000000", "0x40000000", "0x80000000", "0xffffffff"]
+        assert "loadBalancerNamespaceBundleMaxTopics" in b0.told("split")[0].sentence
+        await b0.do(lambda manager: manager.check_splits())
+        assert len(b0.peers.splits) == 1, "the report still lists it, but it is no bundle any more"
+
+    on_virtual_time(scenario)
+
+
+def test_a_namespace_with_as_many_bundles_as_allowed_is_not_split() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(4)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        b0.configure(load_balancer_namespace_maximum_bundles=4)
+        await own(cluster, b1, made[0])
+        b1.carries(traffic(0, topics=5000))
+        await b1.report()
+        await settled(brokers)
+        for _ in range(2):
+            await b0.do(lambda manager: manager.check_splits())
+        assert not b0.peers.splits
+        assert [record.reason.code for record in b0.told("refuse")] == [Code.NAMESPACE_FULL]
+
+    on_virtual_time(scenario)
+
+
+def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(1)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        await own(cluster, b1, made[0])
+        for rate in (10, 20, 30):
+            b1.carries(traffic(0, rate=rate))
+            await b1.report()
+        await settled(brokers)
+        await b0.do(lambda manager: manager.write_resource_quotas())
+        record = await cluster.admin.get(f"/loadbalance/bundle-data/{made[0]}")
+        assert record is not None
+        data = msgspec.json.decode(record.value, type=BundleData)
+        assert (data.long_term_data.num_samples, data.long_term_data.msg_rate_in) == (3, pytest.approx(20))
+        late = await Balanced(cluster, 8090).start()
+        await settled([*brokers, late])
+        known = late.manager._picture.fold.bundles[str(made[0])].long_term_data
+        assert (known.num_samples, known.msg_rate_in) == (4, pytest.approx(22.5)), "stored data and one more sample"
+
+    on_virtual_time(scenario)
+
+
+def test_the_leader_cleans_up_after_a_dead_broker() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0, b1 = brokers = await balanced(cluster, 2)
+        await settled(brokers)
+        b1.broker.crash()
+        await cluster.until(lambda: b0.manager.available_brokers() == {b0.id}, "session expired")
+        await cluster.until(lambda: b0.manager._picture.brokers == {b0.id}, "picture refreshed")
+        await asyncio.sleep(1)
+        assert not await cluster.admin.exists(f"/loadbalance/broker-time-average/{b1.id}")
+
+    on_virtual_time(scenario)
+
+
+def publication(brokers: list[Balanced], *, bundle: str, rate: float) -> PipelinePublication:
+    """Return what a pipeline publishes that knows every report written so far."""
+    newest = [each.report_log.reports[-1] for each in brokers]
+    one = [1.0]
+    return PipelinePublication(
+        batch_id=1,
+        published_at=0,
+        as_of=max(report.last_update for report in newest),
+        last_sequence={
+            each.id: (report.incarnation, report.sequence) for each, report in zip(brokers, newest, strict=True)
+        },
+        bundle=[bundle],
+        topics=[2],
+        short_num_samples=[10],
+        short_msg_rate_in=[rate],
+        short_msg_rate_out=one,
+        short_msg_throughput_in=one,
+        short_msg_throughput_out=one,
+        long_num_samples=[1000],
+        long_msg_rate_in=[rate],
+        long_msg_rate_out=one,
+        long_msg_throughput_in=one,
+        long_msg_throughput_out=one,
+    )
+
+
+def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_while_it_is_late() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(1)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        b0.configure(load_balancer_pipeline_max_lag_seconds=60.0)
+        await own(cluster, b1, made[0])
+        b1.carries(traffic(0, rate=7))
+        await b1.report()
+        await settled(brokers)
+
+        def known_rate() -> float:
+            return b0.manager._picture.bundle_data()[str(made[0])].long_term_data.msg_rate_in
+
+        assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
+        b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
+        assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
+        scores = b0.manager._picture.snapshot().brokers.long.rate.tolist()
+        assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
+        await b1.report()
+        await settled(brokers)
+        await asyncio.sleep(59)
+        assert b0.manager.pipeline_state().in_use, "a report waits, but not for too long"
+        await asyncio.sleep(2)
+        assert (known_rate(), b0.manager.pipeline_state().is_late) == (7, True)
+        b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=900)
+        assert (known_rate(), b0.manager.pipeline_state().in_use) == (900, True)
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_that_names_an_unknown_strategy_does_not_start() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0 = Balanced(cluster, 8080)
+
+        def factory(context: LoadManagerContext) -> ModularLoadManager:
+            config = context.config.current
+            context.config.current = msgspec.structs.replace(config, load_balancer_load_shedding_strategy="Nonsense")
+            return b0.factory(context)
+
+        with pytest.raises(UnknownStrategyError, match="Nonsense"):
+            await cluster.add(8080, factory)
+
+    on_virtual_time(scenario)

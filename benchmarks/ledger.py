@@ -1,6 +1,6 @@
 """Durable entries per second, latency, event-loop time per entry, and memory of idle topics, of ledgers in files.
 
-Run: .venv/bin/python benchmarks/ledger.py [--folder DIR] [--entries N] [--no-sync]
+Run: python -m benchmarks.ledger [--folder DIR] [--entries N] [--no-sync]
 
 Throughput: up to 5,000 entries are in flight over all ledgers, appended 50 at a time as a connection would; the
 event-loop time is the CPU time of the loop's thread less that of the same loop without ledgers. Latency: one entry in
@@ -11,8 +11,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import os
-import platform
 import shutil
 import tempfile
 import time
@@ -22,8 +20,6 @@ from pathlib import Path
 
 import psutil
 import structlog
-from rich.console import Console
-from rich.table import Table
 
 from barycenter.ledger.file_storage import FileLedgerStorage
 from barycenter.ledger.managed_ledger import ManagedLedger
@@ -31,9 +27,11 @@ from barycenter.ledger.position import Position
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
+from benchmarks.machine import percentile, print_table
 
 IN_FLIGHT = 5_000
 PER_TURN = 50
+IDLE_TOPICS = 10_000
 
 
 @dataclass
@@ -135,7 +133,7 @@ async def throughput(folder: Path, *, size: int, ledgers: int, entries: int, syn
 
 
 async def latency(folder: Path, *, size: int, samples: int, sync: bool) -> tuple[float, float]:
-    """Return the median and the 99th percentile, in seconds, from append to report with one entry in flight."""
+    """Return the median and the 99th percentile, in µs, from append to report with one entry in flight."""
     store = MemoryBackend().connect()
     storage = FileLedgerStorage(folder, sync=sync)
     progress = Progress()
@@ -150,12 +148,13 @@ async def latency(folder: Path, *, size: int, samples: int, sync: bool) -> tuple
     await topic.close()
     await storage.close()
     await store.close()
-    took = sorted(took[samples // 10 :])
-    return took[len(took) // 2], took[len(took) * 99 // 100]
+    warm = [seconds * 1e6 for seconds in took[samples // 10 :]]
+    return percentile(warm, 50), percentile(warm, 99)
 
 
-async def idle_memory(folder: Path, topics: int, *, written: bool) -> float:
+async def idle_memory(folder: Path, written: bool) -> float:
     """Return the growth of this process in bytes for each topic that is open and idle."""
+    topics = IDLE_TOPICS
     store = MemoryBackend().connect()
     storage = FileLedgerStorage(folder, sync=False)
     progress = Progress()
@@ -182,42 +181,30 @@ async def idle_memory(folder: Path, topics: int, *, written: bool) -> float:
 
 
 def report(folder: Path, entries: int, sync: bool) -> None:
-    console = Console(width=110)
-    cores = len(os.sched_getaffinity(0))
-    console.print(f"{platform.machine()}, {cores} cores, Python {platform.python_version()}, sync={sync}, {folder}")
-
     def fresh() -> Path:
         path = folder / "run"
         shutil.rmtree(path, ignore_errors=True)
         return path
 
-    rates = Table(
-        "ledgers", "entry B", "durable entries/s", "loop thread µs/entry", "process µs/entry", "entries/group"
-    )
+    rates: list[list[object]] = []
     for ledgers in (1, 20):
         for size in (100, 1024):
-            best = max(
-                (
-                    asyncio.run(throughput(fresh(), size=size, ledgers=ledgers, entries=entries, sync=sync))
-                    for _ in range(3)
-                ),
-                key=lambda result: result.entries_per_s,
-            )
-            rates.add_row(
-                str(ledgers), str(size), f"{best.entries_per_s:,.0f}", f"{best.loop_us:.2f}", f"{best.all_us:.2f}",
-                f"{entries / best.groups:,.0f}",
-            )  # fmt: skip
-    console.print(rates)
-    waits = Table("entry B", "latency p50", "latency p99")
-    for size in (100, 1024):
-        p50, p99 = asyncio.run(latency(fresh(), size=size, samples=2000, sync=sync))
-        waits.add_row(str(size), f"{p50 * 1e6:,.0f} µs", f"{p99 * 1e6:,.0f} µs")
-    console.print(waits)
-    memory = Table("10,000 open idle topics", "bytes each")
-    for written in (False, True):
-        each = asyncio.run(idle_memory(fresh(), 10_000, written=written))
-        memory.add_row("one entry and a cursor each" if written else "never written", f"{each:,.0f}")
-    console.print(memory)
+            runs = [
+                asyncio.run(throughput(fresh(), size=size, ledgers=ledgers, entries=entries, sync=sync))
+                for _ in range(3)
+            ]
+            best = max(runs, key=lambda run: run.entries_per_s)
+            rates.append([ledgers, size, best.entries_per_s, best.loop_us, best.all_us, entries / best.groups])
+    title = "Durable entries, best of 3" if sync else "Entries without fdatasync, best of 3"
+    header = ["ledgers", "entry B", "entries/s", "loop thread µs/entry", "process µs/entry", "entries/group"]
+    print_table(title, header, rates)
+    waits = [[size, *asyncio.run(latency(fresh(), size=size, samples=2000, sync=sync))] for size in (100, 1024)]
+    print_table("From append to report, one entry in flight", ["entry B", "p50 µs", "p99 µs"], waits)
+    memory = [
+        ["one entry and one cursor each" if written else "never written", asyncio.run(idle_memory(fresh(), written))]
+        for written in (False, True)
+    ]
+    print_table(f"Memory of {IDLE_TOPICS:,} open idle topics", ["topics", "bytes each"], memory)
 
 
 def main() -> None:

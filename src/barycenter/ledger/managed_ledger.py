@@ -289,7 +289,10 @@ class ManagedLedger:
         Raises:
             LedgerFencedError: a later owner has taken the topic over.
             LedgerClosedError: it is closed or closing.
+            ValueError: `num_messages` is negative.
         """
+        if num_messages < 0:
+            raise ValueError(f"an entry has no negative number of messages: {num_messages}")
         self._appender.append(entry, num_messages, publish_time_ms, context)
 
     def check_open(self) -> None:

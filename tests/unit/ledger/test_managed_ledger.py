@@ -174,6 +174,15 @@ async def test_closing_reports_what_was_appended_and_refuses_more(world: LedgerW
     await owner.ledger.close()
 
 
+async def test_a_negative_message_count_is_refused(world: LedgerWorld) -> None:
+    """It is an error of the caller's alone: other appends go on."""
+    owner = await world.open(1)
+    with pytest.raises(ValueError, match="negative"):
+        owner.ledger.append(b"x", -1, 0, "x")
+    await owner.append("y")
+    assert await owner.texts() == ["y"]
+
+
 async def test_ledgers_that_all_cursors_have_left_are_deleted(world: LedgerWorld) -> None:
     """A ledger goes when the last durable cursor has acknowledged its last entry; the last ledger stays."""
     owner = await world.open(1, settings=SMALL)

@@ -100,6 +100,8 @@ class Namespaces:
         validate_entity_name("Namespace", name)
         namespace = NamespaceName.of(tenant, name)
         policies = await self._new_policies(namespace, await body_of(request, Policies) or Policies())
+        if await self._resources.namespaces.exists(str(namespace)):
+            raise RestError(409, f"Namespace {namespace} already exists")
         limit = self._services.config.max_namespaces_per_tenant
         if limit and len(await self._resources.namespaces_of(tenant)) >= limit:
             raise RestError(412, f"Exceed the maximum number of namespaces in tenant {tenant}: the limit is {limit}")

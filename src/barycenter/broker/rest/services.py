@@ -21,9 +21,11 @@ def no_registries() -> Iterable[CollectorRegistry]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
-    """`decisions` is the load manager's log, None if it keeps none; `is_ready` tells whether the broker is in service; `shutdown` begins an orderly stop and returns at once,
-    its argument being how many bundles to unload a second (0: no limit). `registries` are the Prometheus registries
-    of parts that keep their own, such as the load manager."""
+    """`decisions` is the load manager's log, None if it keeps none. `is_ready` tells whether the broker is in service.
+
+    `shutdown` begins an orderly stop and returns at once; its argument is how many bundles to unload a second (0: no
+    limit). `registries` are the Prometheus registries of parts that keep their own, such as the load manager.
+    """
 
     control: ControlPlane
     resources: Resources

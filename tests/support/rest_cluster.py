@@ -1,0 +1,117 @@
+"""Real brokers with their REST servers on loopback, in one process, on a memory store and a memory disk."""
+
+import asyncio
+import io
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from barycenter.broker.broker import Broker
+from barycenter.broker.environment import Environment, SystemClock
+from barycenter.broker.http_peers import HttpPeers
+from barycenter.broker.load_manager import LoadManagerFactory
+from barycenter.broker.rest.server import start_web
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from support.control_cluster import HashLoadManager
+
+SESSION_MS = 10_000
+
+
+class Answer:
+    """What a request got: status, JSON (None if there is no body), headers."""
+
+    def __init__(self, status: int, body: bytes, headers: Any) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body) if self.body else None
+
+    @property
+    def reason(self) -> str:
+        return str(self.json["reason"])
+
+    @property
+    def location(self) -> str:
+        return str(self.headers["Location"])
+
+
+class RestCluster:
+    def __init__(self) -> None:
+        self.backend = MemoryBackend()
+        self.disk = MemoryDisk()
+        self.store: MemoryStore = self.backend.connect(SystemClock(), SESSION_MS)
+        self.brokers: list[Broker] = []
+        self._stores: list[MemoryStore] = []
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
+
+    async def add(self, factory: LoadManagerFactory = HashLoadManager, **settings: Any) -> Broker:
+        config = msgspec.structs.replace(BrokerConfig(), broker_service_port=0, web_service_port=0, **settings)
+        store = self.backend.connect(SystemClock(), SESSION_MS)
+        env = Environment(
+            store, MemoryLedgerStorage(self.disk), SystemClock(), random.Random(len(self.brokers)), HttpPeers()
+        )
+        broker = Broker(config, env, web=start_web, load_manager=factory)
+        self._stores.append(store)
+        await broker.start()
+        self.brokers.append(broker)
+        return broker
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, at: Broker | None = None, follow: bool = True, **query: Any
+    ) -> Answer:
+        """Send a request to `at`, the first broker unless given. `path` is encoded already."""
+        url = f"{(at or self.brokers[0]).urls.web_url}{path}"
+        data = None if body is None else io.BytesIO(body) if isinstance(body, bytes) else msgspec.json.encode(body)
+        target = URL(url, encoded=True).update_query({key: str(value) for key, value in query.items()})
+        async with self._session.request(method, target, data=data, allow_redirects=follow) as answer:
+            return Answer(answer.status, await answer.read(), answer.headers)
+
+    async def expect(self, status: int, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        answer = await self.call(method, path, body, **options)
+        assert answer.status == status, f"{method} {path}: {answer.status} {answer.body!r}"
+        return answer
+
+    async def create_namespace(self, name: str = "public/ns", bundles: int = 4) -> None:
+        await self.expect(204, "PUT", f"/admin/v2/namespaces/{name}", {"bundles": {"numBundles": bundles}})
+        for broker in self.brokers:  # every broker has heard of it
+            async with asyncio.timeout(30):
+                while (await self.call("GET", f"/admin/v2/namespaces/{name}", at=broker)).status != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+
+    def by_id(self, broker_id: str) -> Broker:
+        return next(broker for broker in self.brokers if broker.broker_id == broker_id)
+
+    async def owner(self, topic: str, *, at: Broker | None = None) -> Broker:
+        """Return the broker that a lookup of `domain/tenant/namespace/topic` names."""
+        answer = await self.expect(200, "GET", f"/lookup/v2/topic/{topic}", at=at)
+        url = answer.json["httpUrl"]
+        return next(broker for broker in self.brokers if broker.urls.web_url == url)
+
+    async def close(self) -> None:
+        await self._session.close()
+        for broker in self.brokers:
+            await broker.stop()
+        for store in (*self._stores, self.store):
+            await store.close()
+
+
+@asynccontextmanager
+async def rest_cluster(brokers: int = 1, **settings: Any) -> AsyncIterator[RestCluster]:
+    """Start a cluster; orderly stops are immediate."""
+    cluster = RestCluster()
+    try:
+        for _ in range(brokers):
+            await cluster.add(**{"broker_shutdown_timeout_ms": 0, **settings})
+        yield cluster
+    finally:
+        await cluster.close()

@@ -3,8 +3,8 @@
 Every broker keeps this picture, so that whoever becomes leader decides with full windows at once. It imports numpy only
 when a snapshot is asked for, which only a leader does.
 
-A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when the
-owner reports the bundle, leaves the cluster, or did not report it for PREALLOCATION_MS. (Pulsar drops most of them at
+A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when some
+broker reports the bundle, the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at
 the next notification of any broker, and then sends several bundles to the broker that looks idle.)
 
 Source: Pulsar's `ModularLoadManagerImpl` (`updateAll`, `updateBundleData`, `getBundleDataOrDefault`).
@@ -160,11 +160,19 @@ class LoadPicture:
     def _settle(self) -> None:
         oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
         for bundle, preallocation in list(self.preallocations.items()):
-            report = self.fold.reports.get(preallocation.broker)
-            # a report from before the assignment may list the bundle's former stay
-            arrived = report is not None and bundle in report.last_stats and report.last_update >= preallocation.at_ms
-            if report is None or arrived or preallocation.at_ms < oldest_ms:
+            gone = preallocation.broker not in self.fold.reports
+            if gone or self._is_reported_since(bundle, preallocation.at_ms) or preallocation.at_ms < oldest_ms:
                 del self.preallocations[bundle]
+
+    def _is_reported_since(self, bundle: str, since_ms: int) -> bool:
+        """Tell whether a report that came after that time lists the bundle, at its destination or elsewhere.
+
+        One from before may list the bundle's former stay.
+        """
+        return any(
+            bundle in report.last_stats and self._received_ms[broker] > since_ms
+            for broker, report in self.fold.reports.items()
+        )
 
     # ---- figures to decide by ----
 

@@ -43,6 +43,10 @@ class ClientLink(Protocol):
         """Answer a SEND whose entry of `size` bytes is no longer pending."""
         ...
 
+    def send_duplicate(self, producer: "Producer", sequence_id: int, highest_id: int, size: int) -> None:
+        """Answer a SEND whose message was stored before, after those that came before it."""
+        ...
+
     def publish_failed(self, producer: "Producer", size: int) -> None:
         """An entry of `size` bytes is no longer pending, and no receipt will be sent for it."""
         ...

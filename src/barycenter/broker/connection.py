@@ -223,16 +223,24 @@ class Connection(asyncio.Protocol):
         if producer is None or producer.closed:
             self._take_late(message.producer_id, known=producer is not None)
             return
+        # Counted first: the answer may come at once.
+        size = len(entry)
+        self._pending += 1
+        self._pending_bytes += size
         try:
             verify_checksum(entry)
             producer.topic.publish(
-                producer, message.sequence_id, message.highest_sequence_id, message.num_messages, entry
+                producer,
+                message.sequence_id,
+                message.highest_sequence_id,
+                message.num_messages,
+                entry,
+                is_chunk=message.is_chunk,
             )
         except (ChecksumMismatchError, MalformedFrameError) as error:
+            self._pending -= 1
+            self._pending_bytes -= size
             self._refuse_message(producer, message.sequence_id, error)
-            return
-        self._pending += 1
-        self._pending_bytes += len(entry)
 
     def _take_late(self, producer_id: int, *, known: bool) -> None:
         """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
@@ -249,7 +257,12 @@ class Connection(asyncio.Protocol):
             sequence_id=sequence_id,
             error=str(error),
         )
-        frame = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, str(error))
+        self._send_in_turn(
+            producer, commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, str(error))
+        )
+
+    def _send_in_turn(self, producer: Producer, frame: bytes) -> None:
+        """Send an answer once everything that the producer sent before has its own."""
         if producer.pending == 0:
             self.send(frame)
             return
@@ -355,6 +368,13 @@ class Connection(asyncio.Protocol):
             self.send(deferred.popleft()[1])
         if not deferred:
             producer.deferred = None
+
+    def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None:
+        nowhere = commands.NO_REQUEST  # -1 as ledger and entry: stored before, and not looked up where
+        self._send_in_turn(
+            producer, commands.send_receipt(producer.producer_id, sequence_id, nowhere, nowhere, highest_id)
+        )
+        self.publish_failed(producer, size)
 
     def publish_failed(self, producer: Producer, size: int) -> None:
         self._pending -= 1

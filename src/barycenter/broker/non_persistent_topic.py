@@ -165,7 +165,16 @@ class NonPersistentTopic(Topic):
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self._next_entry_id = 0
 
-    def publish(self, producer: Producer, sequence_id: int, highest_id: int, num_messages: int, entry: bytes) -> None:
+    def publish(
+        self,
+        producer: Producer,
+        sequence_id: int,
+        highest_id: int,
+        num_messages: int,
+        entry: bytes,
+        *,
+        is_chunk: bool = False,
+    ) -> None:
         position = Position(0, self._next_entry_id)
         self._next_entry_id += 1
         size = len(entry)

@@ -15,12 +15,15 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from barycenter.broker import deduplication
 from barycenter.broker.client_link import ClientLink
 from barycenter.broker.consumer import Consumer
+from barycenter.broker.deduplication import Deduplication, Verdict
 from barycenter.broker.errors import (
     NotAllowedError,
     SubscriptionBusyError,
     SubscriptionNotFoundError,
+    TopicFencedError,
 )
 from barycenter.broker.producer import Producer
 from barycenter.broker.serving import OwnedBundle
@@ -42,7 +45,7 @@ Written: TypeAlias = tuple[Producer, int, int, int, int]
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_lock", "ledger", "subscriptions")
+    __slots__ = ("_deduplication", "_lock", "ledger", "subscriptions")
 
     ledger: ManagedLedger
 
@@ -50,16 +53,42 @@ class PersistentTopic(Topic):
         super().__init__(name, owned, host)
         self.subscriptions: dict[str, Subscription] = {}
         self._lock: asyncio.Lock | None = None
+        self._deduplication: Deduplication | None = None
 
-    def opened(self, ledger: ManagedLedger) -> None:
-        """Start with the ledger, whose durable cursors are the subscriptions."""
+    async def opened(self, ledger: ManagedLedger) -> None:
+        """Start with the ledger, whose durable cursors are the subscriptions.
+
+        Raises:
+            LedgerError: what deduplication needs could not be read.
+        """
         self.ledger = ledger
         for name, cursor in ledger.cursors.items():
-            self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+            if name != deduplication.CURSOR_NAME:
+                self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+        if self.settings.deduplication:
+            self._deduplication = await Deduplication.open(ledger)
+        elif deduplication.CURSOR_NAME in ledger.cursors:
+            await ledger.delete_cursor(deduplication.CURSOR_NAME)
+
+    @property
+    def deduplicates(self) -> bool:
+        return self._deduplication is not None
+
+    def last_sequence_id(self, producer_name: str) -> int:
+        return self._deduplication.last_sequence_id(producer_name) if self._deduplication is not None else -1
 
     # ------------------------------------------------------------------ publishing
 
-    def publish(self, producer: Producer, sequence_id: int, highest_id: int, num_messages: int, entry: bytes) -> None:
+    def publish(
+        self,
+        producer: Producer,
+        sequence_id: int,
+        highest_id: int,
+        num_messages: int,
+        entry: bytes,
+        *,
+        is_chunk: bool = False,
+    ) -> None:
         """See `Topic.publish`.
 
         Raises:
@@ -67,6 +96,9 @@ class PersistentTopic(Topic):
         """
         published_ms = publish_time_ms(entry)
         size = len(entry)
+        memory = self._deduplication
+        if memory is not None and not self._is_new(memory, producer, sequence_id, highest_id, size):
+            return
         producer.pushed += 1
         self.pending += 1
         written: Written = (producer, sequence_id, highest_id, num_messages, size)
@@ -74,10 +106,30 @@ class PersistentTopic(Topic):
             self.ledger.append(entry, num_messages, published_ms, written)
         except LedgerError as error:
             self.write_failed([written], error)
+            return
+        if memory is not None:
+            memory.pushed(producer.name, sequence_id, highest_id, entry, is_chunk=is_chunk)
+
+    def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
+        """Tell whether a message is to be stored; answer it if not."""
+        verdict = memory.judge(producer.name, sequence_id, highest_id)
+        if verdict is Verdict.NEW:
+            return True
+        log.debug("duplicate_dropped", topic=str(self.name), producer=producer.name, sequence_id=sequence_id)
+        if verdict is Verdict.STORED:
+            producer.link.send_duplicate(producer, sequence_id, highest_id, size)
+        else:
+            producer.link.publish_failed(producer, size)
+            producer.link.send_error(producer, sequence_id, TopicFencedError(self.name, "it is being stored already"))
+            self.forget_producer(producer)
+            producer.link.close_producer(producer)
+        return False
 
     def write_durable(self, group: Sequence[tuple[Written, Position]]) -> None:
         """Entries are on disk: answer their producers and feed the consumers."""
         owned = self.owned
+        if self._deduplication is not None and self._deduplication.persisted(len(group)):
+            self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:
             owned.acknowledged(len(group), self.clock.now_ms())
             for (producer, sequence_id, highest_id, messages, size), position in group:
@@ -116,6 +168,8 @@ class PersistentTopic(Topic):
         """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
         the clients are told to look elsewhere, and send again there."""
         fenced = isinstance(error, LedgerFencedError)
+        if self._deduplication is not None:
+            self._deduplication.failed()
         log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))
         producers: dict[Producer, None] = {}
         for producer, sequence_id, _, _, size in group:
@@ -286,9 +340,13 @@ class PersistentTopic(Topic):
             self.disconnect_all()
             self._cancel_tasks()
         try:
-            await self.ledger.close()
+            if self._deduplication is not None:
+                await self._deduplication.snapshot()
         finally:
-            self.state = TopicState.CLOSED
+            try:
+                await self.ledger.close()
+            finally:
+                self.state = TopicState.CLOSED
         log.debug("topic_closed", topic=str(self.name), reason=reason)
 
     def _stop_intake(self) -> None:

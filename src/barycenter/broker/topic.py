@@ -237,7 +237,16 @@ class Topic:
         if self._access is not None:
             self._access.left(producer)
 
-    def publish(self, producer: Producer, sequence_id: int, highest_id: int, num_messages: int, entry: bytes) -> None:
+    def publish(
+        self,
+        producer: Producer,
+        sequence_id: int,
+        highest_id: int,
+        num_messages: int,
+        entry: bytes,
+        *,
+        is_chunk: bool = False,
+    ) -> None:
         """Take an entry; its receipt, or an error, goes to the producer's link in the order of these calls."""
         raise NotImplementedError
 

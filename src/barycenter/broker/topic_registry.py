@@ -189,7 +189,11 @@ class TopicRegistry:
         except LedgerFencedError as error:
             self._authority.lost(owned, f"opening {name}: {error}")
             raise NotServedError(name, "a later owner has it") from error
-        topic.opened(ledger)
+        try:
+            await topic.opened(ledger)
+        except BaseException:
+            await ledger.close()
+            raise
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:

@@ -69,7 +69,7 @@ def error_code(error: BaseException) -> ErrorCode:
 
 
 def lookup_error_code(error: BaseException) -> ErrorCode:
-    """The same for lookups: there ServiceNotReady costs the client its connection, so only one out of service says it."""
+    """The same for lookups, where ServiceNotReady costs the client its connection: for brokers out of service alone."""
     code = error_code(error)
     if code == api.ServiceNotReady and not isinstance(error, lookup_answers.LookupNotReadyError):
         return api.MetadataError

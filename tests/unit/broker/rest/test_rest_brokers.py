@@ -1,0 +1,181 @@
+"""Brokers over REST: membership, configuration, health, figures, metrics, decisions, shutdown."""
+
+import asyncio
+from pathlib import Path
+
+from barycenter.broker.broker import BrokerState
+from barycenter.broker.decision_log import DecisionLog
+from barycenter.load.reasons import Code, Reason
+from support.rest_cluster import RestCluster, rest_cluster
+
+BROKERS = "/admin/v2/brokers"
+
+
+async def test_the_members_and_the_leader_are_the_same_everywhere() -> None:
+    async with rest_cluster(3) as cluster:
+        ids = sorted(broker.broker_id for broker in cluster.brokers)
+        leader = next(broker for broker in cluster.brokers if broker.leadership.is_leader())
+        for broker in cluster.brokers:
+            async with asyncio.timeout(30):
+                while (await cluster.expect(200, "GET", BROKERS, at=broker)).json != ids:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            assert (await cluster.expect(200, "GET", f"{BROKERS}/standalone", at=broker)).json == ids
+            assert (await cluster.expect(200, "GET", f"{BROKERS}/leaderBroker", at=broker)).json == {
+                "brokerId": leader.broker_id,
+                "serviceUrl": leader.urls.web_url,
+            }
+        await cluster.expect(404, "GET", f"{BROKERS}/elsewhere")
+        await cluster.expect(200, "PUT", "/admin/v2/clusters/west", {"serviceUrl": "http://west:8080"})
+        answer = await cluster.expect(307, "GET", f"{BROKERS}/west", follow=False)
+        assert answer.location.startswith("http://west:8080/admin/v2/brokers/west")
+
+
+async def test_what_a_broker_owns_is_asked_of_itself() -> None:
+    async with rest_cluster(2) as cluster:
+        first, second = cluster.brokers
+        path = f"{BROKERS}/standalone/{second.broker_id}/ownedNamespaces"
+        answer = await cluster.expect(307, "GET", path, at=first, follow=False)
+        assert answer.location.startswith(str(second.urls.web_url))
+        owned = (await cluster.expect(200, "GET", path, at=first)).json
+        assert owned[f"pulsar/{second.broker_id}/0x00000000_0xffffffff"] == {
+            "broker_assignment": "shared",
+            "is_controlled": False,
+            "is_active": True,
+        }
+        await cluster.expect(404, "GET", f"{BROKERS}/standalone/nobody:1/ownedNamespaces")
+        await cluster.expect(404, "GET", f"{BROKERS}/elsewhere/{second.broker_id}/ownedNamespaces")
+
+
+async def test_configuration_changes_at_run_time_on_every_broker() -> None:
+    async with rest_cluster(2) as cluster:
+        key = "loadBalancerSheddingExcludedNamespaces"
+        await cluster.expect(200, "POST", f"{BROKERS}/configuration/{key}/public%2Fa,public%2Fb")
+        for broker in cluster.brokers:
+            async with asyncio.timeout(30):
+                while not broker.config.current.load_balancer_shedding_excluded_namespaces:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            runtime = (await cluster.expect(200, "GET", f"{BROKERS}/configuration/runtime", at=broker)).json
+            assert runtime[key] == "public/a,public/b"
+        assert (await cluster.expect(200, "GET", f"{BROKERS}/configuration/values")).json == {key: "public/a,public/b"}
+        assert key in (await cluster.expect(200, "GET", f"{BROKERS}/configuration")).json
+        await cluster.expect(200, "DELETE", f"{BROKERS}/configuration/{key}")
+        assert (await cluster.expect(200, "GET", f"{BROKERS}/configuration/values")).json == {}
+        assert "non-dynamic" in (await cluster.expect(412, "POST", f"{BROKERS}/configuration/clusterName/x")).reason
+        assert "non-dynamic" in (await cluster.expect(412, "DELETE", f"{BROKERS}/configuration/nothing")).reason
+        bad = await cluster.expect(412, "POST", f"{BROKERS}/configuration/loadBalancerSheddingIntervalMinutes/0")
+        assert bad.reason.startswith(" Invalid dynamic-config value")
+        assert "above 0" in bad.reason
+        internal = (await cluster.expect(200, "GET", f"{BROKERS}/internal-configuration")).json
+        assert internal["metadataStoreUrl"]
+
+
+async def test_a_broker_in_service_is_ready_healthy_and_in_rotation(tmp_path: Path) -> None:
+    status_file = tmp_path / "in-rotation"
+    async with rest_cluster(2, status_file_path=str(status_file)) as cluster:
+        assert (await cluster.expect(200, "GET", f"{BROKERS}/ready")).body == b"ok"
+        for version in ("V1", "V2"):
+            answer = await cluster.expect(200, "GET", f"{BROKERS}/health", topicVersion=version)
+            assert answer.body == b"ok"
+        other = cluster.brokers[1].broker_id
+        assert (await cluster.expect(200, "GET", f"{BROKERS}/health", brokerId=other)).body == b"ok"
+        await cluster.expect(404, "GET", f"{BROKERS}/health", brokerId="nobody:1")
+        assert (await cluster.expect(200, "GET", f"{BROKERS}/version")).body
+        await cluster.expect(404, "GET", "/status.html")
+        status_file.touch()
+        assert (await cluster.expect(200, "GET", "/status.html")).body == b"OK"
+
+
+async def test_a_broker_that_starts_or_stops_says_so() -> None:
+    async with rest_cluster() as cluster:
+        cluster.brokers[0].state = BrokerState.CLOSING
+        await cluster.expect(500, "GET", f"{BROKERS}/ready")
+        await cluster.expect(503, "GET", f"{BROKERS}/health")
+        await cluster.expect(404, "GET", "/status.html")
+        cluster.brokers[0].state = BrokerState.STARTED
+
+
+async def test_a_full_disk_makes_a_broker_unhealthy() -> None:
+    async with rest_cluster() as cluster:
+        await cluster.expect(200, "GET", f"{BROKERS}/health")
+        cluster.disk.capacity_bytes = cluster.disk.used_bytes
+        answer = await cluster.expect(500, "GET", f"{BROKERS}/health")
+        assert "Health check" in answer.reason
+        cluster.disk.capacity_bytes = None
+        await cluster.expect(200, "GET", f"{BROKERS}/health")
+
+
+async def test_figures_of_the_broker_are_shown() -> None:
+    async with rest_cluster(expose_topic_level_metrics_in_prometheus=True) as cluster:
+        await cluster.create_namespace()
+        stats = "/admin/v2/broker-stats"
+        assert "public/ns" not in (await cluster.expect(200, "GET", f"{stats}/topics")).json
+        for name in ('quo"te', "t"):
+            await cluster.expect(204, "PUT", f"/admin/v2/persistent/public/ns/{name.replace(chr(34), '%22')}")
+            await cluster.expect(204, "PUT", f"/admin/v2/non-persistent/public/ns/{name.replace(chr(34), '%22')}")
+        topics = (await cluster.expect(200, "GET", f"{stats}/topics")).json["public/ns"]
+        found = [name for domains in topics.values() for members in domains.values() for name in members]
+        assert len(found) == 4
+        assert {domain for domains in topics.values() for domain in domains} == {"persistent", "non-persistent"}
+        report = (await cluster.expect(200, "GET", f"{stats}/load-report")).json
+        assert report["webServiceUrl"] == cluster.brokers[0].urls.web_url
+        metrics = (await cluster.expect(200, "GET", f"{stats}/metrics")).json
+        assert metrics[-1]["metrics"]["brk_topics_count"] == 4
+        await cluster.expect(406, "GET", f"{stats}/allocator-stats/other")
+        await cluster.expect(409, "GET", f"{stats}/broker-resource-availability/public/ns")
+
+
+async def test_prometheus_reads_the_metrics() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    async with rest_cluster() as cluster:
+        await cluster.create_namespace()
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/quo%22te%5C")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/quo%22te%5C/subscription/s")
+        text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        topic = next(s for s in families["pulsar_subscriptions_count"].samples if s.labels["namespace"] == "public/ns")
+        assert topic.labels["topic"] == 'persistent://public/ns/quo"te\\'
+        assert topic.value == 1
+        assert families["barycenter_broker_is_leader"].samples[0].value == 1
+        assert families["pulsar_topics_count"].samples
+
+
+class _WithDecisions:
+    """A load manager's log put beside the broker's own load manager."""
+
+    def __init__(self, cluster: RestCluster) -> None:
+        self.log = DecisionLog("me")
+        manager = cluster.brokers[0].load_manager
+        manager.decisions = self.log  # type: ignore[attr-defined]
+
+
+async def test_decisions_are_shown_oldest_first_and_by_bundle() -> None:
+    async with rest_cluster() as cluster:
+        path = "/barycenter/v1/decisions"
+        assert (await cluster.expect(200, "GET", path)).json == []
+        decisions = _WithDecisions(cluster).log
+        bundles = ["public/ns/0x00000000_0x80000000", "public/ns/0x80000000_0xffffffff"]
+        for index in range(6):
+            decisions.record(
+                index, "assign", Reason(code=next(iter(Code))), bundle=bundles[index % 2], destination="b:1"
+            )
+        shown = (await cluster.expect(200, "GET", path)).json
+        assert [decision["at"] for decision in shown] == list(range(6))
+        shown = (await cluster.expect(200, "GET", path, limit=2, bundle=bundles[1])).json
+        assert [decision["at"] for decision in shown] == [3, 5]
+        assert all(decision["sentence"] for decision in shown)
+        assert (await cluster.expect(200, "GET", path, limit=0)).json == []
+        await cluster.expect(400, "GET", path, limit="many")
+        await cluster.expect(412, "GET", path, bundle="nonsense")
+
+
+async def test_a_shutdown_is_begun_and_carried_out() -> None:
+    async with rest_cluster(2, broker_shutdown_timeout_ms=10_000) as cluster:
+        await cluster.create_namespace(bundles=1)
+        owner = await cluster.owner("persistent/public/ns/t")
+        rest = next(broker for broker in cluster.brokers if broker is not owner)
+        await cluster.expect(400, "POST", f"{BROKERS}/shutdown", at=owner, maxConcurrentUnloadPerSec="-1")
+        await cluster.expect(204, "POST", f"{BROKERS}/shutdown", at=owner, maxConcurrentUnloadPerSec="100")
+        await owner.stop()
+        assert owner.state is BrokerState.CLOSED
+        assert await cluster.owner("persistent/public/ns/t", at=rest) is rest

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from barycenter.broker.host_usage import FixedUsage
 from barycenter.broker.load_instruments import LoadInstruments
@@ -240,7 +241,7 @@ def test_nobody_qualifies_without_registered_brokers() -> None:
 
 
 def test_an_overloaded_broker_gives_bundles_to_those_with_room() -> None:
-    """Usages 90, 10, 20: mean 40, b0 is 40 above the line; (0.9 - 0.4 - 0.1 + 0.05) of 400 MB/s is 180, four bundles."""
+    """Usages 90, 10, 20, mean 40: (0.9 - 0.4 - 0.1 + 0.05) of 400 MB/s are 180, four bundles."""
 
     async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
         b0, b1, b2 = brokers
@@ -465,3 +466,44 @@ def test_a_broker_that_names_an_unknown_strategy_does_not_start() -> None:
             await cluster.add(8080, factory)
 
     on_virtual_time(scenario)
+
+
+def test_the_log_says_once_that_the_pipeline_is_late_and_once_that_it_is_back() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = brokers = await balanced(cluster, 1)
+        b0.configure(load_balancer_pipeline_max_lag_seconds=10.0)
+        b0.pipeline.publication = publication(brokers, bundle="t/n/0x00000000_0xffffffff", rate=1)
+        with capture_logs() as events:
+            await b0.report()
+            await asyncio.sleep(30)
+            assert metric(b0, "barycenter_pipeline_in_use") == 0
+            assert metric(b0, "barycenter_pipeline_lag_seconds") > 10
+            b0.pipeline.publication = publication(brokers, bundle="t/n/0x00000000_0xffffffff", rate=1)
+            await asyncio.sleep(30)
+            assert metric(b0, "barycenter_pipeline_in_use") == 1
+        told = [event["event"] for event in events if event["event"].startswith("pipeline_")]
+        assert told == ["pipeline_late", "pipeline_back"]
+
+    on_virtual_time(scenario)
+
+
+def metric(broker: Balanced, name: str) -> float:
+    labels = {"cluster": "standalone", "broker": broker.id}
+    value = broker.manager.metrics.registry.get_sample_value(name, labels)
+    assert value is not None
+    return value
+
+
+def test_decisions_count_in_metrics_of_pulsars_names() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        await b0.do(lambda manager: manager.shed())
+        await b0.report()
+        registry = b0.manager.metrics.registry
+        labels = {"cluster": "standalone", "broker": b0.id}
+        unloading = {**labels, "metric": "bundleUnloading"}
+        assert registry.get_sample_value("pulsar_lb_unload_bundle_total", unloading) == 4
+        assert registry.get_sample_value("pulsar_lb_unload_broker_total", unloading) == 1
+        assert registry.get_sample_value("pulsar_lb_cpu_usage", {**labels, "metric": "loadBalancing"}) == 90
+
+    shed_scenario(scenario)

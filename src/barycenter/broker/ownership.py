@@ -57,14 +57,15 @@ from barycenter.broker.lookup_answers import (
     LookupNotReadyError,
     Owner,
 )
-from barycenter.broker.ownership_record import OWNERSHIP_ROOT, OwnershipRecord, lock_path, never_inherited
+from barycenter.broker.other_owners import OtherOwners, bundle_of_lock
+from barycenter.broker.ownership_record import OwnershipRecord, lock_path, never_inherited
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving import NotServedError, OwnedBundle
 from barycenter.broker.serving_log import ServingLog
+from barycenter.broker.term import Pulse, Term
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import (
     BadVersionError,
-    InvalidValueError,
     LockBusyError,
     MetadataError,
     NotFoundError,
@@ -74,7 +75,6 @@ from barycenter.metadata.locks import LockManager, ResourceLock
 from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
@@ -83,8 +83,6 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 EPOCH_COUNTER: Final = "/counters/ownership-epoch"
-REMOTE_OWNER_LIFE_S: Final = 3.0
-"""How long another broker's record is believed without having been told of a change."""
 _SCRUB_PAUSE_S: Final = 1.0
 
 
@@ -101,45 +99,6 @@ class _State(enum.Enum):
     SERVING = "serving"
     LEAVING = "leaving"
     ENDED = "ended"
-
-
-class Pulse:
-    """Tells whether this process has been running: false after it stood still for longer than `limit_s`.
-
-    `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
-    anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
-    the loop, so it does not see a stop in the middle of a turn, and the wall clock may be set back.
-    """
-
-    __slots__ = ("_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
-
-    def __init__(self, limit_s: float, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
-        self._limit_s = limit_s
-        self._now_s = now_s
-        self._now_ms = now_ms
-        self.beat()
-
-    def holds(self) -> bool:
-        limit_s = self._limit_s
-        return self._now_s() - self._last_s <= limit_s and self._now_ms() - self._last_ms <= limit_s * 1000
-
-    def beat(self) -> None:
-        self._last_s = self._now_s()
-        self._last_ms = self._now_ms()
-
-
-class Term(OwnedBundle):
-    """An OwnedBundle that may acknowledge only while the process has a pulse."""
-
-    __slots__ = ("_pulse",)
-
-    def __init__(self, bundle: Bundle, epoch: int, acquired_at_ms: int, pulse: Pulse) -> None:
-        super().__init__(bundle, epoch, acquired_at_ms, active=False)
-        self._pulse = pulse
-
-    @property
-    def may_acknowledge(self) -> bool:
-        return not self.revoked and self._pulse.holds()
 
 
 @dataclass(slots=True, eq=False)
@@ -198,14 +157,13 @@ class OwnershipCache:
         self._refusal: str | None = "this broker is starting"
         self._holdings: dict[Bundle, _Holding] = {}
         self._serials: dict[Bundle, _Serial] = {}
-        self._remote: dict[Bundle, tuple[Owner, float]] = {}
-        self._reads: dict[Bundle, object] = {}
+        self._others = OtherOwners(store, incarnation)
         self._waiters: dict[Bundle, set[asyncio.Future[None]]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._created_listeners: list[Callable[[Bundle], None]] = []
         self._closed = False
         self._stop_listening = [
-            store.add_invalidator(self._on_change),
+            self._others.close,
             store.add_listener(self._on_notification),
             store.add_session_listener(self._on_session_event),
         ]
@@ -292,10 +250,7 @@ class OwnershipCache:
         holding = self._holdings.get(bundle)
         if holding is not None:
             return holding.owner if self._is_serving(holding) else None
-        remote = self._remote.get(bundle)
-        if remote is None or remote[1] < asyncio.get_running_loop().time():
-            return None
-        return remote[0]
+        return self._others.get(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
         """Return the owner, InTransit while it does not serve (yet), or None if nobody holds the lock."""
@@ -304,7 +259,7 @@ class OwnershipCache:
             return owner
         if bundle in self._holdings:
             return InTransit(self._broker_id)
-        record = await self._read_record(bundle)
+        record = await self._others.read(bundle)
         if record is None:
             return None
         if bundle in self._holdings:
@@ -435,7 +390,7 @@ class OwnershipCache:
         holding.term.active = True
         holding.term.acquired_at_ms = self._clock.now_ms()
         holding.logged = True
-        self._remote.pop(holding.term.bundle, None)
+        self._others.forget(holding.term.bundle)
         self._serving_log.started(holding.term, reason)
         self._notify(holding.term.bundle)
 
@@ -552,7 +507,7 @@ class OwnershipCache:
             if holding.state is not _State.ENDED:
                 log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
                 self._end(holding, reason)
-        self._remote.clear()
+        self._others.forget_all()
 
     def _recover_all(self, reason: str) -> None:
         for holding in list(self._holdings.values()):
@@ -590,25 +545,6 @@ class OwnershipCache:
                 self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
     # ---- the store ----
-
-    async def _read_record(self, bundle: Bundle) -> OwnershipRecord | None:
-        """Read the lock, and believe it for a while, unless a change was told while the answer was on its way."""
-        token = self._reads.setdefault(bundle, object())
-        try:
-            stored = await self._store.get(lock_path(bundle))
-            if stored is None:
-                return None
-            try:
-                record = msgspec.json.decode(stored.value, type=OwnershipRecord)
-            except msgspec.DecodeError as error:
-                raise InvalidValueError(stored.stat.path, str(error)) from error
-            if self._reads.get(bundle) is token and not record.disabled and record.incarnation != self._incarnation:
-                life_until = asyncio.get_running_loop().time() + REMOTE_OWNER_LIFE_S
-                self._remote[bundle] = (record.owner(), life_until)
-            return record
-        finally:
-            if self._reads.get(bundle) is token:
-                del self._reads[bundle]
 
     async def _own_record_without_holding(self, bundle: Bundle) -> InTransit | None:
         """A write of unknown outcome left our lock behind, or an acquisition is under way."""
@@ -669,17 +605,8 @@ class OwnershipCache:
 
     # ---- notifications, tasks ----
 
-    def _on_change(self, change: Notification | None) -> None:
-        """Stop believing what was read of other brokers' locks; None stands for changes that were not told."""
-        if change is None:
-            self._remote.clear()
-            self._reads.clear()
-        elif (bundle := _bundle_of(change)) is not None:
-            self._remote.pop(bundle, None)
-            self._reads.pop(bundle, None)
-
     def _on_notification(self, notification: Notification) -> None:
-        bundle = _bundle_of(notification)
+        bundle = bundle_of_lock(notification)
         if bundle is None:
             return
         self._notify(bundle)
@@ -740,13 +667,3 @@ def _is_of(value: bytes, incarnation: str) -> bool:
         return msgspec.json.decode(value, type=OwnershipRecord).incarnation == incarnation
     except msgspec.DecodeError:
         return False
-
-
-def _bundle_of(change: Notification) -> Bundle | None:
-    """Return the bundle whose lock record changed; None for any other change."""
-    if change.type is NotificationType.CHILDREN_CHANGED or not change.path.startswith(OWNERSHIP_ROOT + "/"):
-        return None
-    try:
-        return Bundle.parse(change.path[len(OWNERSHIP_ROOT) + 1 :])
-    except InvalidNameError:
-        return None

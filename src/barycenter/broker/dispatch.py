@@ -83,7 +83,7 @@ class Dispatcher:
         return 0
 
     def close(self) -> None:
-        """Stop timers; the dispatcher sends nothing afterwards."""
+        """Forget the consumers: nothing is sent afterwards, also not by a read that is under way."""
         self.consumers.clear()
         self._ready.clear()
         self._generation += 1
@@ -179,6 +179,10 @@ class SingleActiveDispatcher(Dispatcher):
             self.consumers.remove(consumer)
             self._choose()
             self.dispatch()
+
+    def close(self) -> None:
+        super().close()
+        self.active = None
 
     def _choose(self) -> bool:
         """Choose the active consumer anew; tell all consumers if it changed and return whether it did."""

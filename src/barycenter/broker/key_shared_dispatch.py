@@ -58,6 +58,10 @@ class KeySharedDispatcher(SharedDispatcher):
         self._waiting_entries = 0
         self._waiting_bytes = 0
 
+    def close(self) -> None:
+        super().close()
+        self._waiting.clear()
+
     def _start_over(self) -> None:
         self._in_flight.clear()
         self._replay_slots.clear()

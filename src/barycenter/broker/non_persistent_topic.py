@@ -235,7 +235,7 @@ class NonPersistentTopic(Topic):
         raise NotAllowedError("a non-persistent topic keeps nothing to seek")
 
     async def close(self, reason: str) -> None:
-        if self.state is TopicState.OPEN:
+        if self.state is not TopicState.CLOSED:
             self.state = TopicState.CLOSED
             self.disconnect_all()
             self._cancel_tasks()

@@ -96,6 +96,8 @@ class PersistentTopic(Topic):
         """
         published_ms = publish_time_ms(entry)
         size = len(entry)
+        if is_chunk:
+            producer.chunked_messages += 1
         memory = self._deduplication
         if memory is not None and not self._is_new(memory, producer, sequence_id, highest_id, size):
             return
@@ -162,6 +164,7 @@ class PersistentTopic(Topic):
 
     def fenced(self, error: LedgerFencedError) -> None:
         """A later owner has the ledger."""
+        self.stop_intake()
         self.host.ledger_fenced(self, str(error))
 
     def write_failed(self, group: Sequence[Written], error: LedgerError) -> None:
@@ -331,9 +334,9 @@ class PersistentTopic(Topic):
         Raises:
             LedgerError: the ledger did not close well; the clients were told all the same.
         """
-        if self.state is not TopicState.OPEN:
+        if self.state is TopicState.CLOSED:
             return
-        self._stop_intake()
+        self.stop_intake()
         try:
             await self.wait_drained()
         finally:
@@ -349,12 +352,6 @@ class PersistentTopic(Topic):
                 self.state = TopicState.CLOSED
         log.debug("topic_closed", topic=str(self.name), reason=reason)
 
-    def _stop_intake(self) -> None:
-        """What arrives from now on is dropped; its clients will send it again elsewhere."""
-        self.state = TopicState.CLOSING
-        for producer in self.producers.values():
-            producer.closed = True
-
     def disconnect_all(self) -> None:
         self.close_producers()
         for subscription in list(self.subscriptions.values()):
@@ -364,7 +361,7 @@ class PersistentTopic(Topic):
         self.check_deletable(force=force)
         if self.state is not TopicState.OPEN:
             raise NotAllowedError(f"Topic {self.name} is being closed")
-        self._stop_intake()
+        self.stop_intake()
         try:
             await self.wait_drained()
         finally:

@@ -311,6 +311,13 @@ class Topic:
 
     # ------------------------------------------------------------------ closing
 
+    def stop_intake(self) -> None:
+        """Let nobody attach any more, and drop what is sent from now on: clients will send it again elsewhere."""
+        if self.state is TopicState.OPEN:
+            self.state = TopicState.CLOSING
+            for producer in self.producers.values():
+                producer.closed = True
+
     async def close(self, reason: str) -> None:
         """Send the receipts of what is pending, tell all clients to look elsewhere, release the ledger."""
         raise NotImplementedError

@@ -213,6 +213,7 @@ class TopicRegistry:
     def _start_closing(self, topic: Topic, reason: str) -> asyncio.Task[None]:
         closing = self._closings.get(topic)
         if closing is None:
+            topic.stop_intake()
             closing = self._closings[topic] = asyncio.get_running_loop().create_task(
                 self._close(topic, topic.close(reason)), name=f"close-topic:{topic.name}"
             )

@@ -81,6 +81,8 @@ class BrokerProcess:
         self.node = Node(cluster.loop, self.name)
         self.store: MemoryStore
         self.ledgers: MemoryLedgerStorage
+        self.died = cluster.loop.create_future()
+        """Done when this life is over."""
         self._cluster = cluster
         self.broker: Broker = self.node.call(self._build)
         self.main = self.node.spawn(self._start(), "start")
@@ -133,11 +135,9 @@ class BrokerProcess:
     def crash(self) -> None:
         """SIGKILL, or the machine is gone."""
         cluster = self._cluster
-        self.node.crash()
-        cluster.network.crashed(self.node, silently=cluster.random.random() < 0.2)
+        self._end(silently=cluster.random.random() < 0.2)
         cluster.backend.crash(self.store)
         self.ledgers.crash(survivors=lambda queued: cluster.random.randint(0, queued))
-        cluster.referee.on_crashed(self.node)
 
     def pause(self) -> None:
         self.node.pause()
@@ -147,11 +147,18 @@ class BrokerProcess:
         self._cluster.referee.on_resumed(self.node)
 
     async def stop(self) -> None:
-        """Leave the cluster in order, and end the process."""
-        await self.node.spawn(self._stop(), "stop")
+        """Leave the cluster in order, and end the process; returns early if it dies meanwhile."""
+        stopping = self.node.spawn(self._stop(), "stop")
+        await asyncio.wait([stopping, self.died], return_when=asyncio.FIRST_COMPLETED)
+        if self.node.alive:
+            stopping.result()
+            self._end(silently=False)
+
+    def _end(self, *, silently: bool) -> None:
         self.node.crash()
-        self._cluster.network.crashed(self.node)
+        self._cluster.network.crashed(self.node, silently=silently)
         self._cluster.referee.on_crashed(self.node)
+        self.died.set_result(None)
 
 
 class Cluster:

@@ -227,18 +227,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     def tear_down(self) -> None:
         """Cancel every task, those of crashed and paused nodes too, and let them end, so that nothing lingers."""
-        tasks = [task for task in self._tasks if not task.done()]
-        for task in tasks:
-            node = task.node
-            if node is not None:
-                node.alive = True
-                if node.paused:
-                    node.resume()
-            task.cancel()
         asyncio._set_running_loop(self)
         try:
-            for _ in range(1_000):
-                if all(task.done() for task in tasks):
+            for _ in range(200):
+                if not self._cancel_all():
                     break
                 self.failures.clear()
                 with suppress(Exception):
@@ -251,6 +243,18 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             elif not task.cancelled():
                 task.exception()
         self.close()
+
+    def _cancel_all(self) -> int:
+        """Wake every node and cancel what is not done; return how many tasks that were."""
+        tasks = [task for task in self._tasks if not task.done()]
+        for task in tasks:
+            node = task.node
+            if node is not None:
+                node.alive = True
+                if node.paused:
+                    node.resume()
+            task.cancel()
+        return len(tasks)
 
     def unheard(self) -> list[BaseException]:
         """Return what tasks raised and nobody asked for."""

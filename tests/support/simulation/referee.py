@@ -3,12 +3,14 @@
 The referee sees terms of ownership begin and end, acknowledgements as they are given, and every change of the
 store. It demands:
 
-- *one server*: no two live brokers serve overlapping ranges of one namespace at one instant, but for one whose
-  session the store ended early, until it can know of it (what protects then is the fence, the next point);
+- *one server*: no two live brokers serve overlapping ranges of one namespace at one instant;
 - *fencing*: once a term acknowledged entries, no term of a lower epoch acknowledges any in an overlapping range,
   and nobody acknowledges in a term that is over;
 - *tiling*: stored boundaries cover the hash range exactly, and a later version only adds cuts;
-- *epochs rise*: the epoch in an ownership record is not below one seen before in an overlapping range.
+- *epochs rise*: a term that begins has a higher epoch than those that began before it in an overlapping range.
+
+A broker whose session the store ended early (`on_disowned`) cannot know of it until its next heartbeat. Until then
+the fences of the single ledgers protect: only *tiling* is asked of it, and that nothing is lost.
 """
 
 import json
@@ -25,7 +27,6 @@ from barycenter.naming.bundle import Bundle
 from support.simulation.loop import NODE, Node, SimulationError, VirtualTimeLoop
 
 LOCAL_POLICIES = "/admin/local-policies/"
-OWNERSHIP = "/namespace/"
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class Referee:
         self._unknowing: dict[Node, float] = {}
         self._serving: dict[int, tuple[Node, OwnedBundle]] = {}
         self._acknowledged: list[_Highest] = []
-        self._recorded: list[_Highest] = []
+        self._begun: list[_Highest] = []
         self._boundaries: dict[str, tuple[int, ...]] = {}
 
     @contextmanager
@@ -92,6 +93,7 @@ class Referee:
         assert node is not None
         self.terms_begun += 1
         self._serving[id(term)] = (node, term)
+        self._check_epoch(node, term)
         self._check_one_server(node, term)
 
     def on_resumed(self, node: Node) -> None:
@@ -111,7 +113,9 @@ class Referee:
         self.acknowledged_entries += entries
         if not term.may_acknowledge:
             self._fail("fencing", f"{term.bundle}: acknowledged under epoch {term.epoch}, whose term is over")
-        for highest in self._acknowledged:
+        node = NODE.get()
+        assert node is not None
+        for highest in () if self._is_unknowing(node) else self._acknowledged:
             if overlap(highest.bundle, term.bundle) and highest.epoch > term.epoch:
                 self._fail(
                     "fencing",
@@ -121,12 +125,8 @@ class Referee:
         _raise_highest(self._acknowledged, term.bundle, term.epoch)
 
     def on_change(self, backend: MemoryBackend, change: Notification) -> None:
-        if change.type is NotificationType.DELETED:
-            return
-        if change.path.startswith(LOCAL_POLICIES):
+        if change.type is not NotificationType.DELETED and change.path.startswith(LOCAL_POLICIES):
             self._check_tiling(change.path, _value(backend, change.path))
-        elif change.path.startswith(OWNERSHIP):
-            self._check_epoch(change.path, _value(backend, change.path))
 
     def serving(self) -> list[tuple[Node, OwnedBundle]]:
         """Return the terms that serve now, with their brokers."""
@@ -140,12 +140,15 @@ class Referee:
                 continue
             if not other.alive or other.paused or not its.active or not its.may_acknowledge:
                 continue
-            if not any(self._unknowing.get(each, 0.0) > self._loop.time() for each in (node, other)):
+            if not self._is_unknowing(node) and not self._is_unknowing(other):
                 self._fail(
                     "one server",
                     f"{node.name} serves {term.bundle} (epoch {term.epoch}) "
                     f"while {other.name} serves {its.bundle} (epoch {its.epoch})",
                 )
+
+    def _is_unknowing(self, node: Node) -> bool:
+        return self._unknowing.get(node, 0.0) > self._loop.time()
 
     def _check_tiling(self, path: str, stored: Any) -> None:
         texts = stored["bundles"]["boundaries"]
@@ -158,15 +161,15 @@ class Referee:
         self.splits += bool(before) and len(cuts) > len(before)
         self._boundaries[path] = cuts
 
-    def _check_epoch(self, path: str, stored: Any) -> None:
-        epoch = stored.get("epoch")
-        if epoch is None:
-            return
-        bundle = Bundle.parse(path.removeprefix(OWNERSHIP))
-        for highest in self._recorded:
-            if overlap(highest.bundle, bundle) and highest.epoch > epoch:
-                self._fail("epochs rise", f"{path}: epoch {epoch} after {highest.epoch} of {highest.bundle}")
-        _raise_highest(self._recorded, bundle, epoch)
+    def _check_epoch(self, node: Node, term: OwnedBundle) -> None:
+        for highest in () if self._is_unknowing(node) else self._begun:
+            if overlap(highest.bundle, term.bundle) and highest.epoch >= term.epoch:
+                self._fail(
+                    "epochs rise",
+                    f"{node.name} serves {term.bundle} under epoch {term.epoch}, "
+                    f"after {highest.bundle} was served under epoch {highest.epoch}",
+                )
+        _raise_highest(self._begun, term.bundle, term.epoch)
 
     def _fail(self, check: str, detail: str) -> None:
         error = SimulationError(check, detail)

@@ -90,6 +90,7 @@ class Scenario:
             asyncio._set_running_loop(None)
         self.watching = self.cluster.referee.watching
         self._happened: Counter[str] = Counter()
+        self._under_way: list[asyncio.Task[Any]] = []
         self._clients: list[SimClient] = []
         self._producers: list[NumberingProducer] = []
         self._consumers: list[CheckingConsumer] = []
@@ -117,6 +118,7 @@ class Scenario:
         await self.cluster.start()
         await self._start_clients()
         await self._trouble()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
         await self.cluster.settle()
         settling = self._loop.time()
         await self._all_arrived()
@@ -124,6 +126,8 @@ class Scenario:
         await self._all_agree()
         if self._random.random() < 0.3:
             await self._leave_in_order()
+        for error in self._loop.unheard():
+            raise SimulationError("nobody asked", repr(error)) from error
         referee = self.cluster.referee
         return Verdict(
             seed=self._seed,
@@ -177,8 +181,10 @@ class Scenario:
             self._actions[index]()
 
     def _later(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        """Go on with a fault beside the others; it outlives the trouble only by moments that do no harm."""
-        self._guard(self._loop.create_task(work, name=name))
+        """Go on with a fault beside the others."""
+        task = self._loop.create_task(work, name=name)
+        self._under_way.append(task)
+        self._guard(task)
 
     def _command(self, process: BrokerProcess, work: Coroutine[Any, Any, Any], name: str) -> None:
         """Have a broker do something; it may refuse, but not break."""

@@ -1,0 +1,113 @@
+"""Seeded histories of whole clusters: crashes, pauses, lost sessions, partitions, unloads, splits.
+
+.venv/bin/python -m pytest tests/simulation --sim-seeds 5000 -n 2        (nightly)
+.venv/bin/python -m pytest tests/simulation -k survives --sim-seed 4711  (one again, with its last events)
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.simulation.loop import SimulationError
+from support.simulation.scenario import run_scenario
+
+pytestmark = pytest.mark.simulation
+
+LAST_EVENTS = 60
+
+
+def pytest_generate_tests(metafunc):
+    if "sim_seed" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        one, first = option("--sim-seed"), option("--sim-first")
+        seeds = range(first, first + option("--sim-seeds")) if one is None else [one]
+        metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
+
+
+def replay_command(seed):
+    return f".venv/bin/python -m pytest tests/simulation -k survives --sim-seed {seed}"
+
+
+def events_of(seed):
+    lines: list[str] = []
+    with pytest.raises(BaseException):  # noqa: B017, PT011 (it failed before; here only its events are wanted)
+        run_scenario(seed, lines=lines)
+    return lines
+
+
+def test_a_cluster_survives_what_befalls_it(sim_seed, request):
+    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    try:
+        verdict = run_scenario(sim_seed)
+    except Exception as error:
+        lines = events_of(sim_seed)
+        if (file := request.config.getoption("--sim-log")) is not None:
+            Path(file).write_text("\n".join(lines) + "\n")
+        last = "\n".join(lines[-LAST_EVENTS:])
+        raise AssertionError(f"seed {sim_seed}: {error!r}\n\n{last}\n\nreplay: {replay_command(sim_seed)}") from error
+    assert verdict.messages > 0
+
+
+def test_the_same_seed_plays_the_same_history():
+    first, second = (run_scenario(11) for _ in range(2))
+    assert first == second
+
+
+def test_other_seeds_play_other_histories():
+    assert run_scenario(11).digest != run_scenario(12).digest
+
+
+def check_that_fails(seeds, **options):
+    """Return the name of the first check that fails over `seeds`."""
+    for seed in seeds:
+        try:
+            run_scenario(seed, **options)
+        except SimulationError as error:
+            return error.check
+    return None
+
+
+def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
+    """Without pulse and without fences a broker that wakes up goes on serving what another one took over."""
+    monkeypatch.setattr("barycenter.broker.term.Pulse.holds", lambda self: True)
+    monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
+    found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
+    assert found in {"one server", "fencing", "every message in order"}
+
+
+async def _fence_nothing(self, ledger_id, *, epoch):
+    ledger = self.disk.ledger(ledger_id)
+    return await self.open(ledger_id, entry_count=len(ledger.entries))
+
+
+def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
+    """A crash that takes acknowledged entries along shows as messages that are missing."""
+    from barycenter.ledger.memory_storage import MemoryLedgerStorage
+
+    honest = MemoryLedgerStorage.crash
+
+    def forgetful(self, *, survivors=None):
+        for writer in self._writers:
+            del writer._ledger.entries[-3:]
+            writer._ledger.index.truncate(len(writer._ledger.entries))
+        honest(self, survivors=survivors)
+
+    monkeypatch.setattr(MemoryLedgerStorage, "crash", forgetful)
+    found = check_that_fails(range(30), faults=("crash", "burst"))
+    assert found in {"every message in order", "every message arrives"}
+
+
+def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
+    """A record of boundaries that does not cover the hash range shows in the very step in which it is written."""
+    from barycenter.broker import bundle_cache
+
+    honest = bundle_cache.boundaries_value
+
+    def with_gap(record, bundles):
+        value = json.loads(honest(record, bundles))
+        if len(value["bundles"]["boundaries"]) > 3:
+            del value["bundles"]["boundaries"][0]
+        return json.dumps(value).encode()
+
+    monkeypatch.setattr(bundle_cache, "boundaries_value", with_gap)
+    assert check_that_fails(range(30), faults=("split", "burst")) == "tiling"

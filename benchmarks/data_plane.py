@@ -1,13 +1,13 @@
 """Durable messages per second through one broker with the stock client: rate, latency, broker CPU per message.
 
-`python -m benchmarks.data_plane`: the data plane of one broker in a process of its own, with ledger files on the
-disk of `--dir`, no control plane and no load management. Producer and consumer run in this process, so that with
-two cores each side has one. Every message has its receipt, and so is on disk, before a run counts as done.
+`python -m benchmarks.data_plane`: a cluster of one broker process, everything in it switched on but the pipeline.
+Producer and consumer run in this process, so that with two cores each side has one. Every message has its receipt,
+and so is on disk, before a run counts as done. With `--profile FILE` the data plane alone runs instead, under the
+profiler.
 """
 
 import argparse
 import asyncio
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,36 +21,30 @@ from pathlib import Path
 import psutil
 import pulsar
 
-from benchmarks.machine import print_table
+from benchmarks.cluster import running_cluster
+from benchmarks.machine import percentile, print_table
 
 _REPOSITORY = Path(__file__).parents[1]
 
 
-def serve(directory: str, *, profile: str | None = None) -> None:
+def serve(directory: str, *, profile: str) -> None:
     """Run the broker until standard input closes; the first line printed is its service URL."""
-    import gc
+    import cProfile
 
     import structlog
     import uvloop
 
     sys.path.insert(0, str(_REPOSITORY / "tests"))
-    from support.one_broker import OneBroker
-
     from barycenter.ledger.file_storage import FileLedgerStorage
+    from support.one_broker import OneBroker
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
 
     async def run() -> None:
-        gc.freeze()
         broker = await OneBroker(ledgers=FileLedgerStorage(directory)).start()
         print(broker.lookup.url, flush=True)
         await asyncio.to_thread(sys.stdin.read)
         await broker.stop()
-
-    if profile is None:
-        uvloop.run(run())
-        return
-    import cProfile
 
     profiler = cProfile.Profile()
     profiler.enable()
@@ -70,10 +64,8 @@ class RunningBroker:
 
 
 @contextmanager
-def running_broker(directory: str, profile: str | None) -> Iterator[RunningBroker]:
-    command = [sys.executable, "-m", "benchmarks.data_plane", "--serve", directory]
-    if profile:
-        command += ["--profile", profile]
+def data_plane_alone(directory: str, profile: str) -> Iterator[RunningBroker]:
+    command = [sys.executable, "-m", "benchmarks.data_plane", "--serve", directory, "--profile", profile]
     child = subprocess.Popen(command, cwd=_REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdin is not None
     assert child.stdout is not None
@@ -144,11 +136,10 @@ def publish(broker: RunningBroker, *, size: int, count: int, batched: bool, cons
     seconds = time.perf_counter() - started
     cpu = broker.cpu_s() - cpu_before
     client.close()
-    latencies.sort()
     return Figures(
         count / seconds,
-        statistics.median(latencies) * 1000,
-        latencies[len(latencies) * 99 // 100] * 1000,
+        percentile(latencies, 50) * 1000,
+        percentile(latencies, 99) * 1000,
         cpu / count * 1e6,
     )
 
@@ -167,19 +158,37 @@ def latency_one_at_a_time(broker: RunningBroker, count: int) -> Figures:
     seconds = time.perf_counter() - started
     cpu = broker.cpu_s() - cpu_before
     client.close()
-    latencies.sort()
     return Figures(
         count / seconds,
-        statistics.median(latencies) * 1000,
-        latencies[len(latencies) * 99 // 100] * 1000,
+        percentile(latencies, 50) * 1000,
+        percentile(latencies, 99) * 1000,
         cpu / count * 1e6,
     )
+
+
+@contextmanager
+def whole_broker() -> Iterator[RunningBroker]:
+    """A cluster of one broker process, kept by an event loop in a thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    cluster = running_cluster(1, {"loadBalancerSheddingEnabled": "false"})
+    try:
+        running = asyncio.run_coroutine_threadsafe(cluster.__aenter__(), loop).result(60)
+        pid = running.brokers[0].pid
+        assert pid is not None
+        try:
+            yield RunningBroker(running.brokers[0].service_url, psutil.Process(pid))
+        finally:
+            asyncio.run_coroutine_threadsafe(cluster.__aexit__(None, None, None), loop).result(60)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--serve", metavar="DIR", help="be the broker")
-    parser.add_argument("--dir", help="folder for the ledgers, on the disk to measure; default a temporary one")
     parser.add_argument("--profile", metavar="FILE", help="profile the broker (it is slower then)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of messages")
     parser.add_argument("--only", choices=["single", "batched", "latency"], help="one part alone")
@@ -189,8 +198,8 @@ def main() -> None:
         return
     rows = []
     with (
-        tempfile.TemporaryDirectory(dir=arguments.dir) as directory,
-        running_broker(directory, arguments.profile) as broker,
+        tempfile.TemporaryDirectory() as directory,
+        data_plane_alone(directory, arguments.profile) if arguments.profile else whole_broker() as broker,
     ):
         for batched in (False, True):
             if arguments.only not in (None, "batched" if batched else "single"):
@@ -204,9 +213,7 @@ def main() -> None:
         if arguments.only in (None, "latency"):
             figures = latency_one_at_a_time(broker, int(5000 * arguments.scale))
             rows.append(["one at a time, 100 B", figures.rate, figures.p50_ms, figures.p99_ms, figures.cpu_us])
-    print_table(
-        "Durable messages through one broker", ["load", "msg/s", "p50 ms", "p99 ms", "broker CPU µs/msg"], rows
-    )
+    print_table("Durable messages through one broker", ["load", "msg/s", "p50 ms", "p99 ms", "broker CPU µs/msg"], rows)
 
 
 if __name__ == "__main__":

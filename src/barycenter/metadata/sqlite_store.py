@@ -44,7 +44,7 @@ class SqliteStore:
         """Open a session with the store in the file `path`, which is made if it does not exist.
 
         `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or
-        twice that after two seconds of quiet. A client that lags more than `kept_changes` behind forgets all that
+        twice that after half a second of quiet. A client that lags more than `kept_changes` behind forgets all that
         it knows (RECONNECTED).
 
         Raises:

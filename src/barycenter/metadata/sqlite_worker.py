@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 HEARTBEATS_PER_TIMEOUT = 5
 SWEEP_INTERVAL_S = 0.2
 RETRY_INTERVAL_S = 0.1
-QUIET_AFTER_S = 2.0
+QUIET_AFTER_S = 0.5
 """After so long without a change or an operation the file is looked at half as often, to spare the core."""
 MAX_BATCH = 1000
 

@@ -76,13 +76,14 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two reports of a broker")
     parser.add_argument("--trigger", type=float, default=1.0)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--driver-memory", default="768m")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeline-lag-") as folder:
         layout = PipelineLayout.of(folder)
         layout.create()
         report_log = FileReportLog(layout.report_log, retention_hours=1)
         command = [sys.executable, "-m", "barycenter.pipeline.job", "--data", folder]
-        command += ["--trigger-seconds", str(options.trigger)]
+        command += ["--trigger-seconds", str(options.trigger), "--driver-memory", options.driver_memory]
         stop = threading.Event()
         with (Path(folder) / "job.log").open("w+") as log:
             job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)

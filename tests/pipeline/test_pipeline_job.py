@@ -1,5 +1,6 @@
 """The job as a process: killed in the middle of a batch, started again, stopped in order."""
 
+import errno
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,6 +22,7 @@ from barycenter.pipeline.job import JobSettings, PipelineJob, current_generation
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import read_status
+from barycenter.pipeline.tables import Tables
 from support.load_history import make_history
 from support.pipeline_runs import assert_tables_equal_history, write_reports
 
@@ -118,4 +121,36 @@ def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSe
     checkpoint, first_batch = current_generation(layout)
     assert first_batch > 0
     assert list(layout.checkpoints.iterdir()) == [checkpoint]
+    assert_tables_equal_history(spark, layout)
+
+
+def test_a_full_disk_delays_the_tables_and_loses_nothing(
+    spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch finds no space; the job says so in its status and tries the same batch again."""
+    reports = make_history(13, reports=6)
+    write_reports(layout, reports)
+    write, failures = Tables.write_small, iter([OSError(errno.ENOSPC, "No space left on device")])
+
+    def write_when_there_is_space(tables: Tables, *args: Any, **kwargs: Any) -> None:
+        for failure in failures:
+            raise failure
+        write(tables, *args, **kwargs)
+
+    monkeypatch.setattr(Tables, "write_small", write_when_there_is_space)
+    stop = threading.Event()
+    guard = threading.Timer(_DEADLINE_S, stop.set)
+    guard.start()
+    job = PipelineJob(spark, layout, JobSettings(trigger_s=0.1), clock_ms=lambda: 0)
+    states: set[tuple[str, str | None]] = set()
+
+    def watch() -> bool:
+        status = read_status(layout.status)
+        states.update({(status.state, status.error)} if status else ())
+        return is_published(layout, reports[-1])
+
+    job.run(stop, must_stop=watch)
+    assert {("running", None), ("retrying", "OSError: [Errno 28] No space left on device")} <= states
+    guard.cancel()
+    guard.join()
     assert_tables_equal_history(spark, layout)

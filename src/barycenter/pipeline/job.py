@@ -16,6 +16,7 @@ import argparse
 import fcntl
 import logging
 import os
+import re
 import shutil
 import signal
 import sys
@@ -49,6 +50,7 @@ _GENERATION = "from-"
 _POLL_S = 0.1
 _IDLE_DEADLINE_S = 30.0
 _LONGEST_RETRY_S = 30.0
+_NAMES_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
 
 
 class AlreadyRunningError(RuntimeError):
@@ -102,16 +104,18 @@ class PipelineJob:
             except StreamingQueryException as error:
                 failures = 1 if self._status.status.batches > batches_before else failures + 1
                 pause_s = min(_LONGEST_RETRY_S, 2.0 ** (failures - 1))
-                reason = _first_line(error)
+                reason = _reason(error)
                 log.error("pipeline_batch_failed", reason=reason, retry_in_s=pause_s)
                 self._status.enter("retrying", now_ms=self._clock_ms(), error=reason)
                 stop.wait(pause_s)
         self._status.enter("stopped", now_ms=self._clock_ms())
         log.info("pipeline_stopped", batches=self._status.status.batches)
 
-    def fail(self, error: BaseException) -> None:
-        """Leave word of why the job ended."""
-        self._status.enter("failed", now_ms=self._clock_ms(), error=_first_line(error))
+    def end(self, error: BaseException, *, asked_to: bool) -> None:
+        """Leave word of the error that ended the job, which was `asked_to` stop or not."""
+        reason = _reason(error)
+        log.warning("pipeline_cut_short", reason=reason, asked_to_stop=asked_to)
+        self._status.enter("stopped" if asked_to else "failed", now_ms=self._clock_ms(), error=reason)
 
     def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
         """Run one query until it is to stop or its record of files has grown large."""
@@ -124,7 +128,9 @@ class PipelineJob:
             self._on_ready()
         while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
             if not query.isActive:
-                query.awaitTermination(0)  # raises what ended it
+                failure = query.exception()
+                if failure is not None:
+                    raise failure
                 return
         stop_when_idle(query, deadline_s=_IDLE_DEADLINE_S)
         if self._is_generation_full():
@@ -225,8 +231,11 @@ def exclusive(layout: PipelineLayout) -> Iterator[None]:
         yield
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:500] or type(error).__name__
+def _reason(error: BaseException) -> str:
+    """The line that says what went wrong: of a long report by Spark the one that names an exception, at its end."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    named = [line for line in lines if _NAMES_EXCEPTION.match(line)]
+    return (named[-1] if named else lines[0])[:500]
 
 
 def _wall_clock_ms() -> int:
@@ -280,10 +289,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=_say_ready)
             try:
                 job.run(stop, must_stop=_parent_is_gone)
+                session.stop()
             except Exception as error:
-                job.fail(error)
-                raise
-            session.stop()
+                # Whoever signals a whole process group ends Java at the same instant: a kill, which loses nothing.
+                job.end(error, asked_to=stop.is_set())
+                if not stop.is_set():
+                    raise
     except (AlreadyRunningError, JavaNotFoundError) as error:
         log.error("pipeline_cannot_start", reason=str(error))
         return 1

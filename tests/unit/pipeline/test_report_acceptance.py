@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.pipeline.state import Acceptance, FoldedReports, ReportHeader, ReportKey, accept_reports
@@ -18,6 +18,7 @@ def accept(folded: FoldedReports, headers: Iterable[ReportHeader]) -> Acceptance
     return accept_reports(folded, headers, broker_memory_ms=MEMORY_MS)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 40), max_size=60),
     st.integers(1, 5),

@@ -32,6 +32,7 @@ class BrokerStats:
         ]
 
     async def load_report(self, request: web.Request) -> web.Response:
+        """Show the broker's load as it is now."""
         return json_response(self._services.control.load_manager.load_report())
 
     async def topics(self, request: web.Request) -> web.StreamResponse:
@@ -83,12 +84,14 @@ class BrokerStats:
         return json_response(shown)
 
     async def allocator_stats(self, request: web.Request) -> web.Response:
+        """Show nothing: there are no such allocators here."""
         name = request.match_info["allocator"]
         if name not in _ALLOCATORS:
             raise RestError(406, f"Unknown allocator {name!r}: use one of {', '.join(_ALLOCATORS)}")
         return json_response({})
 
     async def resource_availability(self, request: web.Request) -> web.Response:
+        """Refuse: the load manager keeps no such figures."""
         name = type(self._services.control.load_manager).__name__
         raise RestError(409, f"{name} does not support this operation")
 

@@ -48,9 +48,11 @@ class Brokers:
     # ---- who is there ----
 
     async def active(self, request: web.Request) -> web.Response:
+        """List the ids of the brokers that are registered."""
         return json_response(sorted(self._control.registration.brokers))
 
     async def active_of_cluster(self, request: web.Request) -> web.Response:
+        """List the brokers of a cluster."""
         cluster = request.match_info["cluster"]
         if cluster == self._services.config.cluster_name:
             return await self.active(request)
@@ -93,15 +95,19 @@ class Brokers:
     # ---- configuration ----
 
     async def dynamic_names(self, request: web.Request) -> web.Response:
+        """List the keys that may change at run time."""
         return json_response(dynamic_keys())
 
     async def overrides(self, request: web.Request) -> web.Response:
+        """Show the overrides that are stored for all brokers."""
         return json_response(self._control.dynamic_configuration.overrides)
 
     async def runtime(self, request: web.Request) -> web.Response:
+        """Show every key with the value in force on the broker asked."""
         return json_response(runtime_values(self._services.config))
 
     async def set_override(self, request: web.Request) -> web.Response:
+        """Change a key on all brokers."""
         name = request.match_info["name"]
         value = unquote(request.rel_url.raw_path.split("/", 6)[6])
         _require_dynamic(name)
@@ -112,12 +118,14 @@ class Brokers:
         return web.Response(status=200)
 
     async def delete_override(self, request: web.Request) -> web.Response:
+        """Remove an override; the value of the file is back after a restart."""
         name = request.match_info["name"]
         _require_dynamic(name)
         await self._control.dynamic_configuration.remove(name)
         return web.Response(status=200)
 
     async def internal_configuration(self, request: web.Request) -> web.Response:
+        """Show where metadata and ledgers are kept."""
         url = self._services.config.effective_metadata_store_url
         return json_response(
             {
@@ -132,11 +140,13 @@ class Brokers:
     # ---- state ----
 
     async def ready(self, request: web.Request) -> web.Response:
+        """Answer 200 while the broker is in service."""
         if not self._services.is_ready():
             raise RestError(500, "Broker is not ready: it is starting or stopping")
         return text_response("ok")
 
     async def health(self, request: web.Request) -> web.Response:
+        """Write a message to a topic of the broker, and read it back; `brokerId` asks another."""
         broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
         if broker != self._services.urls.broker_id:
             if broker not in self._control.registration.brokers:
@@ -146,6 +156,7 @@ class Brokers:
         return text_response("ok")
 
     async def version(self, request: web.Request) -> web.Response:
+        """Show the version of Barycenter."""
         return text_response(package_version())
 
     async def shutdown(self, request: web.Request) -> web.Response:

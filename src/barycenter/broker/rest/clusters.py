@@ -42,12 +42,15 @@ class Clusters:
         ]
 
     async def names(self, request: web.Request) -> web.Response:
+        """List the clusters."""
         return json_response([name for name in await self._clusters.names() if name != GLOBAL])
 
     async def get(self, request: web.Request) -> web.Response:
+        """Show a cluster."""
         return json_response(await self._existing(request.match_info["cluster"]))
 
     async def create(self, request: web.Request) -> web.Response:
+        """Create a cluster."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         data = await self._data(request)
@@ -59,6 +62,7 @@ class Clusters:
         return web.Response(status=200)
 
     async def update(self, request: web.Request) -> web.Response:
+        """Replace the record of a cluster."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         data = await self._data(request)
@@ -67,6 +71,7 @@ class Clusters:
         return web.Response(status=200)
 
     async def delete(self, request: web.Request) -> web.Response:
+        """Delete a cluster that no tenant may use."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         await self._existing(name)
@@ -77,10 +82,12 @@ class Clusters:
         return no_content()
 
     async def peers(self, request: web.Request) -> web.Response:
+        """List the peer clusters."""
         data = await self._existing(request.match_info["cluster"])
         return json_response(data.peer_cluster_names or ())
 
     async def set_peers(self, request: web.Request) -> web.Response:
+        """Set the peer clusters."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         peers = tuple(sorted(set(await body_of(request, list[str]) or ())))

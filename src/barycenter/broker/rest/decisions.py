@@ -24,6 +24,7 @@ class Decisions:
         return [web.get("/barycenter/v1/decisions", self.recent)]
 
     async def recent(self, request: web.Request) -> web.Response:
+        """Show the last decisions with their reasons, oldest first; `limit`, `bundle`."""
         limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=KEPT)
         wanted = request.rel_url.query.get("bundle")
         decisions = self._services.decisions()

@@ -5,6 +5,7 @@ Source: Pulsar's `TopicLookupBase`, v2 and v1.
 
 from functools import lru_cache
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
@@ -40,6 +41,7 @@ class Lookup:
         ]
 
     async def owner(self, request: web.Request) -> web.StreamResponse:
+        """Name the broker that serves the topic, or redirect to one that knows."""
         topic = _topic_of(request.rel_url.raw_path)
         query = request.rel_url.query
         listener = query.get("listenerName") or request.headers.get(LISTENER_HEADER) or None
@@ -51,6 +53,7 @@ class Lookup:
         return web.Response(body=_lookup_data(found), content_type="application/json")
 
     async def bundle(self, request: web.Request) -> web.StreamResponse:
+        """Name the hash range of the bundle that the topic belongs to; asks no owner."""
         topic = _topic_of(request.rel_url.raw_path)
         bundle = await self._lookup.bundle_of(topic)
         return web.Response(text=str(bundle.range), content_type="text/plain")
@@ -75,7 +78,7 @@ class Lookup:
         path = request.rel_url.raw_path
         query = f"authoritative={'true' if answer.authoritative else 'false'}"
         if listener:
-            query += f"&listenerName={listener}"
+            query += f"&listenerName={quote(listener, safe='')}"
         raise RedirectError(f"{answer.web_url}{path}?{query}")
 
     async def _require_topic(self, topic: TopicName) -> None:

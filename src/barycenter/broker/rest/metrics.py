@@ -36,6 +36,7 @@ class Metrics:
         return [web.get("/metrics", self.show), web.get("/metrics/", self.show)]
 
     async def show(self, request: web.Request) -> web.Response:
+        """Show all figures in the Prometheus text format."""
         parts = [_text(self._samples())]
         parts += [generate_latest(registry) for registry in self._services.registries()]
         return web.Response(body=b"".join(parts), headers={"Content-Type": CONTENT_TYPE})

@@ -64,18 +64,21 @@ class Namespaces:
         ]
 
     async def of_tenant(self, request: web.Request) -> web.Response:
+        """List the namespaces of a tenant."""
         tenant = request.match_info["tenant"]
         if await self._resources.tenants.get(tenant) is None:
             raise RestError(404, f"Tenant does not exist: {tenant}")
         return json_response([str(namespace) for namespace in await self._resources.namespaces_of(tenant)])
 
     async def get(self, request: web.Request) -> web.Response:
+        """Show the policies of a namespace, with its bundles of now."""
         namespace = namespace_of(request)
         policies = await self._policies(namespace)
         bundles = await self._control.namespaces.bundles_of(namespace)
         return json_response(replace(policies, bundles=BundlesData.from_bundles(bundles)))
 
     async def topics(self, request: web.Request) -> web.Response:
+        """List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the broker asked) or ALL."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         mode = request.rel_url.query.get("mode", "PERSISTENT").upper()
@@ -87,6 +90,7 @@ class Namespaces:
         return json_response(names)
 
     async def bundles(self, request: web.Request) -> web.Response:
+        """Show the boundaries of the bundles."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         return json_response(BundlesData.from_bundles(await self._control.namespaces.bundles_of_now(namespace)))
@@ -94,6 +98,7 @@ class Namespaces:
     # ---- create and delete ----
 
     async def create(self, request: web.Request) -> web.Response:
+        """Create a namespace; the body may say how many bundles, or where they end."""
         tenant, name = request.match_info["tenant"], request.match_info["namespace"]
         await require_writable_policies(self._services)
         validate_entity_name("Tenant", tenant)
@@ -129,6 +134,7 @@ class Namespaces:
         return replace(wanted, replication_clusters=clusters, bundles=bundles, deleted=False)
 
     async def delete(self, request: web.Request) -> web.Response:
+        """Delete a namespace; with `force` its topics too."""
         force = flag(request, "force")
         if force and not self._services.config.force_delete_namespace_allowed:
             raise RestError(
@@ -139,6 +145,7 @@ class Namespaces:
         return no_content()
 
     async def delete_bundle(self, request: web.Request) -> web.Response:
+        """Have the owner give an empty bundle up; with `force` one with topics."""
         namespace = namespace_of(request)
         force = flag(request, "force")
         await require_writable_policies(self._services)
@@ -199,6 +206,7 @@ class Namespaces:
     # ---- split ----
 
     async def split_bundle(self, request: web.Request) -> web.Response:
+        """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
         namespace = namespace_of(request)
         unload = flag(request, "unload")
         await require_writable_policies(self._services)

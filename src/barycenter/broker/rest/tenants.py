@@ -35,12 +35,15 @@ class Tenants:
         ]
 
     async def names(self, request: web.Request) -> web.Response:
+        """List the tenants."""
         return json_response(await self._tenants.names())
 
     async def get(self, request: web.Request) -> web.Response:
+        """Show a tenant."""
         return json_response(await self._existing(request.match_info["tenant"]))
 
     async def create(self, request: web.Request) -> web.Response:
+        """Create a tenant."""
         name = request.match_info["tenant"]
         await require_writable_policies(self._services)
         validate_entity_name("Tenant", name)
@@ -57,6 +60,7 @@ class Tenants:
         return no_content()
 
     async def update(self, request: web.Request) -> web.Response:
+        """Replace roles and clusters of a tenant."""
         name = request.match_info["tenant"]
         await require_writable_policies(self._services)
         await self._existing(name)
@@ -65,6 +69,7 @@ class Tenants:
         return no_content()
 
     async def delete(self, request: web.Request) -> web.Response:
+        """Delete a tenant; with `force` its namespaces too."""
         name = request.match_info["tenant"]
         force = flag(request, "force")
         if force and not self._services.config.force_delete_tenant_allowed:

@@ -55,6 +55,7 @@ class TopicFigures:
         ]
 
     async def stats(self, request: web.Request) -> web.Response:
+        """Show the statistics of a topic."""
         topic = await self._loaded(request)
         stats = self._services.registry.topic_stats(topic, owner_broker=self._services.urls.broker_id)
         if flag(request, "excludePublishers"):
@@ -65,9 +66,11 @@ class TopicFigures:
         return json_response(stats)
 
     async def internal_stats(self, request: web.Request) -> web.Response:
+        """Show ledgers and cursors of a topic."""
         return json_response(_internal(await self._persistent(request)))
 
     async def internal_info(self, request: web.Request) -> web.Response:
+        """Show ledgers and cursors of a topic as they are stored."""
         topic = await self._persistent(request)
         stats = topic.ledger.stats
         cursors = {
@@ -83,6 +86,7 @@ class TopicFigures:
         return json_response({"version": 0, "ledgers": ledgers, "cursors": cursors})
 
     async def partitioned_stats(self, request: web.Request) -> web.Response:
+        """Show the sums over all partitions; `perPartition` (default true) shows each as well."""
         topic, metadata = await self._partitioned(request)
         parts = await self._of_partitions(topic, metadata.partitions, "stats")
         total = sum_stats(parts.values())
@@ -91,6 +95,7 @@ class TopicFigures:
         return json_response(total)
 
     async def partitioned_internal_stats(self, request: web.Request) -> web.Response:
+        """Show ledgers and cursors of every partition."""
         topic, metadata = await self._partitioned(request)
         parts = await self._of_partitions(topic, metadata.partitions, "internalStats")
         return json_response({"metadata": {"partitions": metadata.partitions}, "partitions": parts})

@@ -89,6 +89,7 @@ class Topics:
     # ---- lists ----
 
     async def names(self, request: web.Request) -> web.Response:
+        """List topics, partitions one by one; `bundle` shows those of one range."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         if request.match_info["domain"] == "persistent":
@@ -114,6 +115,7 @@ class Topics:
         return sorted(name for names in found for name in names or ())
 
     async def names_in_bundle(self, request: web.Request) -> web.Response:
+        """List the non-persistent topics that the owner of a bundle has in memory."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         bundle = await current_bundle(self._services, namespace, request.match_info["range"])
@@ -125,6 +127,7 @@ class Topics:
         return json_response(sorted(str(topic) for topic in loaded if not topic.is_persistent))
 
     async def partitioned_names(self, request: web.Request) -> web.Response:
+        """List the partitioned topics by their base names."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         topics = await self._resources.partitioned_topics_of(namespace, request.match_info["domain"])
@@ -133,6 +136,7 @@ class Topics:
     # ---- one topic ----
 
     async def create(self, request: web.Request) -> web.Response:
+        """Create a topic on its owner; the body may give properties."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         properties = await body_of(request, dict[str, str])
@@ -169,6 +173,7 @@ class Topics:
             raise RestError(412, f"Exceed maximum number of topics in namespace {topic.namespace}")
 
     async def delete(self, request: web.Request) -> web.Response:
+        """Delete a topic; with `force` in spite of clients and subscriptions."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         if await self._resources.partitioned_metadata(topic) is not None:
@@ -194,6 +199,7 @@ class Topics:
     # ---- partitioned topics ----
 
     async def partitions(self, request: web.Request) -> web.Response:
+        """Show the number of partitions; `checkAllowAutoCreation` may make the topic a partitioned one."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         auto_create = flag(request, "checkAllowAutoCreation")
@@ -211,6 +217,7 @@ class Topics:
         return by_use and (not topic.is_persistent or await self._resources.may_create(topic))
 
     async def create_partitioned(self, request: web.Request) -> web.Response:
+        """Create a partitioned topic; the body is the number of partitions."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
@@ -285,6 +292,7 @@ class Topics:
         await self._gather(lambda path: self._call("PUT", path, earliest), paths, missing=[409])
 
     async def create_missed_partitions(self, request: web.Request) -> web.Response:
+        """Create the partitions that are missing."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         now = await self._require_partitioned(topic)
@@ -292,6 +300,7 @@ class Topics:
         return no_content()
 
     async def delete_partitioned(self, request: web.Request) -> web.Response:
+        """Delete a partitioned topic with its partitions."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
@@ -324,6 +333,7 @@ class Topics:
     # ---- subscriptions ----
 
     async def subscriptions(self, request: web.Request) -> web.Response:
+        """List the subscriptions; of a partitioned topic those of all partitions."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         if await self._partition_count(topic):
@@ -336,6 +346,7 @@ class Topics:
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
     async def create_subscription(self, request: web.Request) -> web.Response:
+        """Create a subscription at a message id, at "earliest" or "latest"."""
         topic = topic_of(request)
         name = form_decoded(raw_part(request, 8))
         await require_namespace(self._services, topic.namespace)
@@ -357,6 +368,7 @@ class Topics:
         return no_content()
 
     async def delete_subscription(self, request: web.Request) -> web.Response:
+        """Delete a subscription; with `force` in spite of consumers."""
         topic = topic_of(request)
         name = form_decoded(raw_part(request, 8))
         force = flag(request, "force")

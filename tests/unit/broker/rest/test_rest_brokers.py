@@ -5,6 +5,7 @@ from pathlib import Path
 
 from barycenter.broker.broker import BrokerState
 from barycenter.broker.decision_log import DecisionLog
+from barycenter.broker.load_managers import load_manager_factory
 from barycenter.load.reasons import Code, Reason
 from support.rest_cluster import RestCluster, rest_cluster
 
@@ -179,3 +180,25 @@ async def test_a_shutdown_is_begun_and_carried_out() -> None:
         await owner.stop()
         assert owner.state is BrokerState.CLOSED
         assert await cluster.owner("persistent/public/ns/t", at=rest) is rest
+
+
+async def test_the_modular_load_managers_decisions_and_metrics_are_shown(tmp_path: Path) -> None:
+    """With the default load manager an assignment has a reason, and its gauges stand beside the broker's own."""
+    cluster = RestCluster()
+    try:
+        leader = await cluster.add(
+            load_manager_factory("ModularLoadManagerImpl"),
+            broker_shutdown_timeout_ms=0,
+            barycenter_data_dir=str(tmp_path),
+        )
+        await cluster.create_namespace(bundles=1)
+        await cluster.owner("persistent/public/ns/t")
+        bundle = "public/ns/0x00000000_0xffffffff"
+        shown = (await cluster.expect(200, "GET", "/barycenter/v1/decisions", bundle=bundle)).json
+        assert [(decision["kind"], decision["destination"]) for decision in shown] == [("assign", leader.broker_id)]
+        assert shown[0]["sentence"]
+        metrics = (await cluster.expect(200, "GET", "/metrics")).body
+        assert b"pulsar_lb_cpu_usage{" in metrics
+        assert b"barycenter_pipeline_in_use{" in metrics
+    finally:
+        await cluster.close()

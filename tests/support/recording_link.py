@@ -1,0 +1,61 @@
+"""A client that records what topics say to it, without a socket."""
+
+from dataclasses import dataclass, field
+
+from barycenter.broker.client_link import Stalled
+from barycenter.broker.consumer import Consumer
+from barycenter.broker.producer import Producer
+from barycenter.ledger.position import Position
+
+
+@dataclass(eq=False)
+class RecordingLink:
+    """`delivered` holds (consumer, position, redelivery count) in order; `writable` may be switched."""
+
+    address: str = "test"
+    client_version: str = "test"
+    writable: bool = True
+    delivered: list[tuple[Consumer, Position, int]] = field(default_factory=list)
+    receipts: list[tuple[int, Position]] = field(default_factory=list)
+    closed: list[Consumer | Producer] = field(default_factory=list)
+    stalled: list[Stalled] = field(default_factory=list)
+    active: list[tuple[Consumer, bool]] = field(default_factory=list)
+
+    def wake_when_writable(self, dispatcher: Stalled) -> None:
+        self.stalled.append(dispatcher)
+
+    def drain(self) -> None:
+        """The client has read everything: dispatch goes on."""
+        self.writable = True
+        stalled, self.stalled = self.stalled, []
+        for dispatcher in stalled:
+            dispatcher.dispatch()
+
+    def send_message(self, consumer: Consumer, position: Position, redelivery_count: int, entry: bytes) -> None:
+        assert not consumer.closed, "a message for a consumer that is gone"
+        self.delivered.append((consumer, position, redelivery_count))
+
+    def send_receipt(
+        self, producer: Producer, sequence_id: int, highest_id: int, position: Position, size: int
+    ) -> None:
+        self.receipts.append((sequence_id, position))
+
+    def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None: ...
+
+    def publish_failed(self, producer: Producer, size: int) -> None: ...
+
+    def send_error(self, producer: Producer, sequence_id: int, error: Exception) -> None: ...
+
+    def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
+        self.active.append((consumer, is_active))
+
+    def close_producer(self, producer: Producer) -> None:
+        self.closed.append(producer)
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        self.closed.append(consumer)
+
+    def abort(self, reason: str) -> None: ...
+
+    async def is_alive(self) -> bool:
+        return True

@@ -5,8 +5,6 @@ from typing import Any
 
 import pulsar
 
-_BUSY = (pulsar.ProducerQueueIsFull, pulsar.MemoryBufferIsFull)
-
 
 def stock_client(service_url: str, **options: Any) -> Any:
     return pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options)
@@ -55,6 +53,11 @@ class NumberedProducer:
                 self._changed.notify_all()
 
         return done
+
+
+def subscribe_before_sending(client: Any, topic: str, *, subscription: str = "check") -> None:
+    """Create the subscription: what is sent before a topic has one is kept for nobody."""
+    client.subscribe(topic, subscription, initial_position=pulsar.InitialPosition.Earliest).close()
 
 
 def receive_all(

@@ -14,6 +14,7 @@ from barycenter.broker.broker import Broker
 from barycenter.broker.environment import Environment, SystemClock
 from barycenter.broker.http_peers import HttpPeers
 from barycenter.broker.rest.server import start_web
+from barycenter.broker.start_errors import BrokerStartError
 from barycenter.cli.logs import configure_logging
 from barycenter.cli.main import fail
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
@@ -48,7 +49,7 @@ def command(conf: Path) -> None:
         log.warning("unknown_configuration_key", key=key, file=str(conf))
     try:
         uvloop.run(_serve(result.config))
-    except (OSError, MetadataError, UnknownStoreError) as error:
+    except (OSError, BrokerStartError, MetadataError, UnknownStoreError) as error:
         fail(str(error))
 
 

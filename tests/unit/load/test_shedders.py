@@ -160,6 +160,16 @@ def test_at_least_one_bundle_leaves_though_it_is_larger_than_needed() -> None:
     assert len(plan) == 1
 
 
+def test_one_bundle_leaves_an_overloaded_broker_whatever_its_figures_say() -> None:
+    """A broker that reports negative traffic should lose less than nothing; Pulsar takes one bundle all the same."""
+    plan = overload_shedder(like_brokers(90, 10, throughput=-1e6).snapshot(), OverloadShedderSettings())
+    assert [unload.bundle for unload in plan] == [bundle_name(0)]
+    idle = overload_shedder(like_brokers(90, 10, throughput=0.0).snapshot(), OverloadShedderSettings())
+    assert [unload.bundle for unload in idle] == [bundle_name(0)], "0 has to leave, and so it is enough"
+    none, _ = threshold(like_brokers(40, 10, 10, throughput=0.0), minimum_throughput=0.0)
+    assert [unload.bundle for unload in none] == [bundle_name(0)]
+
+
 def test_heaviest_bundles_leave_first_and_ties_fall_to_the_smaller_name() -> None:
     cluster = like_brokers(80, 0, bundles=4)
     cluster.data[bundle_name(2)] = steady(NamespaceBundleStats(msg_throughput_in=9 * GIGABYTE))

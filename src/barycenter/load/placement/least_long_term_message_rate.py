@@ -68,7 +68,7 @@ def least_long_term_message_rate(
     scores = long_term_scores(snapshot, settings)
     least = float(scores[rows].min())
     best = rows[scores[rows] == least].tolist()
-    chosen = best[rng.randrange(len(best))]
+    chosen = best[rng.randrange(len(best))] if len(best) > 1 else best[0]
     overloaded = bool(np.isinf(least))
     usage = snapshot.brokers.weighted_usage(settings.weights)
     others = sorted((row for row in rows.tolist() if row != chosen), key=lambda row: (scores[row], row))
@@ -144,8 +144,10 @@ def place_all(
             break
         score = heap[0]
         best = groups[score]
-        row = best.pop(rng.randrange(len(best)))
-        if not best:
+        if len(best) > 1:
+            row = best.pop(rng.randrange(len(best)))
+        else:
+            row = best[0]
             del groups[score]
         placed[bundle] = row
         preallocated[row] += rate

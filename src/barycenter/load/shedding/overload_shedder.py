@@ -50,26 +50,25 @@ def overload_shedder(snapshot: LoadSnapshot, settings: OverloadShedderSettings) 
     over = usage >= settings.limit
     with np.errstate(over="ignore", invalid="ignore"):
         asked = snapshot.brokers.latest.throughput * (usage - settings.limit + THROUGHPUT_MARGIN)
-    # a broker that sheds gives at least one bundle, also if what it should lose comes out as 0
-    least_asked = np.where(asked == 0, np.finfo(float).tiny, asked)
-    need = np.where(over & (snapshot.brokers.bundle_count > 1), least_asked, 0.0)
-    rows, before = take_heaviest(snapshot, need)
-    return ShedPlan(NAME, snapshot, OverloadVerdicts(settings, usage, over, need), rows, before)
+    sheds = over & (snapshot.brokers.bundle_count > 1)
+    rows, before = take_heaviest(snapshot, sheds, asked)
+    return ShedPlan(NAME, snapshot, OverloadVerdicts(settings, usage, over, sheds, asked), rows, before)
 
 
 @dataclass(frozen=True, slots=True)
 class OverloadVerdicts:
-    """Columns over brokers: usage, whether it reached the limit, what it shall lose (0: nothing)."""
+    """Columns over brokers: usage, whether it reached the limit, whether it sheds, what it shall lose then."""
 
     settings: OverloadShedderSettings
     usage: Floats
     over: Flags
+    sheds: Flags
     need: Floats
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
-        sheds = np.flatnonzero(self.need != 0)
-        if len(sheds):
-            return self.broker(snapshot, int(sheds[0]))
+        shedding = np.flatnonzero(self.sheds)
+        if len(shedding):
+            return self.broker(snapshot, int(shedding[0]))
         if not len(snapshot.brokers):
             return Reason(code=Code.BALANCED, strategy=NAME, settings=(_KEY,))
         highest = self.broker(snapshot, int(np.argmax(self.usage)))
@@ -81,7 +80,7 @@ class OverloadVerdicts:
             code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "limit", limit, "%")]
         else:
             code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "limit", limit, "%")]
-            if self.need[broker] == 0:
+            if not self.sheds[broker]:
                 code = Code.TOO_FEW_BUNDLES
                 count = float(snapshot.brokers.bundle_count[broker])
                 compared.append(Compared("bundles", count, "<=", "the last one", 1, "bundles"))

@@ -7,7 +7,7 @@ decision nothing.
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
@@ -15,18 +15,26 @@ import numpy as np
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.reports import exact_sum
-from barycenter.load.snapshot import Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
 """Pulsar's addition to the excess, so that a broker ends somewhat below the line it crossed."""
+
+
+_SHEDDING: Final = frozenset({Code.ABOVE_AVERAGE, Code.ABOVE_LIMIT, Code.OTHERS_BELOW_LOWER_BOUNDARY})
 
 
 class Verdicts(Protocol):
     """The columns of one strategy's run, and what they say."""
 
     @property
+    def sheds(self) -> Flags:
+        """Which brokers shall lose load."""
+        ...
+
+    @property
     def need(self) -> Floats:
-        """How many bytes/s each broker shall lose; 0 for one that sheds nothing."""
+        """How many bytes/s each of those shall lose; one with 0 or less still gives one bundle."""
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
@@ -57,7 +65,7 @@ class ShedPlan:
     @property
     def reason(self) -> Reason:
         """Why anything, or nothing, is shed."""
-        asked = np.flatnonzero(self.verdicts.need != 0)
+        asked = np.flatnonzero(self.verdicts.sheds)
         if len(self.rows) == 0 and len(asked):
             return self.broker_reason(int(asked[0]))
         return self.verdicts.overall(self.snapshot)
@@ -65,7 +73,7 @@ class ShedPlan:
     def broker_reason(self, broker: int) -> Reason:
         """Why the broker in that row sheds, or does not."""
         reason = self.verdicts.broker(self.snapshot, broker)
-        if self.verdicts.need[broker] != 0 and not np.any(self.snapshot.bundles.owner[self.rows] == broker):
+        if reason.code in _SHEDDING and not np.any(self.snapshot.bundles.owner[self.rows] == broker):
             return msgspec.structs.replace(reason, code=Code.NO_SHEDDABLE_BUNDLE)
         return reason
 
@@ -75,7 +83,7 @@ class ShedPlan:
         bundles, owner = self.snapshot.bundles, int(self.snapshot.bundles.owner[row])
         cause = self.verdicts.broker(self.snapshot, owner)
         need, before = float(self.verdicts.need[owner]), float(self.before[position])
-        traffic = float(bundles.short.throughput[row])
+        traffic = float(bundles.short.throughput_in[row] + bundles.short.throughput_out[row])
         chosen = Compared("throughput chosen before it", before, "<", "what has to leave", need, "bytes/s")
         reason = Reason(
             code=Code.HEAVIEST_BUNDLE,
@@ -100,15 +108,15 @@ class ShedPlan:
                 yield Refusal("unload", name, self.broker_reason(row))
 
 
-def take_heaviest(snapshot: LoadSnapshot, need: Floats) -> tuple[Integers, Floats]:
-    """Choose from each broker with `need` not 0 its heaviest bundles until `need` bytes/s are chosen, at least one.
+def take_heaviest(snapshot: LoadSnapshot, sheds: Flags, need: Floats) -> tuple[Integers, Floats]:
+    """Choose from each broker that `sheds` its heaviest bundles until `need` bytes/s are chosen, at least one.
 
     Heaviest by short-term throughput in + out; ties fall to the smaller name. Only rows of `may_shed`. The last one
     may overshoot. Returns the rows, brokers in the order of their names, and the traffic chosen before each.
     Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
     """
     bundles = snapshot.bundles
-    candidates = np.flatnonzero((need != 0)[bundles.owner] & bundles.may_shed) if len(bundles) else np.zeros(0, int)
+    candidates = np.flatnonzero(sheds[bundles.owner] & bundles.may_shed) if len(bundles) else np.zeros(0, int)
     traffic = bundles.short.throughput_in[candidates] + bundles.short.throughput_out[candidates]
     owners = bundles.owner[candidates]
     order = np.lexsort((-traffic, owners))  # stable, and rows are in name order

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, exact_mean, take_heaviest
-from barycenter.load.snapshot import Floats, LoadSnapshot
+from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
 from barycenter.load.weights import resource_weights
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ def threshold_shedder(
     usage = snapshot.brokers.weighted_usage(settings.weights)
     scores = _step(snapshot, usage, history, settings.history_weight)
     verdicts = _judge(snapshot, settings, usage, scores)
-    rows, before = take_heaviest(snapshot, verdicts.need)
+    rows, before = take_heaviest(snapshot, verdicts.sheds, verdicts.need)
     if len(rows) == 0 and verdicts.mean != 0 and settings.lower_boundary:
         scores = _step(snapshot, usage, _as_history(snapshot, scores), settings.history_weight)
         verdicts = _judge_lower_boundary(snapshot, settings, usage, scores, verdicts)
-        rows, before = take_heaviest(snapshot, verdicts.need)
+        rows, before = take_heaviest(snapshot, verdicts.sheds, verdicts.need)
     return ShedPlan(NAME, snapshot, verdicts, rows, before), _as_history(snapshot, scores)
 
 
@@ -97,7 +97,7 @@ _CODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ThresholdVerdicts:
-    """Columns over brokers: usage now, smoothed usage, what was asked of it, what it shall lose (0: nothing), code.
+    """Columns over brokers: usage now, smoothed usage, what it shall lose if it sheds, why it does or does not.
 
     `first` is the run that chose nothing before the lower boundary was tried.
     """
@@ -106,17 +106,22 @@ class ThresholdVerdicts:
     mean: float
     usage: Floats
     scores: Floats
-    asked: Floats
     need: Floats
     code: NDArray[np.int8]
     first: "ThresholdVerdicts | None" = None
 
+    @property
+    def sheds(self) -> Flags:
+        """Which brokers shed: by the step that was tried last."""
+        wanted = Code.ABOVE_AVERAGE if self.first is None else Code.OTHERS_BELOW_LOWER_BOUNDARY
+        return np.equal(self.code, _CODES.index(wanted))
+
     def overall(self, snapshot: LoadSnapshot) -> Reason:
         if self.mean == 0:
             return Reason(code=Code.NO_LOAD, strategy=NAME)
-        sheds = np.flatnonzero(self.need != 0)
-        if len(sheds):
-            return self.broker(snapshot, int(sheds[0]))
+        shedding = np.flatnonzero(self.sheds)
+        if len(shedding):
+            return self.broker(snapshot, int(shedding[0]))
         if not len(snapshot.brokers):
             return Reason(code=Code.BALANCED, strategy=NAME)
         first = self.first or self
@@ -143,7 +148,7 @@ class ThresholdVerdicts:
         self, snapshot: LoadSnapshot, broker: int, code: Code
     ) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
         score, line = float(self.scores[broker]), self.mean + self.settings.threshold
-        asked, least = float(self.asked[broker]), self.settings.minimum_throughput
+        asked, least = float(self.need[broker]), self.settings.minimum_throughput
         above = Compared("smoothed usage", score, ">=", "mean + threshold", line, "%")
         worth = Compared("throughput to shed", asked, ">=", "minimum", least, "bytes/s")
         threshold_key, minimum_key = (
@@ -191,7 +196,7 @@ def _judge(
     too_little = asked < settings.minimum_throughput
     too_few = snapshot.brokers.bundle_count <= 1
     code = np.select([np.full(len(scores), mean == 0), within, too_little, too_few], [0, 1, 2, 3], 4).astype(np.int8)
-    return ThresholdVerdicts(settings, mean, usage, scores, asked, np.where(code == 4, _never_zero(asked), 0.0), code)
+    return ThresholdVerdicts(settings, mean, usage, scores, asked, code)
 
 
 def _judge_lower_boundary(
@@ -204,7 +209,6 @@ def _judge_lower_boundary(
     mean = exact_mean(scores)
     line = mean - settings.threshold
     asked = snapshot.brokers.latest.throughput * settings.threshold * _LOWER_BOUNDARY_SHARE
-    need = np.zeros(len(scores))
     code = first.code.copy()
     eligible = np.flatnonzero((scores > line) & (snapshot.brokers.bundle_count > 1))
     if len(eligible) and np.any(scores < line):
@@ -213,10 +217,4 @@ def _judge_lower_boundary(
             code[top] = _CODES.index(Code.BELOW_MINIMUM_THROUGHPUT)
         else:
             code[top] = _CODES.index(Code.OTHERS_BELOW_LOWER_BOUNDARY)
-            need[top] = _never_zero(asked)[top]
-    return ThresholdVerdicts(settings, mean, usage, scores, asked, need, code, first)
-
-
-def _never_zero(asked: Floats) -> Floats:
-    """Return `asked` with 0 replaced by the least number, as a broker that sheds gives at least one bundle."""
-    return np.where(asked == 0, np.finfo(float).tiny, asked)
+    return ThresholdVerdicts(settings, mean, usage, scores, asked, code, first)

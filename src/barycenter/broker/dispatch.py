@@ -17,7 +17,6 @@ import structlog
 from barycenter.broker.consumer import Consumer
 from barycenter.broker.errors import SubscriptionBusyError
 from barycenter.broker.sticky_keys import active_consumer
-from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.position import Entry, Position
 
 if TYPE_CHECKING:
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-READ_ENTRIES: Final = 500
-"""Most entries of one read."""
-
 READ_BYTES: Final = 1 << 20
-"""Most bytes of one read beyond its first entry; with `READ_ENTRIES` it bounds what waits in a dispatcher."""
+"""Most bytes of one read beyond its first entry; with `max_read_entries` it bounds what waits in a dispatcher."""
 
 READ_RETRY_DELAY_S: Final = 1.0
 
@@ -104,9 +100,10 @@ class Dispatcher:
         start = self.read_position
         if start > ledger.last_position:
             return False
-        entries = ledger.read_cached(start, READ_ENTRIES, READ_BYTES, max_messages)
+        max_entries = self.subscription.max_read_entries
+        entries = ledger.read_cached(start, max_entries, READ_BYTES, max_messages)
         if entries is None:
-            self._start_read(start, READ_ENTRIES, max_messages)
+            self._start_read(start, max_entries, max_messages)
             return False
         return self._take(entries)
 
@@ -127,7 +124,7 @@ class Dispatcher:
     async def _read(self, start: Position, max_entries: int, max_messages: int | None, generation: int) -> None:
         try:
             entries = await self.subscription.ledger.read(start, max_entries, READ_BYTES, max_messages)
-        except LedgerError as error:
+        except Exception as error:  # noqa: BLE001 (a subscription must not stand still for good)
             log.error("read_failed", subscription=str(self.subscription), position=str(start), error=str(error))
             self._reading = False
             if generation == self._generation:

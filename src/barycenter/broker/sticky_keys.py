@@ -8,6 +8,7 @@ import base64
 import binascii
 import struct
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
@@ -89,8 +90,12 @@ class HashRing(Generic[C]):
 
     def __init__(self, consumers: Sequence[C], separator: str, modulus: int) -> None:
         points: dict[int, C] = {}
+        namesakes: Counter[str] = Counter()
         for consumer in sorted(consumers, key=lambda c: c.name):
-            for i in range(POINTS_PER_CONSUMER):
+            # Consumers of one name, as those of several topics at once have none, get points of their own each.
+            first = namesakes[consumer.name] * POINTS_PER_CONSUMER
+            namesakes[consumer.name] += 1
+            for i in range(first, first + POINTS_PER_CONSUMER):
                 # The smaller name keeps a point that two claim, so the order of joining changes nothing.
                 points.setdefault(murmur3(f"{consumer.name}{separator}{i}".encode()) % modulus, consumer)
         self._points = sorted(points)

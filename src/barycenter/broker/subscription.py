@@ -91,6 +91,10 @@ class Subscription:
     def max_unacked(self) -> int:
         return self.topic.settings.max_unacked_per_subscription
 
+    @property
+    def max_read_entries(self) -> int:
+        return self.topic.settings.max_read_entries
+
     def first_unacked_position(self) -> Position:
         return self.cursor.first_unacked
 

@@ -42,7 +42,7 @@ class TopicSettings:
     failover_delay_s: float = 1.0
     max_unacked_per_consumer: int = 50_000
     max_unacked_per_subscription: int = 200_000
-    max_concurrent_non_persistent: int = 1000
+    max_read_entries: int = 100
     deduplication: bool = False
 
     @staticmethod
@@ -51,6 +51,7 @@ class TopicSettings:
             failover_delay_s=config.active_consumer_failover_delay_time_millis / 1000,
             max_unacked_per_consumer=config.max_unacked_messages_per_consumer,
             max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
+            max_read_entries=config.dispatcher_max_read_batch_size,
             deduplication=config.broker_deduplication_enabled,
         )
 

@@ -92,6 +92,16 @@ def test_a_newcomer_takes_slots_and_moves_no_others() -> None:
     assert [selector.select(slot) for slot in range(0, RANGE_SIZE, 97)] == before
 
 
+def test_consumers_of_one_name_share_the_slots() -> None:
+    """Consumers of several topics at once have no name."""
+    selector: AutoSplitSelector[Member] = AutoSplitSelector()
+    members = [Member(""), Member("")]
+    for member in members:
+        selector.add(member)
+    owners = [selector.select(slot) for slot in range(0, RANGE_SIZE, 97)]
+    assert {id(owner) for owner in owners} == {id(member) for member in members}
+
+
 def test_sticky_ranges_are_inclusive_and_leave_gaps() -> None:
     selector: StickyRangeSelector[Member] = StickyRangeSelector()
     member = Member("a", hash_ranges=((0, 9), (20, 29)))

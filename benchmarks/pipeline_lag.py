@@ -1,10 +1,11 @@
 """Lag of the pipeline: reports written as brokers write them, folded by the real job in its own process.
 
-    python benchmarks/pipeline_lag.py --brokers 3 --bundles 100 --interval 1 --trigger 1 --seconds 60
+    python benchmarks/pipeline_lag.py --brokers 3 --bundles 100 --interval 1 --trigger 1 --batches 60
 
 Each broker writes one report per interval into a fresh data directory; the brokers' reports are spread evenly over the
 interval. Printed: lag (from a report's `lastUpdate` to the publication that holds it: of the oldest report of each
-batch) and seconds per batch, both without the first ten batches in which Java warms up, and CPU and memory of the job.
+batch) and seconds per batch, both without the first twenty batches in which Java warms up, CPU time per batch, which
+other work on the machine disturbs less, memory of the job, and the machine's load average as the measure of that work.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ import psutil
 from barycenter.broker.load_report_log import FileReportLog
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, with_stats
 from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.status import percentile
+from barycenter.pipeline.status import percentile, read_status
 
-_WARM_UP_BATCHES = 10
+_WARM_UP_BATCHES = 20
+_DEADLINE_S = 900.0
 
 
 def make_report(broker: int, sequence: int, bundles: int, rng: random.Random) -> LocalBrokerData:
@@ -69,14 +71,22 @@ def usage(process: psutil.Process) -> tuple[float, float]:
     )
 
 
+def wait_for_batches(layout: PipelineLayout, batches: int) -> None:
+    deadline = time.monotonic() + _DEADLINE_S
+    while (status := read_status(layout.status)) is None or status.batches < batches:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"not {batches} batches within {_DEADLINE_S:g} s")
+        time.sleep(0.1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--bundles", type=int, default=100, help="bundles per broker")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two reports of a broker")
     parser.add_argument("--trigger", type=float, default=1.0)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--driver-memory", default="768m")
+    parser.add_argument("--batches", type=int, default=60, help="batches measured after the warm-up")
+    parser.add_argument("--driver-memory", default="512m")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeline-lag-") as folder:
         layout = PipelineLayout.of(folder)
@@ -92,10 +102,10 @@ def main() -> None:
                 assert job.stdout.readline().startswith(b"ready"), (Path(folder) / "job.log").read_text()
                 writer = threading.Thread(target=write_reports, args=(report_log, options, stop))
                 writer.start()
-                time.sleep(15)
                 process = psutil.Process(job.pid)
+                wait_for_batches(layout, _WARM_UP_BATCHES)
                 cpu_before, _ = usage(process)
-                time.sleep(options.seconds)
+                wait_for_batches(layout, _WARM_UP_BATCHES + options.batches)
                 cpu_after, memory = usage(process)
                 stop.set()
                 writer.join()
@@ -103,14 +113,16 @@ def main() -> None:
                 job.terminate()
                 job.wait(60)
         events = [json.loads(line) for line in (Path(folder) / "job.log").read_text().splitlines() if line[:1] == "{"]
-    batches = [event for event in events if event["event"] == "pipeline_batch" and event["reports"]][_WARM_UP_BATCHES:]
+    batches = [event for event in events if event["event"] == "pipeline_batch" and event["reports"]]
+    batches = batches[_WARM_UP_BATCHES:][: options.batches]
     lags = [batch["lag_seconds"] for batch in batches]
     seconds = [batch["seconds"] for batch in batches]
     print(f"{options.brokers} brokers x {options.bundles} bundles, a report each {options.interval:g} s, ", end="")
     print(f"trigger {options.trigger:g} s, {os.cpu_count()} cores: {len(batches)} batches")
     print(f"  lag of the oldest report  p50 {percentile(lags, 50):.2f} s  p99 {percentile(lags, 99):.2f} s")
     print(f"  one batch                 p50 {percentile(seconds, 50):.2f} s  p99 {percentile(seconds, 99):.2f} s")
-    print(f"  cores used {(cpu_after - cpu_before) / options.seconds:.2f}, resident {memory:.0f} MiB")
+    cpu = (cpu_after - cpu_before) / options.batches
+    print(f"  CPU {cpu:.2f} s per batch, resident {memory:.0f} MiB, load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

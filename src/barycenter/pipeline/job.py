@@ -270,7 +270,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--max-files", type=int, default=500, help="reports a batch takes at most (default: %(default)s)"
     )
-    parser.add_argument("--driver-memory", default="768m", help="heap of the Java process (default: %(default)s)")
+    parser.add_argument("--driver-memory", default="512m", help="heap of the Java process (default: %(default)s)")
     return parser.parse_args(arguments)
 
 

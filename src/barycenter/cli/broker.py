@@ -4,6 +4,7 @@ import asyncio
 import random
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,9 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 @click.command(name="broker")
-@click.option(
-    "--config", "conf", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf."
-)
+@click.option("--config", "conf", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(conf: Path) -> None:
     """Run one broker.
 
@@ -47,8 +46,10 @@ def command(conf: Path) -> None:
         return
     for key in result.unknown_keys:
         log.warning("unknown_configuration_key", key=key, file=str(conf))
+    config = result.config
+    Path(config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
     try:
-        uvloop.run(_serve(result.config))
+        uvloop.run(_serve(config))
     except (OSError, BrokerStartError, MetadataError, UnknownStoreError) as error:
         fail(str(error))
 
@@ -56,7 +57,6 @@ def command(conf: Path) -> None:
 async def _serve(config: BrokerConfig) -> None:
     data = Path(config.barycenter_data_dir)
     url = config.metadata_store_url or f"sqlite:{data / 'metadata.sqlite'}"
-    data.mkdir(parents=True, exist_ok=True)
     store = await open_store(url, session_timeout_ms=config.metadata_store_session_timeout_millis)
     ledgers = FileLedgerStorage(data / "ledgers")
     try:
@@ -76,7 +76,8 @@ async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
         reason = why
         stop.set()
 
-    broker = Broker(config, env, web=start_web, on_fatal=end)
+    web = partial(start_web, on_stopped=lambda: end("shutdown request"))
+    broker = Broker(config, env, web=web, on_fatal=end)
     await broker.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -115,7 +115,7 @@ def sentences(summary: dict[str, Any], out: Path) -> str:
             f"{counts['out_of_order']} out of order",
             f"balance    busiest/mean {shown('imbalance_before')} before, {shown('imbalance_after')} after; "
             f"{counts['assignments']} assignments, {counts['unloads']} unloads, {counts['splits']} splits",
-            f"fail-over  {counts['failovers']} bundles, all topics served again after {shown('recovery_seconds', ' s')}",
+            f"fail-over  {counts['failovers']} bundles, all topics served after {shown('recovery_seconds', ' s')}",
             f"pipeline   {counts['pipeline_batches']} batches, lag p99 {shown('pipeline_lag_seconds_p99', ' s')}",
             f"report     {out / 'report.html'}",
         ]

@@ -4,11 +4,12 @@ Reads a `ClientPlan` and then `Mark`s as lines of JSON from standard input, writ
 `ClientResult` to standard output. It is a process of its own, so that counting never slows what is watched.
 """
 
-import logging
+import os
 import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -124,8 +125,9 @@ class TopicClients:
 class ClientRun:
     """All topics of a plan, paced by one thread."""
 
-    def __init__(self, plan: ClientPlan) -> None:
+    def __init__(self, plan: ClientPlan, tell: "Tell") -> None:
         self._plan = plan
+        self._tell = tell
         self._client = pulsar.Client(
             plan.service_url,
             io_threads=1,
@@ -144,7 +146,7 @@ class ClientRun:
             last = now
             if now - told >= _PROGRESS_EVERY_S:
                 told = now
-                write(self.progress())
+                self._tell(self.progress())
             time.sleep(_TICK_S)
         self._drain()
 
@@ -171,22 +173,32 @@ class ClientRun:
     def _drain(self) -> None:
         deadline = time.monotonic() + self._plan.drain_timeout_s
         while any(topic.outstanding for topic in self.topics.values()) and time.monotonic() < deadline:
-            write(self.progress())
+            self._tell(self.progress())
             time.sleep(_PROGRESS_EVERY_S)
 
     def _recovered(self) -> dict[str, float]:
         return {name: s for name, topic in self.topics.items() if (s := topic.recovery_s) is not None}
 
 
-def write(line: Progress | ClientResult) -> None:
-    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
-    sys.stdout.flush()
+Tell = Callable[[Progress | ClientResult], None]
+
+
+def line_writer() -> Tell:
+    """Return what writes lines to the standard output of now; later output, of the client library's logger
+    say, goes to standard error instead, so that it never mixes with the lines."""
+    lines = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def tell(line: Progress | ClientResult) -> None:
+        lines.write(msgspec.json.encode(line) + b"\n")
+
+    return tell
 
 
 def main() -> None:
-    logging.getLogger("pulsar").setLevel(logging.ERROR)
-    run = ClientRun(msgspec.json.decode(sys.stdin.readline(), type=ClientPlan))
-    write(run.progress())
+    tell = line_writer()
+    run = ClientRun(msgspec.json.decode(sys.stdin.readline(), type=ClientPlan), tell)
+    tell(run.progress())
 
     def listen() -> None:
         for line in sys.stdin:
@@ -194,7 +206,7 @@ def main() -> None:
 
     threading.Thread(target=listen, name="marks", daemon=True).start()
     run.pace()
-    write(run.result())
+    tell(run.result())
     run.close()
 
 

@@ -17,6 +17,7 @@ from barycenter.demo.record import Event, LoadSample, Record, imbalance
 
 _SHOWN_EVENTS = 8
 _PLAIN_EVERY_S = 10.0
+_SHORT_REASON = 150
 _COLOURS = {
     "assignment": "blue",
     "unload": "yellow",
@@ -128,5 +129,11 @@ def latest_samples(record: Record) -> list[LoadSample]:
 def _sentence(event: Event, started_at_s: float) -> str:
     where = " → ".join(place for place in (event.source, event.destination) if place)
     subject = " ".join(part for part in (event.bundle, where) if part)
-    reason = f": {event.reason}" if event.reason else ""
+    reason = f": {_in_short(event.reason)}" if event.reason else ""
     return f"{event.at_s - started_at_s:6.1f} s  {event.kind}  {subject}{reason}"
+
+
+def _in_short(reason: str) -> str:
+    """Return what a glance takes in: the cause if the reason names one, cut; the report has the whole."""
+    cause = reason.partition("because ")[2] or reason
+    return cause if len(cause) <= _SHORT_REASON else cause[: _SHORT_REASON - 1] + "…"

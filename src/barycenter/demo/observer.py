@@ -46,6 +46,12 @@ class ClusterObserver:
                 return str(answer["httpUrl"])
         return None
 
+    async def bundles_of(self, web_url: str, namespace: str) -> set[str]:
+        """Return the bundles of `namespace` that the broker at `web_url` owns."""
+        broker_id = web_url.removeprefix("http://")
+        owned = await self._get(f"{web_url}/admin/v2/brokers/standalone/{broker_id}/ownedNamespaces") or {}
+        return {bundle for bundle in owned if bundle.startswith(f"{namespace}/")}
+
     async def _get(self, url: str) -> Any:
         assert self._session is not None
         with suppress(aiohttp.ClientError, TimeoutError):

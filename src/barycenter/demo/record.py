@@ -39,6 +39,7 @@ class Record:
     events: list[Event] = field(default_factory=list)
     killed_at_s: float | None = None
     killed_broker: str | None = None
+    killed_bundles: set[str] = field(default_factory=set)
 
     def count(self, kind: str) -> int:
         return sum(event.kind == kind for event in self.events)

@@ -188,6 +188,7 @@ class Demo:
         topics = [f"persistent://{NAMESPACE}/{trace.name}" for trace in self.settings.traces]
         owners = await asyncio.gather(*(observer.owner(topic) for topic in topics))
         self._affected = [topic for topic, owner in zip(topics, owners, strict=True) if owner == victim.web_url]
+        self.record.killed_bundles = await observer.bundles_of(victim.web_url, NAMESPACE)
         await cluster.kill_broker(victim)
         assert clients.stdin is not None
         clients.stdin.write(msgspec.json.encode(Mark(self._affected)) + b"\n")

@@ -59,19 +59,11 @@ def summarise(
 
 
 def _failovers(record: Record) -> int:
-    """Count the bundles that the killed broker owned and that were assigned to another one afterwards."""
+    """Count the killed broker's bundles that were assigned to another one afterwards."""
     if record.killed_at_s is None:
         return 0
-    owner: dict[str, str | None] = {}
-    moved: set[str] = set()
-    for event in sorted(record.events, key=lambda event: event.at_s):
-        if event.kind != "assignment":
-            continue
-        lost = owner.get(event.bundle) == record.killed_broker
-        if lost and event.at_s >= record.killed_at_s and event.destination != record.killed_broker:
-            moved.add(event.bundle)
-        owner[event.bundle] = event.destination
-    return len(moved)
+    later = (event for event in record.events if event.kind == "assignment" and event.at_s >= record.killed_at_s)
+    return len({event.bundle for event in later} & record.killed_bundles)
 
 
 def _percentile(values: Sequence[float], percent: float) -> float | None:

@@ -12,7 +12,7 @@ from barycenter.demo.summary import summarise
 
 def small_run() -> tuple[Record, ClientResult]:
     """Two brokers; everything on a, then even; a is killed at 60 and its bundle x goes to b."""
-    record = Record(started_at_s=0.0, killed_at_s=60.0, killed_broker="a")
+    record = Record(started_at_s=0.0, killed_at_s=60.0, killed_broker="a", killed_bundles={"public/demo/x"})
     for second in range(100):
         even = second >= 30
         if second < 60:

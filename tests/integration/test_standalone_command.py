@@ -1,0 +1,114 @@
+"""`barycenter standalone` as a person types it: ready line, orderly end, refusals that say what to do."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from barycenter.standalone.cluster import free_ports
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+
+
+def arguments(folder: Path, web: int, broker: int, *more: str) -> list[str]:
+    ports = ["--web-port", str(web), "--broker-port", str(broker)]
+    return ["standalone", "--brokers", "2", "--no-pipeline", "--data", str(folder), *ports, *more]
+
+
+async def start(*words: str) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(sys.executable, "-m", "barycenter", *words, stdout=pipe, stderr=pipe)
+
+
+async def refusal(*words: str) -> str:
+    """Run a command that must fail and return what it says on standard error."""
+    process = await start(*words)
+    _, said = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode not in {0, None}
+    return said.decode()
+
+
+@asynccontextmanager
+async def standalone(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str, list[int]]]:
+    """Run a cluster; give its process, its ready line and its ports. Whatever is left is ended at once."""
+    ports = free_ports(4)
+    process = await start(*arguments(folder, ports[0], ports[2]))
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), 60)
+        yield process, line.decode(), ports
+    finally:
+        for child in [*children(process), process.pid]:
+            if psutil.pid_exists(child):
+                os.kill(child, signal.SIGKILL)
+        await process.wait()
+
+
+def children(process: asyncio.subprocess.Process) -> list[int]:
+    if process.returncode is not None:
+        return []
+    return [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+
+
+def is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_the_cluster_in_order_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    async with standalone(tmp_path) as (process, line, ports):
+        assert line.startswith("ready: pulsar://127.0.0.1:")
+        assert str(ports[2]) in line
+        brokers = children(process)
+        assert len(brokers) == 2
+        process.send_signal(number)
+        assert await asyncio.wait_for(process.wait(), 60) == 0
+        assert [pid for pid in brokers if is_running(pid)] == []
+        logs = "".join(log.read_text() for log in tmp_path.glob("logs/broker-*.log"))
+        assert logs.count('"broker_left"') == 2
+
+
+async def test_brokers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as (process, _, _ports):
+        brokers = children(process)
+        process.kill()
+        await process.wait()
+        async with asyncio.timeout(30):
+            while any(is_running(pid) for pid in brokers):
+                await asyncio.sleep(0.05)
+
+
+async def test_a_second_cluster_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as (process, _, _ports):
+        other = free_ports(4)
+        said = await refusal(*arguments(tmp_path, other[0], other[2]))
+        assert f"in use by another cluster (process {process.pid})" in said
+        assert "--data" in said
+
+
+async def test_a_port_in_use_is_named_with_the_option_that_mends_it(tmp_path: Path) -> None:
+    ports = free_ports(4)
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", ports[3]))
+        taken.listen()
+        said = await refusal(*arguments(tmp_path, ports[0], ports[2]))
+    assert f"127.0.0.1:{ports[3]} is in use" in said
+    assert "--broker-port" in said
+
+
+async def test_a_bad_value_in_the_configuration_is_named_with_its_range(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("loadBalancerSheddingIntervalMinutes=often\n")
+    ports = free_ports(4)
+    said = await refusal(*arguments(tmp_path / "data", ports[0], ports[2], "--config", str(conf)))
+    assert "loadBalancerSheddingIntervalMinutes" in said
+    assert "often" in said
+    assert "Traceback" not in said

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
 
@@ -30,7 +31,7 @@ def replay_command(seed):
 
 def events_of(seed):
     lines: list[str] = []
-    with pytest.raises(BaseException):  # noqa: B017, PT011 (it failed before; here only its events are wanted)
+    with pytest.raises(BaseException):  # noqa: B017 (it failed before; here only its events are wanted)
         run_scenario(seed, lines=lines)
     return lines
 

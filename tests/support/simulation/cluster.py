@@ -36,12 +36,28 @@ WEB_PORT = 8080
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is alike for all seeds."""
+    """The climate of one history."""
 
     brokers: int = 3
     bundles: int = 2
     session_timeout_ms: int = 4_000
+    store_latency_s: float = 0.002
+    """What a request to the store, and its answer, take at most."""
+    durability_delay_s: float = 0.01
+    """What a group commit takes at most."""
+    faults_per_s: float = 1.2
     config: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def drawn(source: random.Random) -> "Settings":
+        """Draw a climate: mostly mild, now and then with a slow store, slow disks or one fault after the other."""
+        return Settings(
+            bundles=source.randint(1, 4),
+            session_timeout_ms=source.choice((1_500, 4_000, 4_000, 8_000)),
+            store_latency_s=source.choice((0.002, 0.002, 0.02, 0.2)),
+            durability_delay_s=source.choice((0.01, 0.01, 0.3)),
+            faults_per_s=source.choice((0.6, 1.2, 1.2, 3.0)),
+        )
 
 
 class SimClock:
@@ -114,7 +130,9 @@ class BrokerProcess:
         clock = SimClock(cluster.loop, source.randint(-500, 500))
         self.store = cluster.backend.connect(clock, cluster.settings.session_timeout_ms)
         cluster.backend.route_notifications(self.store, cluster.notification_delay_s)
-        self.ledgers = MemoryLedgerStorage(cluster.disk, durability_delay_s=lambda: source.uniform(0.0002, 0.01))
+        self.ledgers = MemoryLedgerStorage(
+            cluster.disk, durability_delay_s=lambda: source.uniform(0.0002, cluster.settings.durability_delay_s)
+        )
         environment = Environment(
             store=self.store,
             ledgers=self.ledgers,
@@ -193,12 +211,12 @@ class Cluster:
         return Broker(config, environment, load_manager=_balancing_in_memory)
 
     def _store_latency_s(self, operation: str, path: str) -> float:
-        return self.random.uniform(0.0001, 0.002)
+        return self.random.uniform(0.0001, self.settings.store_latency_s)
 
     def notification_delay_s(self, notification: Notification) -> float | None:
         if self.lost_notifications and self.random.random() < self.lost_notifications:
             return None
-        return self.random.uniform(0.0001, 0.002 + self.late_notifications_s)
+        return self.random.uniform(0.0001, self.settings.store_latency_s + self.late_notifications_s)
 
     # ---- life
 

@@ -257,11 +257,11 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         return len(tasks)
 
     def unheard(self) -> list[BaseException]:
-        """Return what tasks raised and nobody asked for."""
+        """Return what tasks of living nodes raised and nobody asked for."""
         return [
             error
             for task in self._tasks
-            if task.done() and not task.cancelled() and task._log_traceback
+            if task.done() and not task.cancelled() and task._log_traceback and (task.node is None or task.node.alive)
             if (error := task.exception()) is not None
         ]
 

@@ -2,7 +2,7 @@
 
     run_scenario(seed)  ->  Verdict, or SimulationError
 
-The seed decides everything: delays, workload, which fault befalls whom and when.
+The seed decides everything: the climate, delays, workload, which fault befalls whom and when.
 """
 
 import asyncio
@@ -39,6 +39,7 @@ class Verdict:
     """What happened, for statistics over many seeds; `digest` tells whether two runs were the same."""
 
     seed: int
+    settings: Settings
     steps: int
     simulated_s: float
     faults: dict[str, int]
@@ -63,7 +64,7 @@ def run_scenario(
         SimulationError: a check failed. Whatever else is raised is a fault of a broker that nobody caught.
     """
     loop = VirtualTimeLoop()  # type: ignore[abstract]
-    scenario = Scenario(loop, seed, settings or Settings(), faults)
+    scenario = Scenario(loop, seed, settings, faults)
     try:
         with quiet_logs(lines), scenario.watching():
             try:
@@ -78,13 +79,14 @@ def run_scenario(
 
 class Scenario:
     def __init__(
-        self, loop: VirtualTimeLoop, seed: int, settings: Settings, faults: tuple[str, ...] | None = None
+        self, loop: VirtualTimeLoop, seed: int, settings: Settings | None, faults: tuple[str, ...] | None = None
     ) -> None:
         self._loop = loop
         self._seed = seed
         self._random = random.Random(seed)
         asyncio._set_running_loop(loop)
         try:
+            settings = settings or Settings.drawn(self._random)
             self.cluster = Cluster(loop, random.Random(self._random.getrandbits(64)), settings)
         finally:
             asyncio._set_running_loop(None)
@@ -108,6 +110,7 @@ class Scenario:
             "split": (8, self._split),
             "lookups": (10, self._look_up_everywhere),
             "burst": (8, self._burst),
+            "full disk": (3, self._fill_disk),
         }
         chosen = faults or tuple(actions)
         self._actions = [actions[name][1] for name in chosen]
@@ -131,6 +134,7 @@ class Scenario:
         referee = self.cluster.referee
         return Verdict(
             seed=self._seed,
+            settings=self.cluster.settings,
             steps=self._loop.steps,
             simulated_s=self._loop.time() - START_S,
             faults=dict(self._happened),
@@ -175,7 +179,7 @@ class Scenario:
     async def _trouble(self) -> None:
         until = self._loop.time() + FAULTS_S
         while self._loop.time() < until:
-            await asyncio.sleep(self._random.expovariate(1.2))
+            await asyncio.sleep(self._random.expovariate(self.cluster.settings.faults_per_s))
             (index,) = self._random.choices(range(len(self._names)), self._weights)
             self._happened[self._names[index]] += 1
             self._actions[index]()
@@ -348,6 +352,16 @@ class Scenario:
         producer = self._random.choice(self._producers)
         for _ in range(self._random.randint(5, 40)):
             producer.client.node.call(producer.publish)
+
+    def _fill_disk(self) -> None:
+        disk = self.cluster.disk
+        disk.capacity_bytes = disk.used_bytes + self._random.randint(0, 500)
+
+        async def clear() -> None:
+            await asyncio.sleep(self._random.uniform(0.1, 3))
+            disk.capacity_bytes = None
+
+        self._later(clear(), "space on the disk again")
 
     # ---- the end
 

@@ -81,6 +81,7 @@ class LoadPicture:
             None
         )
         self._snapshot: LoadSnapshot | None = None
+        self._with_preallocations: LoadSnapshot | None = None
         self._snapshot_of: tuple[int, frozenset[str], PipelinePublication | None] | None = None
         self._generation = 0
 
@@ -147,8 +148,18 @@ class LoadPicture:
     # ---- bundles on their way ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` from now on, until it reports it."""
+        """Count `bundle` for `broker` from now on, until it is reported."""
+        if bundle in self.preallocations or self._with_preallocations is None:
+            self._with_preallocations = None
+        else:
+            self._with_preallocations = self._with_preallocations.adding_preallocation(broker, bundle, data)
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
+
+    def forget_bundle(self, bundle: str) -> None:
+        """Drop a bundle that is no more."""
+        self.fold.forget(bundle)
+        self.preallocations.pop(bundle, None)
+        self.changed()
 
     def preallocated_broker(self, bundle: str) -> str | None:
         """Return who was chosen for `bundle` a moment ago, if that broker is still there."""
@@ -247,7 +258,10 @@ class LoadPicture:
                 reports, data, self.averages(data), recently_unloaded=self.recently_unloaded
             )
             self._snapshot_of = (self._generation, live, publication)
-        return self._snapshot.with_preallocations(self.preallocated())
+            self._with_preallocations = None
+        if self._with_preallocations is None:
+            self._with_preallocations = self._snapshot.with_preallocations(self.preallocated())
+        return self._with_preallocations
 
     def changed(self) -> None:
         """Have the next snapshot built anew."""

@@ -24,9 +24,15 @@ from barycenter.broker.load_picture import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROO
 from barycenter.broker.load_reporter import LoadReporter
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports import BundleData, LocalBrokerData, TimeAverageBrokerData, bundle_data_rank
+from barycenter.load.reports import (
+    BundleData,
+    LocalBrokerData,
+    TimeAverageBrokerData,
+    bundle_data_rank,
+    default_bundle_data,
+)
 from barycenter.load.splitting.request import can_divide
-from barycenter.load.strategy_names import placer_name, shedder_name
+from barycenter.load.strategy_names import UnknownStrategyError, placer_name, shedder_name
 from barycenter.metadata.errors import MetadataError, NotFoundError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
@@ -183,14 +189,16 @@ class ModularLoadManager:
         """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
         loop = asyncio.get_running_loop()
         started = loop.time()
+        name = str(bundle)
+        # read outside the lock, or the store's time would add up over all bundles that are being assigned
+        data = None if self._picture.preallocated_broker(name) else await self._picture.obtain(name)
         async with self._selecting:
-            name = str(bundle)
             broker = self._picture.preallocated_broker(name)
             if broker is not None:
                 return Placement(name, broker, Reason(code=Code.PREALLOCATED, subject=broker))
             placement = self._select(name, (await self._current_picture()).snapshot())
             if placement.broker is not None:
-                self._picture.preallocate(name, placement.broker, await self._picture.obtain(name))
+                self._picture.preallocate(name, placement.broker, data or default_bundle_data())
         self.metrics.assigned(loop.time() - started)
         self._tell_placement(placement)
         return placement if placement.broker is not None else None
@@ -237,7 +245,11 @@ class ModularLoadManager:
         if len(self.available_brokers()) < 2:
             self._tell_round(Reason(code=Code.TOO_FEW_BROKERS))
             return
-        plan = self._plan_shedding(picture.snapshot())
+        try:
+            plan = self._plan_shedding(picture.snapshot())
+        except UnknownStrategyError as error:  # set while the broker ran
+            log.error("shedding_strategy_unknown", reason=str(error))
+            return
         self._tell_round(plan.reason)
         shed_from: set[str] = set()
         bundles = 0
@@ -398,9 +410,7 @@ class ModularLoadManager:
         return None
 
     async def _after_split(self, split: Split, bundle: Bundle) -> None:
-        self._picture.fold.forget(split.bundle)
-        self._picture.preallocations.pop(split.bundle, None)
-        self._picture.changed()
+        self._picture.forget_bundle(split.bundle)
         self._context.bundles.invalidate(bundle.namespace)
         self.metrics.split()
         now_ms = self._context.env.clock.now_ms()

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 """The rows of `BrokerTable.usage`, `.limit` and `.percent`."""
+
+_LARGEST_COUNT: Final = 2**53
+"""Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
 
 _T = TypeVar("_T")
 
@@ -150,16 +153,29 @@ class BundleTable:
 
 @dataclass(frozen=True, slots=True)
 class Preallocations:
-    """Bundles assigned to a broker (a row) that it did not report yet, sorted by (broker, bundle name)."""
+    """Bundles assigned to a broker that no broker reported yet.
 
-    broker: Indices
-    bundles: tuple[str, ...]
+    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics.
+    `held` maps namespace to the (broker's row, bundle) pairs on their way.
+    """
+
     long_rate: Floats
     topics: Integers
+    held: Mapping[str, frozenset[tuple[int, str]]] = field(default_factory=dict)
 
     @staticmethod
-    def none() -> "Preallocations":
-        return Preallocations(np.zeros(0, np.int32), (), np.zeros(0), np.zeros(0, np.int64))
+    def none(brokers: int) -> "Preallocations":
+        return Preallocations(np.zeros(brokers), np.zeros(brokers, np.int64))
+
+    def adding(self, broker: int, bundle: str, data: BundleData) -> "Preallocations":
+        """Return these and one more, `bundle` for the broker in that row; costs as much however many there are."""
+        long_rate, topics = self.long_rate.copy(), self.topics.copy()
+        rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
+        long_rate[broker] += rate if np.isfinite(rate) else 0.0
+        topics[broker] += _bounded(data.topics)
+        namespace = bundle.rpartition("/")[0]
+        pairs = self.held.get(namespace, frozenset()) | {(broker, bundle)}
+        return Preallocations(long_rate, topics, {**self.held, namespace: pairs})
 
 
 @dataclass(frozen=True)
@@ -169,17 +185,21 @@ class LoadSnapshot:
     brokers: BrokerTable
     bundles: BundleTable
     namespaces: tuple[str, ...]
-    preallocations: Preallocations = field(default_factory=Preallocations.none)
+    preallocations: Preallocations | None = None
 
     @cached_property
+    def on_their_way(self) -> Preallocations:
+        """The preallocations; none if the snapshot was made without."""
+        return Preallocations.none(len(self.brokers)) if self.preallocations is None else self.preallocations
+
+    @property
     def preallocated_long_rate(self) -> Floats:
         """Sum over each broker's preallocated bundles of long-term rate in + out, msg/s."""
-        return _sum_by(self.preallocations.broker, self.preallocations.long_rate, len(self.brokers))
+        return self.on_their_way.long_rate
 
-    @cached_property
+    @property
     def preallocated_topics(self) -> Integers:
-        sums = _sum_by(self.preallocations.broker, self.preallocations.topics.astype(np.float64), len(self.brokers))
-        return sums.astype(np.int64)
+        return self.on_their_way.topics
 
     def bundles_of_namespace(self, namespace: str) -> Integers:
         """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
@@ -188,14 +208,17 @@ class LoadSnapshot:
         if where < len(self.namespaces) and self.namespaces[where] == namespace:
             rows = np.flatnonzero(self.bundles.namespace == where).tolist()
             held.update((int(self.bundles.owner[row]), self.bundles.names[row]) for row in rows)
-        for broker, bundle in zip(self.preallocations.broker.tolist(), self.preallocations.bundles, strict=True):
-            if bundle.rpartition("/")[0] == namespace:
-                held.add((broker, bundle))
+        held.update(self.on_their_way.held.get(namespace, ()))
         return np.bincount([broker for broker, _ in held], minlength=len(self.brokers)).astype(np.int64)
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
         """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are left out."""
         return replace(self, preallocations=_preallocations(self.brokers, preallocated))
+
+    def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
+        """Return the snapshot with one more preallocation of a bundle that has none; cheap however many there are."""
+        row = self.brokers.index.get(broker)
+        return self if row is None else replace(self, preallocations=self.on_their_way.adding(row, bundle, data))
 
     def flags_of_broker(self, broker: int) -> tuple[str, ...]:
         return (
@@ -347,20 +370,20 @@ def _is_system(namespace: str) -> bool:
 
 
 def _preallocations(brokers: BrokerTable, preallocated: Mapping[str, Mapping[str, BundleData]]) -> Preallocations:
-    rows = sorted(
-        (brokers.index[broker], bundle)
-        for broker, bundles in preallocated.items()
-        if broker in brokers.index
-        for bundle in bundles
-    )
-    data = [preallocated[brokers.names[broker]][bundle] for broker, bundle in rows]
-    rates = [item.long_term_data.msg_rate_in + item.long_term_data.msg_rate_out for item in data]
-    return Preallocations(
-        broker=np.array([broker for broker, _ in rows], np.int32),
-        bundles=tuple(bundle for _, bundle in rows),
-        long_rate=_finite(np.array(rates, float))[0],
-        topics=_integers(data, lambda d: d.topics),
-    )
+    """Return the sums, added in the order of (broker, bundle), so that the input's order does not matter."""
+    found = Preallocations.none(len(brokers))
+    held: dict[str, set[tuple[int, str]]] = {}
+    for broker in sorted(preallocated):
+        row = brokers.index.get(broker)
+        if row is None:
+            continue
+        for bundle in sorted(preallocated[broker]):
+            data = preallocated[broker][bundle]
+            rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
+            found.long_rate[row] += rate if np.isfinite(rate) else 0.0
+            found.topics[row] += _bounded(data.topics)
+            held.setdefault(bundle.rpartition("/")[0], set()).add((row, bundle))
+    return replace(found, held={namespace: frozenset(pairs) for namespace, pairs in held.items()})
 
 
 def _message_columns(
@@ -372,14 +395,13 @@ def _message_columns(
 
 
 def _integers(rows: Sequence[_T], figure: Callable[[_T], int]) -> Integers:
-    return np.fromiter((max(-(2**62), min(2**62, figure(row))) for row in rows), np.int64, len(rows))
+    return np.fromiter((_bounded(figure(row)) for row in rows), np.int64, len(rows))
+
+
+def _bounded(count: int) -> int:
+    return max(-_LARGEST_COUNT, min(_LARGEST_COUNT, count))
 
 
 def _finite(values: Floats) -> tuple[Floats, Flags]:
     bad = ~np.isfinite(values)
     return np.where(bad, 0.0, values), bad
-
-
-def _sum_by(index: Indices, values: Floats, count: int) -> Floats:
-    sums: Floats = np.bincount(index, weights=values, minlength=count).astype(np.float64)
-    return sums

@@ -104,7 +104,9 @@ percentages = st.sampled_from(
     [0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 85.0, 90.0, 100.0, 140.0, -1.0]
 ) | st.floats(0, 150, allow_nan=False)
 limits = st.sampled_from([100.0, 100.0, 100.0, 300.0, 0.0, -1.0])
-traffics = st.sampled_from([0.0, 0.0, 1.0, 1e6, 5e6, 1e7, 2e7, 1e8, -3.0]) | st.just(0.0) | st.floats(0, 1e9, allow_nan=False)
+traffics = (
+    st.sampled_from([0.0, 0.0, 1.0, 1e6, 5e6, 1e7, 2e7, 1e8, -3.0]) | st.just(0.0) | st.floats(0, 1e9, allow_nan=False)
+)
 rates = st.sampled_from([0.0, 1.0, 50.0, 100.0, 30_000.0, 40_000.0]) | st.floats(0, 1e6, allow_nan=False)
 counts = st.sampled_from([0, 1, 2, 999, 1000, 1001, 60_000])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.simulation.cluster import Settings
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
 
@@ -74,6 +75,14 @@ def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
     monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
     found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
     assert found in {"one server", "fencing", "every message in order"}
+
+
+def test_ledgers_that_are_not_fenced_are_caught(monkeypatch):
+    """When the store ends a session early only the fence keeps the former owner from acknowledging what is lost."""
+    monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
+    hard_times = Settings(session_timeout_ms=8_000, faults_per_s=4.0)
+    found = check_that_fails(range(40), faults=("session loss", "lookups", "reset", "burst"), settings=hard_times)
+    assert found in {"every message in order", "every message arrives"}
 
 
 async def _fence_nothing(self, ledger_id, *, epoch):

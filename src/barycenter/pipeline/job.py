@@ -39,6 +39,7 @@ from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import StatusFile
 from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
 from barycenter.pipeline.tables import Tables
+from barycenter.pipeline.warm_up import warm_up
 
 log = structlog.get_logger(__name__)
 
@@ -286,6 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             session = create_session("barycenter pipeline", options.master, _session_settings(options))
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
+            warm_up(session)
             job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=_say_ready)
             try:
                 job.run(stop, must_stop=_parent_is_gone)

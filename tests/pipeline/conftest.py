@@ -10,6 +10,16 @@ from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.session import create_session
 
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep these tests in one worker: each worker that ran one would start a Spark of its own."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = create_session("barycenter tests", conf={"spark.sql.adaptive.enabled": "false"})

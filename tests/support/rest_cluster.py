@@ -85,7 +85,7 @@ class RestCluster:
         await self.expect(204, "PUT", f"/admin/v2/namespaces/{name}", {"bundles": {"numBundles": bundles}})
         for broker in self.brokers:  # every broker has heard of it
             async with asyncio.timeout(30):
-                while (await self.call("GET", f"/admin/v2/namespaces/{name}", at=broker)).status != 200:  # noqa: ASYNC110
+                while (await self.call("GET", f"/admin/v2/namespaces/{name}", at=broker)).status != 200:
                     await asyncio.sleep(0.005)
 
     def by_id(self, broker_id: str) -> Broker:

@@ -58,7 +58,7 @@ def test_waiting_for_what_nobody_will_do_is_a_deadlock(loop):
 
 def test_being_busy_without_time_going_on_is_a_livelock(loop):
     async def spin():
-        while True:  # noqa: ASYNC110 (being busy is what is shown)
+        while True:
             await asyncio.sleep(0)
 
     with pytest.raises(SimulationError, match="livelock"):

@@ -133,10 +133,10 @@ class Demo:
     @asynccontextmanager
     async def _running(self, cluster: StandaloneCluster) -> AsyncIterator[None]:
         try:
-            self._view.phase("starting the first broker and the pipeline")
-            async with asyncio.TaskGroup() as group:
-                group.create_task(cluster.start_pipeline())
-                group.create_task(cluster.start_brokers(cluster.brokers[:1]))
+            self._view.phase("starting the pipeline")
+            await cluster.start_pipeline()
+            self._view.phase("starting the first broker")
+            await cluster.start_brokers(cluster.brokers[:1])
             yield
             self._view.phase("stopping the cluster")
             await cluster.stop()

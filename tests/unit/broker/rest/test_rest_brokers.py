@@ -18,7 +18,7 @@ async def test_the_members_and_the_leader_are_the_same_everywhere() -> None:
         leader = next(broker for broker in cluster.brokers if broker.leadership.is_leader())
         for broker in cluster.brokers:
             async with asyncio.timeout(30):
-                while (await cluster.expect(200, "GET", BROKERS, at=broker)).json != ids:  # noqa: ASYNC110
+                while (await cluster.expect(200, "GET", BROKERS, at=broker)).json != ids:
                     await asyncio.sleep(0.005)
             assert (await cluster.expect(200, "GET", f"{BROKERS}/standalone", at=broker)).json == ids
             assert (await cluster.expect(200, "GET", f"{BROKERS}/leaderBroker", at=broker)).json == {
@@ -53,7 +53,7 @@ async def test_configuration_changes_at_run_time_on_every_broker() -> None:
         await cluster.expect(200, "POST", f"{BROKERS}/configuration/{key}/public%2Fa,public%2Fb")
         for broker in cluster.brokers:
             async with asyncio.timeout(30):
-                while not broker.config.current.load_balancer_shedding_excluded_namespaces:  # noqa: ASYNC110
+                while not broker.config.current.load_balancer_shedding_excluded_namespaces:
                     await asyncio.sleep(0.005)
             runtime = (await cluster.expect(200, "GET", f"{BROKERS}/configuration/runtime", at=broker)).json
             assert runtime[key] == "public/a,public/b"

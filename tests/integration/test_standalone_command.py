@@ -112,3 +112,13 @@ async def test_a_bad_value_in_the_configuration_is_named_with_its_range(tmp_path
     assert "loadBalancerSheddingIntervalMinutes" in said
     assert "often" in said
     assert "Traceback" not in said
+
+
+async def test_a_broker_that_does_not_start_ends_the_command_with_its_last_words(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("loadBalancerLoadSheddingStrategy=org.example.Unknown\n")
+    ports = free_ports(4)
+    said = await refusal(*arguments(tmp_path / "data", ports[0], ports[2], "--config", str(conf)))
+    assert "before it was ready" in said
+    assert "org.example.Unknown" in said
+    assert "Traceback" not in said

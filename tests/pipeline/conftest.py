@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.session import create_session
 
-
 HERE = Path(__file__).parent
 
 

@@ -21,6 +21,7 @@ from barycenter.cli.main import fail
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.load.strategy_names import UnknownStrategyError
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.open import UnknownStoreError, open_store
 from barycenter.standalone.parent_watch import die_with_parent
@@ -50,7 +51,7 @@ def command(conf: Path) -> None:
     Path(config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
     try:
         uvloop.run(_serve(config))
-    except (OSError, BrokerStartError, MetadataError, UnknownStoreError) as error:
+    except (OSError, BrokerStartError, MetadataError, UnknownStoreError, UnknownStrategyError) as error:
         fail(str(error))
 
 

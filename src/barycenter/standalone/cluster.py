@@ -5,12 +5,15 @@ each other through the metadata store in the data directory; nothing passes thro
 """
 
 import asyncio
+import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from barycenter.config.broker_conf import read_pairs
 from barycenter.standalone.data_directory import DataDirectory
 from barycenter.standalone.errors import PortInUseError, ProcessFailedError
 from barycenter.standalone.process import ChildProcess
@@ -20,6 +23,7 @@ _BROKER_READY_TIMEOUT_S = 60.0
 _PIPELINE_READY_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 30.0
 _RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0)
+_PORTS_FOR_TRIALS = (20_000, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +131,18 @@ class StandaloneCluster:
             ProcessFailedError: a child did not become ready; the others were ended.
         """
         self.check_ports()
+        starts = [self.start_brokers(self.brokers)]
+        if self.pipeline:
+            starts.append(self.start_pipeline())
         try:
-            async with asyncio.TaskGroup() as group:
-                if self.pipeline:
-                    group.create_task(self.start_pipeline(), name="start pipeline")
-                group.create_task(self.start_brokers(self.brokers), name="start brokers")
-        except* ProcessFailedError as failed:
-            await self.kill()
-            raise failed.exceptions[0] from None
-        except* BaseException:
+            await _all_or_first_error(starts)
+        except BaseException:
             await self.kill()
             raise
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
         """Start the given brokers side by side and return when each is ready."""
-        async with asyncio.TaskGroup() as group:
-            for broker in brokers:
-                group.create_task(self._start_broker(broker), name=f"start {broker.name}")
+        await _all_or_first_error([self._start_broker(broker) for broker in brokers])
 
     async def start_pipeline(self) -> None:
         assert self.pipeline is not None
@@ -210,6 +209,17 @@ class StandaloneCluster:
         self._watches.clear()
 
 
+async def _all_or_first_error(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Await all of `works` side by side; when one fails, cancel the rest and raise its error as it is."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _check_port(port: int, option: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -220,18 +230,16 @@ def _check_port(port: int, option: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` consecutive ports that are free now."""
-    for start in range(20000, 60000, count + 7):
+    """Return `count` consecutive ports that are free now, from below those that the system gives to clients."""
+    while True:
+        start = random.randrange(*_PORTS_FOR_TRIALS)
         ports = list(range(start, start + count))
         with suppress(PortInUseError):
             for port in ports:
                 _check_port(port, "")
             return ports
-    raise PortInUseError(_LOOPBACK, 20000, "other ports")
 
 
 def read_configuration(path: Path) -> dict[str, str]:
     """Return the keys of a broker.conf file as texts, in file order; `broker_conf` checks their values."""
-    from barycenter.config.broker_conf import read_pairs
-
     return read_pairs(path.read_text(), str(path))

@@ -114,7 +114,7 @@ class ResourceLock(Generic[T]):
             self._check_not({_State.EXPIRED})  # a release that began after us waits for us
             try:
                 await self._write(value)
-            except (LockBusyError, StoreClosedError):
+            except (LockBusyError, LockLostError, StoreClosedError):
                 self.expire()
                 raise
             except (MetadataError, asyncio.CancelledError):
@@ -146,7 +146,7 @@ class ResourceLock(Generic[T]):
             self._prover = asyncio.create_task(self._prove(), name=f"prove lock {self.path}")
 
     def expire(self) -> None:
-        """Give the lock up without touching the key."""
+        """Give the lock up without touching the key; an update or proof under way writes nothing after this."""
         if self._state is _State.EXPIRED:
             return
         self._state = _State.EXPIRED
@@ -190,7 +190,7 @@ class ResourceLock(Generic[T]):
                     if self._state is _State.VALID:
                         await self._revalidate(self._value, is_proof=True)
                 backoff_s = FIRST_BACKOFF_S
-            except (BadVersionError, LockBusyError, StoreClosedError) as error:
+            except (BadVersionError, LockBusyError, LockLostError, StoreClosedError) as error:
                 log.info("lock_lost", path=self.path, reason=str(error))
                 self.expire()
             except MetadataError as error:
@@ -260,12 +260,14 @@ class ResourceLock(Generic[T]):
             await self._revalidate(value)
 
     async def _create(self, value: T | None = None) -> None:
+        self._check_not({_State.EXPIRED})
         value = self._value if value is None else value
         data = self._codec.encode(value)
         stat = await self._store.put(self.path, data, expected_version=MUST_NOT_EXIST, ephemeral=True)
         self._adopt(value, stat.version)
 
     async def _replace(self, value: T, version: int) -> None:
+        self._check_not({_State.EXPIRED})
         data = self._codec.encode(value)
         stat = await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
         self._adopt(value, stat.version)
@@ -342,6 +344,11 @@ class LockManager(Generic[T]):
             former.expire()
         self._schedule_recheck()
         return lock
+
+    def expire_all(self) -> None:
+        """Give every lock up without touching its key, so that none is taken again in the next session."""
+        for lock in tuple(self._locks.values()):
+            lock.expire()
 
     async def close(self) -> None:
         """Release all locks; one whose release fails is left to the end of the session. Idempotent."""

@@ -337,6 +337,24 @@ async def test_a_deletion_between_the_store_and_its_answer_is_not_overlooked(bac
     assert lock.is_held
 
 
+async def test_an_update_under_way_when_its_lock_expires_writes_nothing_more(backend, mine, stores):
+    """The update looks at the key again, because somebody touched it; meanwhile the locks are given up."""
+    lock = await mine.acquire(PATH, "me")
+    await stores[0].put(PATH, b'"touched"', ephemeral=True)
+    updating = asyncio.ensure_future(lock.update("me again"))
+    get = stores[0].get
+
+    async def expiring(path):
+        mine.expire_all()
+        return await get(path)
+
+    stores[0].get = expiring
+    with pytest.raises(LockLostError):
+        await updating
+    assert value_of(backend) == "touched"
+    assert lock.expired.done()
+
+
 def test_disconnection_alone_expires_no_lock():
     async def scenario(world: World) -> None:
         client, other = world.machine("holder").store, world.machine("other").store

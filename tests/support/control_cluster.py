@@ -161,9 +161,14 @@ class ControlCluster:
         return made
 
     async def add(self, port: int, factory: Callable[[LoadManagerContext], Any] = HashLoadManager) -> ControlBroker:
+        broker = self.make(port, factory)
+        await broker.start()
+        return broker
+
+    def make(self, port: int, factory: Callable[[LoadManagerContext], Any] = HashLoadManager) -> ControlBroker:
+        """Return a broker that is not started yet."""
         broker = ControlBroker(self, port, factory)
         self.brokers[broker.broker_id] = broker
-        await broker.start()
         return broker
 
     async def follow(self, topic: TopicName, first: ControlBroker) -> Owner:

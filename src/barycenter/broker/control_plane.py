@@ -6,9 +6,8 @@ Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
 
 import structlog
 
@@ -17,25 +16,20 @@ from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfigu
 from barycenter.broker.environment import Environment
 from barycenter.broker.leadership import Duty, Leadership
 from barycenter.broker.load_manager import LoadManager, LoadManagerContext, LoadManagerFactory
-from barycenter.broker.lookup_answers import LookupFailedError
 from barycenter.broker.lookup_service import ClusterLookup, TopicDirectory
 from barycenter.broker.namespace_service import NamespaceService
+from barycenter.broker.own_namespaces import OwnNamespaces
 from barycenter.broker.owner_search import OwnerSearch
 from barycenter.broker.ownership import OwnershipCache, Topics
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.broker.registration import Registration
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving_log import ServingLog
-from barycenter.broker.start_errors import OwnNamespaceError
 from barycenter.load.reports import NamespaceBundleStats
-from barycenter.metadata.errors import LockBusyError, MetadataError
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
+from barycenter.metadata.errors import MetadataError
+from barycenter.naming.namespace import heartbeat_namespaces
 
 log = structlog.get_logger(__name__)
-
-_OWN_NAMESPACE_PAUSE_S: Final = 0.2
 
 
 class ControlPlane:
@@ -68,6 +62,7 @@ class ControlPlane:
             session_timeout_s=session_timeout_s,
             unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
         )
+        self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
         self.registration = Registration(store, session_timeout_s=session_timeout_s)
         self.leadership = Leadership(store)
         self.search = OwnerSearch(self.ownership, self.registration, self.leadership, lambda: self.load_manager)
@@ -133,9 +128,10 @@ class ControlPlane:
         assert self.urls is not None
         await self.registration.await_id_free(self.urls.broker_id)
         await self.leadership.start(self.urls.broker_id, self.urls.web_url, self._leader_duties())
-        for namespace in heartbeat_namespaces(self.config.current.cluster_name, self.urls.broker_id):
-            await self._own(namespace)
-        await self._own_bootstrap_namespaces(self.config.current.bootstrap_namespaces)
+        config = self.config.current
+        await self.own_namespaces.own(
+            heartbeat_namespaces(config.cluster_name, self.urls.broker_id), config.bootstrap_namespaces
+        )
         await self.load_manager.start()
         self._periodic.start(
             "load report",
@@ -145,6 +141,7 @@ class ControlPlane:
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
         """Hand everything over: no new bundles, another leader, then one bundle after the other; return how many."""
+        await self.own_namespaces.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         if self._load_manager is not None:
             with suppress(MetadataError):
@@ -155,6 +152,7 @@ class ControlPlane:
     async def close(self) -> None:
         """End everything that is left, without handing over. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
+        await self.own_namespaces.close()
         await self._periodic.close()
         await self.leadership.resign()
         await self.lookup.close()
@@ -199,26 +197,3 @@ class ControlPlane:
     async def _write_report(self) -> None:
         if self.config.current.load_balancer_enabled:
             await self.load_manager.write_report()
-
-    async def _own(self, namespace: NamespaceName) -> None:
-        """Own a heartbeat namespace; a former life of this broker may hold it until its session ends."""
-        bundle = Bundle.full(namespace)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.config.current.metadata_store_session_timeout_millis / 1000 * 1.2 + 2
-        while True:
-            try:
-                await self.ownership.acquire(bundle, reason="own namespace")
-            except LockBusyError as error:
-                if loop.time() >= deadline:
-                    raise OwnNamespaceError(namespace, str(error)) from error
-                await self.ownership.wait_change(bundle, _OWN_NAMESPACE_PAUSE_S)
-            else:
-                return
-
-    async def _own_bootstrap_namespaces(self, names: Iterable[str]) -> None:
-        for name in names:
-            try:
-                bundle = Bundle.full(NamespaceName.parse(name))
-                await self.ownership.acquire(bundle, reason="bootstrap namespace")
-            except (InvalidNameError, LookupFailedError, MetadataError) as error:
-                log.warning("bootstrap_namespace_not_owned", namespace=name, reason=str(error))

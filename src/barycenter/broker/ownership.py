@@ -67,6 +67,7 @@ from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import (
     BadVersionError,
     LockBusyError,
+    LockLostError,
     MetadataError,
     NotFoundError,
     StoreUnavailableError,
@@ -358,8 +359,10 @@ class OwnershipCache:
             record = msgspec.structs.replace(preliminary, epoch=epoch, disabled=False)
             await lock.update(record)
             self._require_session(bundle, session, lock)
-        except BaseException:
+        except BaseException as error:
             self._spawn(self._let_go(bundle, lock), f"let go of {bundle}")
+            if isinstance(error, LockLostError):
+                raise BundleNotAcquiredError(bundle, "the session was lost while it was being acquired") from error
             raise
         owner = self._urls.owner(is_local=True, epoch=epoch)
         holding = _Holding(Term(bundle, epoch, self._clock.now_ms(), self._pulse), lock, record, owner)
@@ -484,7 +487,7 @@ class OwnershipCache:
         async with self._serial(bundle):
             if self._holdings.get(bundle) is not holding:
                 return False
-            if holding.lock.is_held:  # the lock may have been renewed in a new session, under the old epoch
+            if holding.lock.is_held:  # the session goes on: have lookups elsewhere wait for what comes
                 await self._mark_disabled(holding)
             await self._close_topics(bundle, reason)
             await self._forget(holding)
@@ -519,6 +522,7 @@ class OwnershipCache:
             self._session_lost = True
             self._session += 1
             self._suspend_all("session lost")
+            self._locks.expire_all()  # or the new session would begin with records of terms that are over
         elif event is SessionEvent.SESSION_REESTABLISHED:
             self._session_lost = False
             self._recover_all("session re-established")

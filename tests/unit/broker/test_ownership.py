@@ -13,10 +13,19 @@ from barycenter.broker.ownership_record import OwnershipRecord, lock_path
 from barycenter.broker.serving import NotServedError
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import LockBusyError, StoreUnavailableError
+from barycenter.metadata.store import SessionEvent
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidSplitError
-from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
 from support.control_cluster import NAMESPACE, SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
+
+BOOTSTRAP = NamespaceName.parse("public/bootstrap")
+
+
+def own_bundles(broker: ControlBroker) -> list[Bundle]:
+    """Its heartbeat namespaces, then its bootstrap namespace."""
+    heartbeats = heartbeat_namespaces(broker.config.current.cluster_name, broker.broker_id)
+    return [Bundle.full(namespace) for namespace in (*heartbeats, BOOTSTRAP)]
 
 
 async def three(cluster: ControlCluster, bundles: int = 1) -> list[ControlBroker]:
@@ -490,6 +499,60 @@ def test_a_session_lost_while_nobody_took_the_bundle_ends_in_a_new_term_of_the_s
     on_virtual_time(scenario)
 
 
+def test_a_lost_session_leaves_no_record_of_the_old_term_in_the_new_session():
+    """Lookups elsewhere would go to a broker that does not serve."""
+
+    async def scenario(cluster):
+        await three(cluster)
+        owner = await owner_of(cluster)
+        [bundle] = owner.owned
+        old = owner.plane.ownership.owned(bundle).epoch
+        written = []
+        put = owner.store.put
+
+        async def noting(path, value, **options):
+            if path == lock_path(bundle):
+                written.append(msgspec.json.decode(value, type=OwnershipRecord))
+            return await put(path, value, **options)
+
+        owner.store.put = noting
+        owner.topics.closing = lambda closing: asyncio.sleep(1)
+        cluster.backend.expire_session(owner.store)
+        await cluster.until(lambda: not owner.owned, "session loss noticed")
+        await cluster.until(lambda: owner.owned == [bundle], "regained")
+        assert written
+        assert not [record for record in written if record.epoch == old]
+
+    on_virtual_time(scenario)
+
+
+def test_a_session_lost_during_an_acquisition_leaves_no_record_that_says_served():
+    async def scenario(cluster):
+        first, _, _ = await three(cluster)
+        [bundle] = (await first.run(first.plane.bundles.get(NAMESPACE))).bundles
+        put, enabled, held_up = first.store.put, [], asyncio.Event()
+
+        async def holding_up(path, value, **options):
+            if path == lock_path(bundle) and not msgspec.json.decode(value, type=OwnershipRecord).disabled:
+                enabled.append(path)
+                if len(enabled) == 1:
+                    cluster.backend.expire_session(first.store)
+                    await held_up.wait()
+            return await put(path, value, **options)
+
+        first.store.put = holding_up
+        first.store.add_session_listener(
+            lambda event: held_up.set() if event is SessionEvent.SESSION_REESTABLISHED else None
+        )
+        with pytest.raises(BundleNotAcquiredError):
+            await first.run(first.plane.ownership.acquire(bundle, reason="test"))
+        assert len(enabled) == 1
+        await asyncio.sleep(1)
+        assert await record_of(cluster, bundle) is None
+
+    on_virtual_time(scenario)
+
+
 def test_a_process_that_stood_still_acknowledges_nothing_when_it_wakes():
     async def scenario(cluster):
         brokers = await three(cluster)
@@ -507,6 +570,70 @@ def test_a_process_that_stood_still_acknowledges_nothing_when_it_wakes():
         assert not owner.owned
         assert (await cluster.follow(topic("t"), owner)).epoch == answer.epoch
         await cluster.until(lambda: owner.plane.registration.is_registered, "registered again")
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("stop_s", [0.6 * SESSION_S, 0.9 * SESSION_S, 1.1 * SESSION_S, 2 * SESSION_S])
+def test_a_broker_that_stood_still_owns_its_own_namespaces_again_without_being_asked(stop_s):
+    """Whether its session outlived the stop, ended in it, or ends before the broker has recovered."""
+
+    async def scenario(cluster):
+        await cluster.create_namespace(1, BOOTSTRAP)
+        broker = cluster.make(8081)
+        broker.config.current = msgspec.structs.replace(broker.config.current, bootstrap_namespaces=(str(BOOTSTRAP),))
+        await broker.start()
+        await cluster.add(8082)
+        own = own_bundles(broker)
+        terms = [broker.plane.ownership.owned(bundle) for bundle in own]
+        assert all(terms)
+        broker.node.pause()
+        await asyncio.sleep(stop_s)
+        broker.node.resume()
+        await cluster.until(lambda: not any(term.may_acknowledge for term in terms), "stop noticed")
+        await cluster.until(lambda: all(map(broker.plane.ownership.owned, own)), "owned again", within_s=SESSION_S + 5)
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_whose_session_ended_unnoticed_during_a_stop_owns_its_own_namespaces_again():
+    """Recovery is over, in vain, when the new session begins."""
+
+    async def scenario(cluster):
+        await cluster.create_namespace(1, BOOTSTRAP)
+        broker = cluster.make(8081)
+        broker.config.current = msgspec.structs.replace(broker.config.current, bootstrap_namespaces=(str(BOOTSTRAP),))
+        await broker.start()
+        own = own_bundles(broker)
+        broker.node.pause()
+        await asyncio.sleep(0.8 * SESSION_S)
+        cluster.backend.partition(broker.store)
+        broker.node.resume()
+        await cluster.until(
+            lambda: not broker.plane.ownership.held_bundles(), "recovery gave up", within_s=3 * SESSION_S
+        )
+        cluster.backend.heal(broker.store)
+        await cluster.until(lambda: all(map(broker.plane.ownership.owned, own)), "owned again", within_s=SESSION_S)
+
+    on_virtual_time(scenario)
+
+
+def test_a_bootstrap_namespace_that_another_broker_took_stays_there():
+    async def scenario(cluster):
+        await cluster.create_namespace(1, BOOTSTRAP)
+        broker = cluster.make(8081)
+        broker.config.current = msgspec.structs.replace(broker.config.current, bootstrap_namespaces=(str(BOOTSTRAP),))
+        await broker.start()
+        other = await cluster.add(8082)
+        bundle = Bundle.full(BOOTSTRAP)
+        cluster.backend.partition(broker.store)
+        await asyncio.sleep(SESSION_S + 1)
+        await other.run(other.plane.ownership.acquire(bundle, reason="test"))
+        cluster.backend.heal(broker.store)
+        heartbeats = own_bundles(broker)[:-1]
+        await cluster.until(lambda: all(map(broker.plane.ownership.owned, heartbeats)), "owned again")
+        await asyncio.sleep(5)
+        assert cluster.servers(bundle) == [other.broker_id]
 
     on_virtual_time(scenario)
 

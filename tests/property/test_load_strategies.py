@@ -142,7 +142,7 @@ def place(snapshot: object, seed: int) -> str | None:
         snapshot,  # type: ignore[arg-type]
         PlacementRequest(bundle_name(3, "t/a")),
         options,
-        lambda snap, candidates, rng, memory: (
+        lambda snap, candidates, _bundle, rng, memory: (
             least_long_term_message_rate(snap, candidates, LeastLongTermMessageRateSettings(), rng),
             memory,
         ),

@@ -23,6 +23,10 @@ class Code(StrEnum):
     ALL_OVERLOADED = "all_overloaded"
     CHOSEN_AGAIN = "chosen_again"
     NEXT_IN_TURN = "next_in_turn"
+    BELOW_AVERAGE = "below_average"
+    NONE_BELOW_AVERAGE = "none_below_average"
+    PINNED = "pinned"
+    DRAWN = "drawn"
     NO_CANDIDATE = "no_candidate"
     # a broker was not
     TOO_MANY_TOPICS = "too_many_topics"
@@ -32,6 +36,7 @@ class Code(StrEnum):
     TOPIC_KIND_DISABLED = "topic_kind_disabled"
     OVERLOADED = "overloaded"
     HIGHER_RATE = "higher_rate"
+    NOT_BELOW_AVERAGE = "not_below_average"
     EQUAL = "equal"
     # a filter did not filter
     FILTER_FAILED = "filter_failed"
@@ -40,13 +45,22 @@ class Code(StrEnum):
     ABOVE_AVERAGE = "above_average"
     ABOVE_LIMIT = "above_limit"
     OTHERS_BELOW_LOWER_BOUNDARY = "others_below_lower_boundary"
+    FAR_ABOVE_LEAST = "far_above_least"
+    GAP_LASTED = "gap_lasted"
+    FAR_ABOVE_DEVIATION = "far_above_deviation"
     HEAVIEST_BUNDLE = "heaviest_bundle"
+    FITTING_BUNDLE = "fitting_bundle"
     # a broker does not
     WITHIN_THRESHOLD = "within_threshold"
     BELOW_LIMIT = "below_limit"
     BELOW_MINIMUM_THROUGHPUT = "below_minimum_throughput"
     TOO_FEW_BUNDLES = "too_few_bundles"
     NO_SHEDDABLE_BUNDLE = "no_sheddable_bundle"
+    DIFFERENCE_TOLERATED = "difference_tolerated"
+    NOT_THE_GREATEST = "not_the_greatest"
+    LESSER_OF_PAIR = "lesser_of_pair"
+    GAP_TOO_NEW = "gap_too_new"
+    DEVIATION_TOLERATED = "deviation_tolerated"
     # nothing is shed at all
     NO_LOAD = "no_load"
     BALANCED = "balanced"
@@ -112,6 +126,10 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.ALL_OVERLOADED: "every candidate is overloaded, so one was drawn at random",
     Code.CHOSEN_AGAIN: "the first choice was overloaded, so all brokers that policies allow were considered",
     Code.NEXT_IN_TURN: "it was its turn",
+    Code.BELOW_AVERAGE: "its smoothed usage is below the mean by the threshold or more",
+    Code.NONE_BELOW_AVERAGE: "no candidate's smoothed usage is far enough below the mean, so one was drawn at random",
+    Code.PINNED: "it was chosen for this bundle before and is still a candidate",
+    Code.DRAWN: "it was drawn at random",
     Code.NO_CANDIDATE: "no broker qualifies",
     Code.TOO_MANY_TOPICS: "it has too many topics",
     Code.NOT_FEWEST_BUNDLES: "others have fewer bundles of the namespace",
@@ -120,18 +138,28 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.TOPIC_KIND_DISABLED: "it does not serve this kind of topics",
     Code.OVERLOADED: "it is overloaded",
     Code.HIGHER_RATE: "it has a higher long-term message rate",
+    Code.NOT_BELOW_AVERAGE: "its smoothed usage is not far enough below the mean",
     Code.EQUAL: "it was equally good and lost the draw",
     Code.FILTER_FAILED: "a filter could not judge the candidates, so all that policies allow came back",
     Code.FILTER_IGNORED: "a filter would have left no broker, so it was ignored",
     Code.ABOVE_AVERAGE: "its smoothed usage is above the mean by the threshold or more",
     Code.ABOVE_LIMIT: "its usage reached the overload limit",
     Code.OTHERS_BELOW_LOWER_BOUNDARY: "it carries the most while another broker lies below the lower boundary",
+    Code.FAR_ABOVE_LEAST: "it carries the most, and the least loaded broker too much less",
+    Code.GAP_LASTED: "the gap between it and the broker it is paired with lasted long enough",
+    Code.FAR_ABOVE_DEVIATION: "it lies above the mean by too many standard deviations",
     Code.HEAVIEST_BUNDLE: "it is the heaviest bundle left on a broker that has to give load away",
+    Code.FITTING_BUNDLE: "it is the heaviest bundle left that fits into what has to leave",
     Code.WITHIN_THRESHOLD: "its smoothed usage is within the threshold of the mean",
     Code.BELOW_LIMIT: "its usage is below the overload limit",
     Code.BELOW_MINIMUM_THROUGHPUT: "the excess is not worth a move",
     Code.TOO_FEW_BUNDLES: "it has fewer than two bundles, and the last one stays; a hot one can only be split",
     Code.NO_SHEDDABLE_BUNDLE: "none of its bundles may move now (system, just moved, or without figures)",
+    Code.DIFFERENCE_TOLERATED: "the difference to the least loaded broker is within the threshold",
+    Code.NOT_THE_GREATEST: "another broker carries the most",
+    Code.LESSER_OF_PAIR: "it is the less loaded one of its pair",
+    Code.GAP_TOO_NEW: "the gap between it and the broker it is paired with has not lasted long enough",
+    Code.DEVIATION_TOLERATED: "it lies within the tolerated number of standard deviations of the mean",
     Code.NO_LOAD: "no broker has any load",
     Code.BALANCED: "no broker has to give anything away",
     Code.DISABLED: "it is switched off",

@@ -46,7 +46,8 @@ def percent_usage(usage: float, limit: float) -> float:
         return 0.0
     narrow_limit = narrow_to_float32(limit)
     if narrow_limit == 0:
-        quotient = math.nan if usage == 0 or math.isnan(usage) else math.copysign(math.inf, usage)
+        narrow_usage = narrow_to_float32(usage)
+        quotient = math.nan if narrow_usage == 0 or math.isnan(usage) else math.copysign(math.inf, usage)
     else:
         quotient = narrow_to_float32(narrow_to_float32(usage) / narrow_limit)
     return narrow_to_float32(quotient * 100)
@@ -243,15 +244,19 @@ def _bundle_data_of(stats: NamespaceBundleStats, short_samples: int, long_sample
 def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
     """Return the largest percentage of CPU, direct memory and the two bandwidths, as a fraction (memory is left out).
 
-    NaN if one of them is. Source: `LocalBrokerData.getMaxResourceUsage` since 3.0.
+    A 32-bit float, widened: 80 % are 0.800000011920929. A percentage that is NaN is passed over; with nothing else,
+    minus infinity.
+    Source: `LocalBrokerData.getMaxResourceUsage` since 3.0.
     """
-    return weighted_resource_usage(data, ResourceWeights(1.0, 1.0, 1.0, 1.0))
+    percents = (data.cpu.percent, data.direct_memory.percent, data.bandwidth_in.percent, data.bandwidth_out.percent)
+    return narrow_to_float32(_largest(percents) / 100)
 
 
 def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights: ResourceWeights) -> float:
     """Return the largest weighted percentage, as a fraction; not clamped, so it may exceed 1.0.
 
-    A weight of 0 puts a floor of 0 under the maximum. NaN if a term is NaN.
+    A weight of 0 puts a floor of 0 under the maximum. A term that is NaN is passed over; with nothing else,
+    minus infinity.
     Source: `LocalBrokerData.getMaxResourceUsageWithWeight` since 3.0.
     """
     terms = (
@@ -260,7 +265,11 @@ def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights
         data.bandwidth_in.percent * weights.bandwidth_in,
         data.bandwidth_out.percent * weights.bandwidth_out,
     )
-    return math.nan if any(math.isnan(term) for term in terms) else max(terms) / 100
+    return _largest(terms) / 100
+
+
+def _largest(terms: Iterable[float]) -> float:
+    return max((term for term in terms if not math.isnan(term)), default=-math.inf)
 
 
 def exact_sum(values: Iterable[float]) -> float:

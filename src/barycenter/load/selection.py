@@ -34,8 +34,8 @@ from barycenter.naming.namespace import SYSTEM_NAMESPACE
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
-Placer = Callable[[LoadSnapshot, Flags, random.Random, PlacementMemory], tuple[PlacementChoice, PlacementMemory]]
-"""A placement strategy with its settings put in."""
+Placer = Callable[[LoadSnapshot, Flags, str, random.Random, PlacementMemory], tuple[PlacementChoice, PlacementMemory]]
+"""A placement strategy with its settings put in; the text names the bundle."""
 
 _OVERLOAD_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
@@ -93,7 +93,7 @@ def select_broker(
         choice, round_robin = round_robin_broker_selector(snapshot, candidates, memory.round_robin)
         memory = replace(memory, round_robin=round_robin)
     else:
-        choice, remembered = placer(snapshot, candidates, rng, memory.placement)
+        choice, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
         memory = replace(memory, placement=remembered)
     overload: tuple[Compared, ...] = ()
     if choice.broker is not None:
@@ -101,7 +101,7 @@ def select_broker(
         if usage > settings.overload_limit:
             first = snapshot.brokers.names[choice.broker]
             candidates = candidates | policies.kept
-            second, remembered = placer(snapshot, candidates, rng, memory.placement)
+            second, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
             memory = replace(memory, placement=remembered)
             overload = (Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%"),)
             choice = second if second.broker is not None else choice

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barycenter.load.placement import least_long_term_message_rate as long_term
+from barycenter.load.placement import least_resource_usage_with_weight as least_usage
 from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.round_robin_broker_selector import (
     NAME as ROUND_ROBIN,
@@ -20,7 +21,7 @@ from barycenter.load.placement.round_robin_broker_selector import (
     round_robin_broker_selector,
 )
 from barycenter.load.selection import Placer
-from barycenter.load.shedding import overload_shedder, threshold_shedder
+from barycenter.load.shedding import overload_shedder, threshold_shedder, uniform_load_shedder
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, LoadSnapshot
 from barycenter.load.strategy_names import placer_name, shedder_name
@@ -50,20 +51,41 @@ def _overload(config: "BrokerConfig") -> Shedder:
     return lambda snapshot, memory: (overload_shedder.overload_shedder(snapshot, settings), memory)
 
 
+def _uniform(config: "BrokerConfig") -> Shedder:
+    settings = uniform_load_shedder.UniformLoadShedderSettings.of(config)
+    return lambda snapshot, memory: (uniform_load_shedder.uniform_load_shedder(snapshot, settings), memory)
+
+
 def _least_long_term_message_rate(config: "BrokerConfig") -> Placer:
     settings = long_term.LeastLongTermMessageRateSettings.of(config)
 
     def place(
-        snapshot: LoadSnapshot, candidates: Flags, rng: random.Random, memory: PlacementMemory
+        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
         return long_term.least_long_term_message_rate(snapshot, candidates, settings, rng), memory
 
     return place
 
 
+def _least_resource_usage(config: "BrokerConfig") -> Placer:
+    settings = least_usage.LeastResourceUsageSettings.of(config)
+
+    def place(
+        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        before = (
+            memory
+            if isinstance(memory, least_usage.LeastResourceUsageMemory)
+            else least_usage.LeastResourceUsageMemory()
+        )
+        return least_usage.least_resource_usage_with_weight(snapshot, candidates, settings, rng, before)
+
+    return place
+
+
 def _round_robin(_config: "BrokerConfig") -> Placer:
     def place(
-        snapshot: LoadSnapshot, candidates: Flags, _rng: random.Random, memory: PlacementMemory
+        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, _rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
         before = memory if isinstance(memory, RoundRobinMemory) else RoundRobinMemory()
         return round_robin_broker_selector(snapshot, candidates, before)
@@ -74,10 +96,12 @@ def _round_robin(_config: "BrokerConfig") -> Placer:
 SHEDDERS: Final[Mapping[str, Callable[["BrokerConfig"], Shedder]]] = {
     threshold_shedder.NAME: _threshold,
     overload_shedder.NAME: _overload,
+    uniform_load_shedder.NAME: _uniform,
 }
 
 PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
     long_term.NAME: _least_long_term_message_rate,
+    least_usage.NAME: _least_resource_usage,
     ROUND_ROBIN: _round_robin,
 }
 

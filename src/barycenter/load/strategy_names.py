@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 
-SHEDDER_NAMES: Final = frozenset({"ThresholdShedder", "OverloadShedder"})
-PLACER_NAMES: Final = frozenset({"LeastLongTermMessageRate", "RoundRobinBrokerSelector"})
+SHEDDER_NAMES: Final = frozenset({"ThresholdShedder", "OverloadShedder", "UniformLoadShedder"})
+PLACER_NAMES: Final = frozenset(
+    {"LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector"}
+)
 
 
 class UnknownStrategyError(ValueError):

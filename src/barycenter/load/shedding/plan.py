@@ -21,7 +21,16 @@ THROUGHPUT_MARGIN = 0.05
 """Pulsar's addition to the excess, so that a broker ends somewhat below the line it crossed."""
 
 
-_SHEDDING: Final = frozenset({Code.ABOVE_AVERAGE, Code.ABOVE_LIMIT, Code.OTHERS_BELOW_LOWER_BOUNDARY})
+_SHEDDING: Final = frozenset(
+    {
+        Code.ABOVE_AVERAGE,
+        Code.ABOVE_LIMIT,
+        Code.OTHERS_BELOW_LOWER_BOUNDARY,
+        Code.FAR_ABOVE_LEAST,
+        Code.GAP_LASTED,
+        Code.FAR_ABOVE_DEVIATION,
+    }
+)
 
 
 class Verdicts(Protocol):

@@ -1,0 +1,127 @@
+"""LeastResourceUsageWithWeight: a broker whose smoothed usage lies below the candidates' mean by a threshold or more.
+
+Worked example (threshold 10 points): smoothed usages 10 %, 30 % and 80 % have the mean 40 %. The first two lie at
+30 % or below and share what is placed, drawn at random.
+
+When to use it: unlike brokers, together with the ThresholdShedder, which goes by the same usage. When not: many
+bundles at once (after a broker left, or at a start) all go to the few brokers below the line, since a placement does
+not raise a broker's usage before its next report.
+
+Source: Pulsar's `LeastResourceUsageWithWeight` of the modular load manager (4.x). Where we differ: the histories of
+brokers that left are dropped at once.
+"""
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
+from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.shedding.plan import exact_mean
+from barycenter.load.snapshot import BrokerTable, Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.weights import resource_weights
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "LeastResourceUsageWithWeight"
+_KEY: Final = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+
+
+@dataclass(frozen=True, slots=True)
+class LeastResourceUsageSettings:
+    """`difference` (to the mean) and `history_weight` are fractions."""
+
+    difference: float = 0.1
+    history_weight: float = 0.9
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "LeastResourceUsageSettings":
+        return LeastResourceUsageSettings(
+            difference=config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0,
+            history_weight=config.load_balancer_history_resource_percentage,
+            weights=resource_weights(config),
+        )
+
+
+@dataclass(frozen=True)
+class LeastResourceUsageMemory:
+    """Smoothed usage (a fraction) of each broker of `names`; NaN: none."""
+
+    names: tuple[str, ...] = ()
+    usage: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def of(self, brokers: BrokerTable) -> Floats:
+        """Return one usage for each of `brokers`."""
+        if self.names == brokers.names:
+            return self.usage
+        known = dict(zip(self.names, self.usage.tolist(), strict=True))
+        return np.array([known.get(name, np.nan) for name in brokers.names], float)
+
+
+def least_resource_usage_with_weight(
+    snapshot: LoadSnapshot,
+    candidates: Flags,
+    settings: LeastResourceUsageSettings,
+    rng: random.Random,
+    memory: LeastResourceUsageMemory,
+) -> tuple[PlacementChoice, LeastResourceUsageMemory]:
+    """Choose at random among the candidates of history c with `c + difference <= mean`, or among all if there are none.
+
+    Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
+    broker without history, without bundles or without messages.
+    """
+    rows = np.flatnonzero(candidates)
+    if not len(rows):
+        return no_choice(NAME), memory
+    scores = _step(snapshot, candidates, settings, memory)
+    mean = exact_mean(scores[rows])
+    best = rows[scores[rows] + settings.difference <= mean]
+    drawn_from = (best if len(best) else rows).tolist()
+    chosen = drawn_from[rng.randrange(len(drawn_from))] if len(drawn_from) > 1 else drawn_from[0]
+    found = bool(len(best))
+    line = mean - settings.difference
+    choice = PlacementChoice(
+        broker=chosen,
+        strategy=NAME,
+        code=Code.BELOW_AVERAGE if found else Code.NONE_BELOW_AVERAGE,
+        compared=(_comparison(float(scores[chosen]), "<=" if found else ">", line),) if found or len(rows) > 1 else (),
+        rejected=_rejected(snapshot, rows, scores, chosen, line, set(drawn_from)),
+        rejected_count=len(rows) - 1,
+        settings=(_KEY, "loadBalancerHistoryResourcePercentage"),
+    )
+    return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
+
+
+def _step(
+    snapshot: LoadSnapshot, candidates: Flags, settings: LeastResourceUsageSettings, memory: LeastResourceUsageMemory
+) -> Floats:
+    brokers, latest = snapshot.brokers, snapshot.brokers.latest
+    past, usage = memory.of(brokers), brokers.weighted_usage(settings.weights)
+    idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
+    weight = settings.history_weight
+    smoothed = np.where(np.isnan(past) | idle, usage, past * weight + (1 - weight) * usage)
+    return np.where(candidates, smoothed, past)
+
+
+def _comparison(score: float, relation: str, line: float) -> Compared:
+    return Compared("smoothed usage", score, relation, "mean - threshold", line, "%")
+
+
+def _rejected(
+    snapshot: LoadSnapshot, rows: Integers, scores: Floats, chosen: int, line: float, equal: set[int]
+) -> tuple[Alternative, ...]:
+    """Return the other candidates, least smoothed usage first; those drawn from were equally good."""
+    some = rows[np.argsort(scores[rows], kind="stable")][: MAX_ALTERNATIVES + 1].tolist()
+    others = [row for row in some if row != chosen][:MAX_ALTERNATIVES]
+    names = snapshot.brokers.names
+    return tuple(
+        Alternative(names[row], Code.EQUAL)
+        if row in equal
+        else Alternative(names[row], Code.NOT_BELOW_AVERAGE, _comparison(float(scores[row]), ">", line))
+        for row in others
+    )

@@ -1,0 +1,62 @@
+"""The placements that remember something agree with slow, obvious versions of themselves."""
+
+import random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.load.placement.least_resource_usage_with_weight import (
+    LeastResourceUsageMemory,
+    LeastResourceUsageSettings,
+    least_resource_usage_with_weight,
+)
+from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
+from barycenter.load.snapshot import Flags, LoadSnapshot
+from support import placement_oracles
+from support.load_cases import Cluster, clusters, histories
+
+usages = st.builds(
+    LeastResourceUsageSettings,
+    difference=st.sampled_from([0.0, 0.1, 0.3]),
+    history_weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+)
+excluded_rows = st.sets(st.integers(0, 5))
+
+
+def without(snapshot: LoadSnapshot, excluded: set[int]) -> tuple[Flags, list[str]]:
+    flags = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
+    return flags, [name for row, name in enumerate(snapshot.brokers.names) if flags[row]]
+
+
+@given(clusters(), usages, histories, st.lists(excluded_rows, max_size=4), st.integers(0, 3))
+def test_least_resource_usage_draws_from_what_its_oracle_allows(
+    cluster: Cluster, options: LeastResourceUsageSettings, history: dict[str, float], rounds: list[set[int]], seed: int
+) -> None:
+    """Histories advance with each placement, those of the candidates only."""
+    snapshot = cluster.snapshot()
+    memory = LeastResourceUsageMemory(tuple(history), np.array(list(history.values()), float))
+    for excluded in rounds:
+        flags, names = without(snapshot, excluded)
+        allowed, expected = placement_oracles.least_resource_usage(cluster, names, options, history)
+        before = memory
+        choice, memory = least_resource_usage_with_weight(snapshot, flags, options, random.Random(seed), before)
+        assert choice == least_resource_usage_with_weight(snapshot, flags, options, random.Random(seed), before)[0]
+        assert (None if choice.broker is None else snapshot.brokers.names[choice.broker]) in (allowed or {None})
+        assert len(choice.rejected) == choice.rejected_count == max(0, len(names) - 1)
+        if names:
+            history = expected
+            pairs = zip(memory.names, memory.usage.tolist(), strict=True)
+            assert {name: usage for name, usage in pairs if usage == usage} == history
+
+
+@given(clusters(), st.integers(0, 9) | st.just(2**31 - 1), st.lists(excluded_rows, max_size=8))
+def test_round_robin_agrees_with_its_oracle(cluster: Cluster, counter: int, rounds: list[set[int]]) -> None:
+    snapshot = cluster.snapshot()
+    memory, order = RoundRobinMemory(counter), list[str]()
+    for excluded in rounds:
+        flags, names = without(snapshot, excluded)
+        expected, counter, order = placement_oracles.round_robin(names, counter, order)
+        choice, memory = round_robin_broker_selector(snapshot, flags, memory)
+        assert (None if choice.broker is None else snapshot.brokers.names[choice.broker]) == expected
+        assert memory == RoundRobinMemory(counter, tuple(order))

@@ -1,0 +1,75 @@
+"""The shedders that go by traffic, gaps and deviations agree with slow, obvious versions of themselves."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.load.reasons import render
+from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
+from support import load_oracles, shedding_oracles
+from support.load_cases import Cluster, clusters, equal_bundles
+
+uniforms = st.builds(
+    UniformLoadShedderSettings,
+    rate_difference=st.sampled_from([0.0, 10.0, 50.0, 1e9]),
+    throughput_factor=st.sampled_from([0.0, 1.0, 4.0, 1e9]),
+    share=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+    minimum_rate=st.sampled_from([0, 1, 1000]),
+    minimum_throughput=st.sampled_from([0, 1, 1_048_576]),
+    max_bundles=st.sampled_from([-1, -1, 0, 1, 2]),
+)
+
+
+def shed(plan: ShedPlan) -> list[tuple[str, str]]:
+    return [(unload.source, unload.bundle) for unload in plan]
+
+
+def reversed_cluster(cluster: Cluster) -> Cluster:
+    """Return the same load, written down in another order."""
+    reports = {
+        name: msgspec.structs.replace(
+            report, last_stats=dict(reversed(report.last_stats.items())), bundles=tuple(reversed(report.bundles))
+        )
+        for name, report in reversed(cluster.reports.items())
+    }
+    return Cluster(reports, dict(reversed(cluster.data.items())), cluster.recently_unloaded)
+
+
+def check(cluster: Cluster, plan: ShedPlan, again: ShedPlan) -> None:
+    """No bundle that may not move, each once, the same whatever the order of reports, everything explained."""
+    chosen = shed(plan)
+    assert shed(again) == chosen
+    assert len(chosen) == len(set(chosen))
+    for broker, bundle in chosen:
+        assert bundle in cluster.reports[broker].bundles
+        assert bundle in cluster.data
+        assert bundle not in cluster.recently_unloaded
+        assert not load_oracles.is_system(bundle)
+    assert render(plan.reason)
+    for decision in (*plan, *plan.refusals()):
+        assert render(decision.reason)
+        assert msgspec.json.decode(msgspec.json.encode(decision), type=type(decision)) == decision
+
+
+def balanced(brokers: int, cpu: float, bundles: int) -> Cluster:
+    cluster = Cluster()
+    for number in range(brokers):
+        load = equal_bundles(bundles, throughput=1e9, first=10 * number, rate=1e5) if bundles else {}
+        cluster.add(f"b{number}", cpu=cpu, bundles=load)
+    return cluster
+
+
+balanced_clusters = st.builds(balanced, st.integers(0, 8), st.floats(0, 100), st.integers(0, 5))
+
+
+@given(clusters(), uniforms)
+def test_the_uniform_load_shedder_agrees_with_its_oracle(cluster: Cluster, options: UniformLoadShedderSettings) -> None:
+    plan = uniform_load_shedder(cluster.snapshot(), options)
+    assert shed(plan) == shedding_oracles.uniform_shedding(cluster, options)
+    check(cluster, plan, uniform_load_shedder(reversed_cluster(cluster).snapshot(), options))
+
+
+@given(balanced_clusters)
+def test_the_uniform_load_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
+    assert not shed(uniform_load_shedder(cluster.snapshot(), UniformLoadShedderSettings()))

@@ -1,0 +1,41 @@
+"""The placements with a memory once more, slow and obvious: one broker after the other, as the reference tells them."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
+from barycenter.load.reports import weighted_resource_usage
+from support.load_cases import Cluster
+
+
+def least_resource_usage(
+    cluster: Cluster, candidates: Sequence[str], settings: LeastResourceUsageSettings, history: Mapping[str, float]
+) -> tuple[set[str], dict[str, float]]:
+    """Return every broker that the rule allows, and the histories afterwards."""
+    after = {broker: past for broker, past in history.items() if broker in cluster.reports}
+    for broker in candidates:
+        report = cluster.reports[broker]
+        usage = weighted_resource_usage(report, settings.weights)
+        if not report.bundles or (report.msg_rate_in == 0 and report.msg_rate_out == 0):
+            after.pop(broker, None)
+        weight = settings.history_weight
+        after[broker] = after[broker] * weight + (1 - weight) * usage if broker in after else usage
+    if not candidates:
+        return set(), after
+    mean = math.fsum(after[broker] for broker in candidates) / len(candidates)
+    best = {broker for broker in candidates if after[broker] + settings.difference <= mean}
+    return best or set(candidates), after
+
+
+def round_robin(candidates: Sequence[str], counter: int, order: Sequence[str]) -> tuple[str | None, int, list[str]]:
+    """Return the choice, the next counter and the order remembered."""
+    if not candidates:
+        return None, counter, list(order)
+    index = counter % len(candidates)
+    counter = 0 if counter == 2**31 - 1 else counter + 1
+    kept = list(order)
+    if len(kept) != len(candidates):
+        kept = list(candidates)
+    if kept[index] not in candidates:
+        kept = list(candidates)
+    return kept[index], counter, kept

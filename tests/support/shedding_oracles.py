@@ -1,0 +1,77 @@
+"""More shedders, slow and obvious: loops over reports and bundles, as the reference tells the steps."""
+
+import math
+
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
+from support.load_cases import Cluster
+from support.load_oracles import Shed, is_system
+
+LARGEST = 2**31 - 1
+
+
+def rate_of(cluster: Cluster, broker: str) -> float:
+    return cluster.reports[broker].msg_rate_in + cluster.reports[broker].msg_rate_out
+
+
+def throughput_of(cluster: Cluster, broker: str) -> float:
+    return cluster.reports[broker].msg_throughput_in + cluster.reports[broker].msg_throughput_out
+
+
+def bundle_traffic(cluster: Cluster, bundle: str, by_rate: bool) -> float:
+    short = cluster.data[bundle].short_term_data
+    if by_rate:
+        return short.msg_rate_in + short.msg_rate_out
+    return short.msg_throughput_in + short.msg_throughput_out
+
+
+def sheddable(cluster: Cluster, broker: str) -> list[str]:
+    return sorted(
+        bundle
+        for bundle in cluster.reports[broker].bundles
+        if bundle in cluster.data and not is_system(bundle) and bundle not in cluster.recently_unloaded
+    )
+
+
+def by_falling_traffic(cluster: Cluster, broker: str, by_rate: bool) -> list[str]:
+    return sorted(sheddable(cluster, broker), key=lambda name: -bundle_traffic(cluster, name, by_rate))
+
+
+def whole(figure: float) -> int:
+    return max(-LARGEST - 1, min(LARGEST, math.trunc(figure)))
+
+
+def uniform_shedding(cluster: Cluster, settings: UniformLoadShedderSettings) -> Shed:
+    most_rate = most_throughput = -1.0
+    least_rate = least_throughput = float(LARGEST)
+    busiest_by_rate = busiest_by_throughput = ""
+    for broker in sorted(cluster.reports):
+        rate, throughput = rate_of(cluster, broker), throughput_of(cluster, broker)
+        if rate > most_rate:
+            most_rate, busiest_by_rate = rate, broker
+        if throughput > most_throughput:
+            most_throughput, busiest_by_throughput = throughput, broker
+        least_rate = min(least_rate, rate)
+        least_throughput = min(least_throughput, throughput)
+    least_rate = 1.0 if -1e-6 <= least_rate <= 1e-6 else least_rate
+    least_throughput = 1.0 if -1e-6 <= least_throughput <= 1e-6 else least_throughput
+    rate_holds = 0 < settings.rate_difference < (most_rate - least_rate) * 100 / least_rate
+    throughput_holds = 0 < settings.throughput_factor < most_throughput / least_throughput
+    if not rate_holds and not throughput_holds:
+        return []
+    if rate_holds:
+        broker, minimum = busiest_by_rate, settings.minimum_rate
+        required = whole((most_rate - least_rate) * settings.share)
+    else:
+        broker, minimum = busiest_by_throughput, settings.minimum_throughput
+        required = whole((most_throughput - least_throughput) * settings.share)
+    if not broker or len(cluster.reports[broker].bundles) <= 1 or required < minimum:
+        return []
+    chosen: Shed = []
+    for bundle in by_falling_traffic(cluster, broker, rate_holds):
+        if settings.max_bundles not in {-1} and len(chosen) >= settings.max_bundles:
+            break
+        traffic = bundle_traffic(cluster, bundle, rate_holds)
+        if traffic <= required:
+            chosen.append((broker, bundle))
+            required -= whole(traffic)
+    return chosen

@@ -83,8 +83,14 @@ class BundleCache:
         return entry.bundles
 
     async def get(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of `namespace`, from the cache if they are there and not too old."""
+        """Return the bundles of `namespace`, from the cache if they are there and not too old.
+
+        That a namespace does not exist is not believed from the cache: it may have been made in this moment, by
+        the very client that asks.
+        """
         entry = self._entries.get(namespace)
+        if entry is not None and entry.bundles.version is None and not needs_no_record(namespace):
+            return await self.fresh(namespace)
         if entry is not None and asyncio.get_running_loop().time() - entry.read_at < ENTRY_LIFE_S:
             return entry.bundles
         return await self._shared_load(namespace)

@@ -211,6 +211,38 @@ def test_a_namespace_that_does_not_exist_is_said_so_and_owns_nothing():
     on_virtual_time(scenario)
 
 
+def test_a_namespace_made_after_it_was_missed_is_found_without_notification():
+    async def scenario(cluster):
+        await three(cluster)
+        _, second, _ = cluster.brokers.values()
+        cluster.backend.route_notifications(second.store, lambda notification: None)
+        name = TopicName.parse("persistent://public/missing/t")
+        with pytest.raises(NamespaceNotFoundError):
+            await second.lookup(name)
+        made = await cluster.create_namespace(4, name.namespace)
+        assert await second.run(second.plane.lookup.bundle_of(name)) == made.find(name)
+        await cluster.follow(name, second)
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_the_bundles_of_a_namespace_made_after_it_was_missed_are_found_without_notification():
+    """For admin requests: by range, and as a list."""
+
+    async def scenario(cluster):
+        await three(cluster)
+        first, second, _ = cluster.brokers.values()
+        cluster.backend.route_notifications(second.store, lambda notification: None)
+        missing = NamespaceName.parse("public/missing")
+        with pytest.raises(NamespaceNotFoundError):
+            await second.run(second.plane.lookup.lookup_bundle(Bundle.full(missing)))
+        made = await cluster.create_namespace(4, missing)
+        assert await second.run(second.plane.lookup.lookup_bundle(made.bundles[0], read_only=True)) is None
+
+    on_virtual_time(scenario)
+
+
 def test_a_broker_that_has_not_joined_answers_not_ready():
     async def scenario(cluster):
         await cluster.create_namespace(1)

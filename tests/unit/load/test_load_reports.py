@@ -12,6 +12,7 @@ from barycenter.load.reports import (
     ResourceQuota,
     ResourceUsage,
     ResourceWeights,
+    SystemResourceUsage,
     bundle_data_of_quota,
     bundle_data_rank,
     decode_report,
@@ -19,6 +20,7 @@ from barycenter.load.reports import (
     encode_report,
     exact_sum,
     max_resource_usage,
+    narrow_to_float32,
     percent_usage,
     stats_rank,
     weighted_resource_usage,
@@ -39,6 +41,7 @@ from barycenter.load.reports import (
         (5, math.nan, 0.0),
         (1, 1e-60, math.inf),
         (1e300, 1e300, math.nan),
+        (1e-46, 1e-46, math.nan),
     ],
 )
 def test_percentages_are_those_of_32_bit_floats(usage: float, limit: float, percent: float) -> None:
@@ -49,7 +52,7 @@ def test_memory_counts_in_no_usage() -> None:
     data = LocalBrokerData(
         cpu=ResourceUsage(30, 100), memory=ResourceUsage(99, 100), direct_memory=ResourceUsage(40, 100)
     )
-    assert max_resource_usage(data) == pytest.approx(0.4)
+    assert max_resource_usage(data) == 0.4000000059604645  # a 32-bit float
     assert weighted_resource_usage(data, ResourceWeights()) == pytest.approx(0.3)
 
 
@@ -57,6 +60,16 @@ def test_a_weight_of_zero_is_a_floor_of_zero() -> None:
     data = LocalBrokerData(cpu=ResourceUsage(-20, 100), bandwidth_in=ResourceUsage(-5, 100))
     weights = ResourceWeights(cpu=1, direct_memory=0, bandwidth_in=1, bandwidth_out=1)
     assert weighted_resource_usage(data, weights) == 0
+
+
+def test_a_percentage_that_is_no_number_is_passed_over() -> None:
+    """Of NaN and 30 % the largest is 30 %; of nothing but NaN it is minus infinity, as in Pulsar."""
+    none = ResourceUsage(math.nan, 100)
+    some = SystemResourceUsage(cpu=none, direct_memory=none, bandwidth_in=ResourceUsage(30, 100), bandwidth_out=none)
+    assert max_resource_usage(some) == narrow_to_float32(0.3)
+    assert weighted_resource_usage(some, ResourceWeights()) == pytest.approx(0.3)
+    nothing = SystemResourceUsage(cpu=none, direct_memory=none, bandwidth_in=none, bandwidth_out=none)
+    assert max_resource_usage(nothing) == weighted_resource_usage(nothing, ResourceWeights()) == -math.inf
 
 
 def test_a_report_survives_json_and_omits_what_is_absent() -> None:

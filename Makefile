@@ -1,7 +1,7 @@
 # Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
 PY := .venv/bin/python
 
-.PHONY: help demo test lint types format lock bench docs clean
+.PHONY: help demo test peer lint types format lock bench docs clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -10,6 +10,9 @@ demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, 
 
 test: .dev       ## all tests in their short form
 	$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+
+peer: .dev       ## the same decisions as Apache Pulsar's own classes; needs Maven and a JDK
+	$(PY) -m pytest -q tests/peer --peer-required $(ARGS)
 
 lint: .dev       ## ruff: rules and format
 	$(PY) -m ruff check .

@@ -1,0 +1,86 @@
+package barycenter.peer;
+
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.RETURNS_DEFAULTS;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
+import static org.mockito.Mockito.withSettings;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.google.common.collect.BoundType;
+import com.google.common.collect.Range;
+import com.google.common.hash.Hashing;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import org.apache.pulsar.broker.PulsarService;
+import org.apache.pulsar.broker.loadbalance.impl.BundleSplitterTask;
+import org.apache.pulsar.broker.namespace.NamespaceService;
+import org.apache.pulsar.common.naming.BundleSplitOption;
+import org.apache.pulsar.common.naming.NamespaceBundle;
+import org.apache.pulsar.common.naming.NamespaceBundleFactory;
+import org.apache.pulsar.common.naming.NamespaceBundleSplitAlgorithm;
+import org.apache.pulsar.common.naming.NamespaceName;
+
+/** The split check and the split algorithms; mocks stand only for what a running broker would have counted. */
+public final class Splitting {
+    private Splitting() {}
+
+    private static <T> T stub(Class<T> type) {
+        return mock(type, withSettings().stubOnly().defaultAnswer(RETURNS_DEFAULTS));
+    }
+
+    /** The bundles to split, each with its broker. */
+    public static void check(String questions, String answers) throws Exception {
+        PulsarService pulsar = stub(PulsarService.class);
+        NamespaceService namespaces = stub(NamespaceService.class);
+        when(pulsar.getNamespaceService()).thenReturn(namespaces);
+        Cases.answer(questions, answers, document -> {
+            JsonNode counts = document.get("bundleCounts");
+            when(pulsar.getConfiguration()).thenReturn(Cases.configuration(document.get("configuration")));
+            when(namespaces.getBundleCount(any())).thenAnswer(
+                    call -> counts.get(((NamespaceName) call.getArgument(0)).toString()).asInt());
+            return new TreeMap<>(
+                    new BundleSplitterTask().findBundlesToSplit(Cases.loadData(document.get("load"), true), pulsar));
+        });
+    }
+
+    /** The boundaries of one bundle, or the name of what the algorithm throws; and the hashes of its topics. */
+    public static void boundaries(String questions, String answers) throws Exception {
+        NamespaceBundleFactory factory = stub(NamespaceBundleFactory.class);
+        when(factory.getLongHashCode(any())).thenAnswer(call -> hash(call.getArgument(0)));
+        NamespaceService namespaces = stub(NamespaceService.class);
+        Cases.answer(questions, answers, document -> {
+            long lower = document.get("lower").asLong();
+            long upper = document.get("upper").asLong();
+            BoundType end = upper == 0xffffffffL ? BoundType.CLOSED : BoundType.OPEN;
+            NamespaceBundle bundle = new NamespaceBundle(
+                    NamespaceName.get(document.get("namespace").asText()),
+                    Range.range(lower, BoundType.CLOSED, upper, end),
+                    factory);
+            List<String> topics = new ArrayList<>();
+            document.get("topics").forEach(topic -> topics.add(topic.asText()));
+            List<Long> positions = new ArrayList<>();
+            document.get("positions").forEach(position -> positions.add(position.asLong()));
+            when(namespaces.getOwnedTopicListForNamespaceBundle(any()))
+                    .thenReturn(CompletableFuture.completedFuture(topics));
+            NamespaceBundleSplitAlgorithm algorithm = document.get("forced").asBoolean()
+                    ? NamespaceBundleSplitAlgorithm.SPECIFIED_POSITIONS_DIVIDE_FORCE_ALGO
+                    : NamespaceBundleSplitAlgorithm.of(document.get("algorithm").asText());
+            try {
+                List<Long> found =
+                        algorithm.getSplitBoundary(new BundleSplitOption(namespaces, bundle, positions)).join();
+                return found == null ? List.of() : found;
+            } catch (CompletionException | IllegalArgumentException refused) {
+                return "refused";
+            }
+        });
+    }
+
+    private static long hash(String text) {
+        return Hashing.crc32().hashString(text, StandardCharsets.UTF_8).padToLong();
+    }
+}

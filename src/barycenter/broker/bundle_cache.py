@@ -70,6 +70,7 @@ class BundleCache:
         self._tasks: set[asyncio.Task[NamespaceBundles]] = set()
         self._generations: dict[NamespaceName, int] = {}
         self._last_told: dict[NamespaceName, tuple[int, ...]] = {}
+        self._non_persistent: set[Bundle] = set()
         self._listeners: list[Listener] = []
         self._stop_listening = store.add_invalidator(self._on_change)
 
@@ -83,14 +84,8 @@ class BundleCache:
         return entry.bundles
 
     async def get(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of `namespace`, from the cache if they are there and not too old.
-
-        That a namespace does not exist is not believed from the cache: it may have been made in this moment, by
-        the very client that asks.
-        """
+        """Return the bundles of `namespace`, from the cache if they are there and not too old."""
         entry = self._entries.get(namespace)
-        if entry is not None and entry.bundles.version is None and not needs_no_record(namespace):
-            return await self.fresh(namespace)
         if entry is not None and asyncio.get_running_loop().time() - entry.read_at < ENTRY_LIFE_S:
             return entry.bundles
         return await self._shared_load(namespace)
@@ -100,7 +95,20 @@ class BundleCache:
         return await self._load(namespace)
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
-        return (await self.get(topic.namespace)).find(topic)
+        return self._found(topic, await self.get(topic.namespace))
+
+    def cached_bundle_of(self, topic: TopicName) -> Bundle | None:
+        """Return the topic's bundle if it is known without waiting."""
+        bundles = self.cached(topic.namespace)
+        return None if bundles is None else self._found(topic, bundles)
+
+    def has_non_persistent_topic(self, bundle: Bundle) -> bool:
+        """Whether the bundle of a non-persistent topic was asked for here, and this was the answer.
+
+        Forgotten when the bundle is split; clients look the topics of its children up again sooner or later.
+        Source: `NamespaceBundle.hasNonPersistentTopic`.
+        """
+        return bundle in self._non_persistent
 
     def invalidate(self, namespace: NamespaceName) -> None:
         """Forget `namespace`; a load under way is not kept either."""
@@ -161,16 +169,37 @@ class BundleCache:
             return NamespaceBundles.equal(namespace, self._default_bundles())
         return _bundles_of(namespace, record)
 
+    def _found(self, topic: TopicName, bundles: NamespaceBundles) -> Bundle:
+        bundle = bundles.find(topic)
+        if not topic.is_persistent and bundles.version is not None:
+            self._non_persistent.add(bundle)
+        return bundle
+
     def _keep(self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int) -> NamespaceBundles:
-        """Cache what was read, unless the namespace was invalidated while it was on its way."""
+        """Cache what was read, unless the namespace was invalidated while it was on its way.
+
+        That a namespace does not exist is not kept: it may be made in the next moment, by the very client that
+        asks, and names that never exist would fill the memory.
+        """
         if self._generations.get(namespace, 0) != generation:
             return bundles
-        self._entries[namespace] = _Entry(bundles, asyncio.get_running_loop().time())
-        if self._last_told.get(namespace) != bundles.boundaries:
+        told = self._last_told.get(namespace)
+        if bundles.version is not None or needs_no_record(namespace):
+            self._entries[namespace] = _Entry(bundles, asyncio.get_running_loop().time())
             self._last_told[namespace] = bundles.boundaries
-            for listener in self._listeners:
-                listener(namespace, bundles)
+        else:
+            self._entries.pop(namespace, None)
+            if self._last_told.pop(namespace, None) is None:
+                return bundles
+        if told != bundles.boundaries:
+            self._tell(namespace, bundles)
         return bundles
+
+    def _tell(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
+        current = set(bundles.bundles)
+        self._non_persistent = {each for each in self._non_persistent if each.namespace != namespace or each in current}
+        for listener in self._listeners:
+            listener(namespace, bundles)
 
     def _on_change(self, change: Notification | None) -> None:
         """Forget what changed; None stands for a time in which changes may not have been told."""

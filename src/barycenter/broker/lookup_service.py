@@ -115,10 +115,10 @@ class ClusterLookup:
         return self._in_flight
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
-        bundles = self._bundles.cached(topic.namespace)
-        if bundles is None:
+        bundle = self._bundles.cached_bundle_of(topic)
+        if bundle is None:
             return None
-        owner = self._ownership.owner_cached(bundles.find(topic))
+        owner = self._ownership.owner_cached(bundle)
         if owner is None or not listener:
             return owner
         return at_listener(owner, listener)

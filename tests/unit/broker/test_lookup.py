@@ -227,12 +227,24 @@ def test_a_namespace_made_after_it_was_missed_is_found_without_notification():
     on_virtual_time(scenario)
 
 
+def test_a_namespace_that_does_not_exist_is_not_remembered():
+    async def scenario(cluster):
+        broker = await cluster.add(8081)
+        name = TopicName.parse("non-persistent://public/missing/t")
+        with pytest.raises(NamespaceNotFoundError):
+            await broker.lookup(name)
+        assert broker.plane.bundles.cached(name.namespace) is None
+        assert not broker.plane.bundles.has_non_persistent_topic(Bundle.full(name.namespace))
+
+    on_virtual_time(scenario)
+
+
 def test_the_bundles_of_a_namespace_made_after_it_was_missed_are_found_without_notification():
     """For admin requests: by range, and as a list."""
 
     async def scenario(cluster):
         await three(cluster)
-        first, second, _ = cluster.brokers.values()
+        _, second, _ = cluster.brokers.values()
         cluster.backend.route_notifications(second.store, lambda notification: None)
         missing = NamespaceName.parse("public/missing")
         with pytest.raises(NamespaceNotFoundError):

@@ -32,13 +32,14 @@ from barycenter.load.reports import (
     default_bundle_data,
 )
 from barycenter.load.splitting.request import can_divide
-from barycenter.load.strategy_names import UnknownStrategyError, placer_name, shedder_name
+from barycenter.load.strategy_names import StrategyError, placer_name, shedder_name
 from barycenter.metadata.errors import MetadataError, NotFoundError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
+    from barycenter.load.filters.outcome import PlacementRequest
     from barycenter.load.selection import SelectionMemory
     from barycenter.load.snapshot import LoadSnapshot
 
@@ -57,7 +58,7 @@ class ModularLoadManager:
         """`instruments` are those of the machine unless given.
 
         Raises:
-            UnknownStrategyError: the configuration names a strategy that there is not.
+            StrategyError: the configuration names a strategy that there is not, or two that do not go together.
         """
         placer_name(context.config.current)
         shedder_name(context.config.current)
@@ -204,20 +205,24 @@ class ModularLoadManager:
         return placement if placement.broker is not None else None
 
     def _select(self, bundle: str, snapshot: "LoadSnapshot") -> Placement:
-        from barycenter.load.filters.outcome import PlacementRequest
         from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
         from barycenter.load.strategies import placer_of
 
         config = self._context.config.current
         placement, self._selection_memory = select_broker(
             snapshot,
-            PlacementRequest(bundle),
+            self._request_for(bundle),
             SelectionSettings.of(config),
             placer_of(config),
             self._context.env.random,
             self._selection_memory or SelectionMemory(),
         )
         return placement
+
+    def _request_for(self, bundle: str) -> "PlacementRequest":
+        from barycenter.load.filters.outcome import PlacementRequest
+
+        return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
 
     def _tell_placement(self, placement: Placement) -> None:
         if placement.broker is None:
@@ -247,8 +252,8 @@ class ModularLoadManager:
             return
         try:
             plan = self._plan_shedding(picture.snapshot())
-        except UnknownStrategyError as error:  # set while the broker ran
-            log.error("shedding_strategy_unknown", reason=str(error))
+        except StrategyError as error:  # set while the broker ran
+            log.error("shedding_strategy_refused", reason=str(error))
             return
         self._tell_round(plan.reason)
         shed_from: set[str] = set()
@@ -294,14 +299,13 @@ class ModularLoadManager:
     def _destination_of(self, unload: Unload) -> tuple[Reason, Placement | None]:
         """Return where the bundle shall go, or why it stays."""
         from barycenter.load.filters.namespace_policies import policy_candidates
-        from barycenter.load.filters.outcome import PlacementRequest
 
         namespace = unload.bundle.rpartition("/")[0]
         if namespace in self._context.config.current.load_balancer_shedding_excluded_namespaces:
             key = ("loadBalancerSheddingExcludedNamespaces",)
             return self._stays(unload, Code.EXCLUDED_NAMESPACE, settings=key), None
         snapshot = self._picture.snapshot()
-        allowed = policy_candidates(snapshot, PlacementRequest(unload.bundle)).kept
+        allowed = policy_candidates(snapshot, self._request_for(unload.bundle)).kept
         source = snapshot.brokers.index.get(unload.source)
         others = int(allowed.sum()) - (1 if source is not None and allowed[source] else 0)
         if others == 0:

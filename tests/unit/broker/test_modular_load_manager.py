@@ -27,6 +27,7 @@ from barycenter.load.reports import (
 )
 from barycenter.load.strategy_names import UnknownStrategyError
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.topic import TopicName
 from support.control_cluster import NAMESPACE, ControlBroker, ControlCluster, on_virtual_time, topic
 
 HEAVY = 50e6
@@ -88,8 +89,10 @@ class Balanced:
         self.manager = ModularLoadManager(context, instruments)
         return self.manager
 
-    async def start(self) -> "Balanced":
-        self.broker = await self.cluster.add(self.port, self.factory)
+    async def start(self, **settings: Any) -> "Balanced":
+        self.broker = self.cluster.make(self.port, self.factory)
+        self.configure(**settings)
+        await self.broker.start()
         return self
 
     @property
@@ -126,9 +129,9 @@ def traffic(throughput: float, *, rate: float = 0.0, topics: int = 2) -> Namespa
     return NamespaceBundleStats(msg_throughput_in=throughput, msg_rate_in=rate, topics=topics)
 
 
-async def balanced(cluster: ControlCluster, count: int) -> list[Balanced]:
-    """Start that many brokers; the first leads."""
-    return [await Balanced(cluster, 8080 + index).start() for index in range(count)]
+async def balanced(cluster: ControlCluster, count: int, **others: Any) -> list[Balanced]:
+    """Start that many brokers; the first leads, and all but it are configured with `others`."""
+    return [await Balanced(cluster, 8080 + index).start(**(others if index else {})) for index in range(count)]
 
 
 async def own(cluster: ControlCluster, broker: Balanced, *bundles: Bundle) -> None:
@@ -149,12 +152,14 @@ async def settled(brokers: list[Balanced]) -> None:
     await brokers[0].cluster.until(all_seen, "reports seen")
 
 
-def shed_scenario(scenario: Callable[[ControlCluster, list[Balanced], list[Bundle]], Any], bundles: int = 8) -> None:
+def shed_scenario(
+    scenario: Callable[[ControlCluster, list[Balanced], list[Bundle]], Any], bundles: int = 8, **others: Any
+) -> None:
     """Run `scenario` with b0 at 90 % owning all bundles of 50 MB/s each, b1 at 10 % and b2 at 20 %."""
 
     async def run(cluster: ControlCluster) -> None:
         made = list((await cluster.create_namespace(bundles)).bundles)
-        brokers = await balanced(cluster, 3)
+        brokers = await balanced(cluster, 3, **others)
         await own(cluster, brokers[0], *made)
         brokers[0].carries(*[traffic(HEAVY)] * bundles)
         for each, cpu in zip(brokers, (90, 10, 20), strict=True):
@@ -228,6 +233,19 @@ def test_a_lookup_goes_to_whom_the_manager_chose() -> None:
     on_virtual_time(scenario)
 
 
+def test_a_bundle_with_a_non_persistent_topic_goes_to_a_broker_that_serves_such_topics() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(4)
+        b0, b1 = await balanced(cluster, 2, enable_non_persistent_topics=False)
+        await settled([b0, b1])
+        for number in range(12):
+            name = TopicName.parse(f"non-persistent://{NAMESPACE}/t{number}")
+            assert (await cluster.follow(name, b1.broker)).broker_id == b0.id
+        assert len(b0.broker.owned) == 4
+
+    on_virtual_time(scenario)
+
+
 def test_nobody_qualifies_without_registered_brokers() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         bundle = (await cluster.create_namespace(1)).bundles[0]
@@ -256,6 +274,20 @@ def test_an_overloaded_broker_gives_bundles_to_those_with_room() -> None:
         assert len(b0.broker.owned) == 4
 
     shed_scenario(scenario)
+
+
+def test_a_bundle_is_not_shed_to_a_broker_that_does_not_serve_its_non_persistent_topic() -> None:
+    """The topic came when the bundle had its owner."""
+
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, *_ = brokers
+        for number in range(60):
+            await cluster.follow(TopicName.parse(f"non-persistent://{NAMESPACE}/t{number}"), b0.broker)
+        await b0.do(lambda manager: manager.shed())
+        assert not b0.peers.unloads
+        assert Code.POLICIES_FORBID in {record.reason.code for record in b0.told("refuse")}
+
+    shed_scenario(scenario, enable_non_persistent_topics=False)
 
 
 def test_a_bundle_just_moved_stays_for_the_grace_period() -> None:

@@ -157,7 +157,7 @@ def place(snapshot: object, seed: int) -> str | None:
 def test_no_bundle_is_shed_that_may_not_be(
     cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
 ) -> None:
-    """Only bundles that their source reports, with figures, of no system namespace, not just moved, each once."""
+    """Only bundles that their source reports, with figures, bound to no broker, not just moved, each once."""
     plans = (
         threshold_shedder(cluster.snapshot(), options, history)[0],
         overload_shedder(cluster.snapshot(), OverloadShedderSettings(limit=0.2)),
@@ -168,7 +168,7 @@ def test_no_bundle_is_shed_that_may_not_be(
             assert bundle in cluster.reports[broker].bundles
             assert bundle in cluster.data
             assert bundle not in cluster.recently_unloaded
-            assert not load_oracles.is_system(bundle)
+            assert not load_oracles.is_bound(bundle)
             assert len(cluster.reports[broker].bundles) > 1
 
 

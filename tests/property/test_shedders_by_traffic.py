@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.load.reasons import render
+from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
 from support import load_oracles, shedding_oracles
@@ -19,6 +20,18 @@ uniforms = st.builds(
     minimum_throughput=st.sampled_from([0, 1, 1_048_576]),
     max_bundles=st.sampled_from([-1, -1, 0, 1, 2]),
 )
+
+avgs = st.builds(
+    AvgShedderSettings,
+    low=st.sampled_from([0.0, 5.0, 15.0, 50.0]),
+    high=st.sampled_from([5.0, 40.0, 60.0]),
+    low_hits=st.integers(1, 3),
+    high_hits=st.integers(1, 2),
+    share=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+    minimum_rate=st.sampled_from([0, 1000, 50_000]),
+    minimum_throughput=st.sampled_from([0, 1_048_576]),
+)
+hit_counts = st.dictionaries(st.integers(0, 99).map(lambda n: f"b{n}:8080"), st.integers(1, 9), max_size=4)
 
 
 def shed(plan: ShedPlan) -> list[tuple[str, str]]:
@@ -45,7 +58,7 @@ def check(cluster: Cluster, plan: ShedPlan, again: ShedPlan) -> None:
         assert bundle in cluster.reports[broker].bundles
         assert bundle in cluster.data
         assert bundle not in cluster.recently_unloaded
-        assert not load_oracles.is_system(bundle)
+        assert not load_oracles.is_bound(bundle)
     assert render(plan.reason)
     for decision in (*plan, *plan.refusals()):
         assert render(decision.reason)
@@ -73,3 +86,29 @@ def test_the_uniform_load_shedder_agrees_with_its_oracle(cluster: Cluster, optio
 @given(balanced_clusters)
 def test_the_uniform_load_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
     assert not shed(uniform_load_shedder(cluster.snapshot(), UniformLoadShedderSettings()))
+
+
+@given(clusters(), avgs, hit_counts, hit_counts, st.integers(1, 3))
+def test_the_avg_shedder_agrees_with_its_oracle(
+    cluster: Cluster, options: AvgShedderSettings, low: dict[str, int], high: dict[str, int], rounds: int
+) -> None:
+    """Round after round, with what it remembers of the one before."""
+    hits = HitCounts(low, high)
+    for _ in range(rounds):
+        plan, after = avg_shedder(cluster.snapshot(), options, hits)
+        expected, low, high = shedding_oracles.avg_shedding(cluster, options, low, high)
+        assert [(unload.source, unload.bundle, unload.destination) for unload in plan] == expected
+        assert (dict(after.low), dict(after.high)) == (low, high)
+        again, counts = avg_shedder(reversed_cluster(cluster).snapshot(), options, hits)
+        assert counts == after
+        check(cluster, plan, again)
+        hits = after
+
+
+@given(balanced_clusters)
+def test_the_avg_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
+    hits = HitCounts()
+    for _ in range(9):
+        plan, hits = avg_shedder(cluster.snapshot(), AvgShedderSettings(), hits)
+        assert not shed(plan)
+    assert hits == HitCounts()

@@ -8,16 +8,16 @@ from barycenter.load.reports import weighted_resource_usage
 from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
-from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
 from support.load_cases import Cluster
 
 Shed = list[tuple[str, str]]
 """(broker, bundle), in the order in which they are chosen."""
 
 
-def is_system(bundle: str) -> bool:
+def is_bound(bundle: str) -> bool:
     namespace = NamespaceName.parse(bundle.rpartition("/")[0])
-    return is_system_namespace(namespace) or is_broker_bound(namespace)
+    return is_broker_bound(namespace)
 
 
 def heaviest(cluster: Cluster, broker: str, need: float) -> Shed:
@@ -30,7 +30,7 @@ def heaviest(cluster: Cluster, broker: str, need: float) -> Shed:
     candidates = [
         bundle
         for bundle in cluster.reports[broker].bundles
-        if bundle in cluster.data and not is_system(bundle) and bundle not in cluster.recently_unloaded
+        if bundle in cluster.data and not is_bound(bundle) and bundle not in cluster.recently_unloaded
     ]
     chosen: Shed = []
     marked = 0.0

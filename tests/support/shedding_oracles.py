@@ -1,10 +1,13 @@
 """More shedders, slow and obvious: loops over reports and bundles, as the reference tells the steps."""
 
 import math
+from collections.abc import Mapping
 
+from barycenter.load.reports import weighted_resource_usage
+from barycenter.load.shedding.avg_shedder import AvgShedderSettings
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
 from support.load_cases import Cluster
-from support.load_oracles import Shed, is_system
+from support.load_oracles import Shed, is_bound
 
 LARGEST = 2**31 - 1
 
@@ -28,7 +31,7 @@ def sheddable(cluster: Cluster, broker: str) -> list[str]:
     return sorted(
         bundle
         for bundle in cluster.reports[broker].bundles
-        if bundle in cluster.data and not is_system(bundle) and bundle not in cluster.recently_unloaded
+        if bundle in cluster.data and not is_bound(bundle) and bundle not in cluster.recently_unloaded
     )
 
 
@@ -75,3 +78,58 @@ def uniform_shedding(cluster: Cluster, settings: UniformLoadShedderSettings) -> 
             chosen.append((broker, bundle))
             required -= whole(traffic)
     return chosen
+
+
+def avg_shedding(
+    cluster: Cluster, settings: AvgShedderSettings, low_hits: Mapping[str, int], high_hits: Mapping[str, int]
+) -> tuple[list[tuple[str, str, str]], dict[str, int], dict[str, int]]:
+    """Return (source, bundle, destination) in order, and the low and the high counts afterwards."""
+    low = {broker: count for broker, count in low_hits.items() if broker in cluster.reports}
+    high = {broker: count for broker, count in high_hits.items() if broker in cluster.reports}
+    scores = {
+        broker: weighted_resource_usage(report, settings.weights) * 100 for broker, report in cluster.reports.items()
+    }
+    order = sorted(sorted(scores), key=lambda broker: scores[broker])
+    pairs: list[tuple[str, str]] = []
+    i, j = 0, len(order) - 1
+    while i <= j:
+        lesser, greater = order[i], order[j]
+        gap = scores[greater] - scores[lesser]
+        if gap < settings.low:
+            for broker in (lesser, greater):
+                low.pop(broker, None)
+                high.pop(broker, None)
+        else:
+            pairs.append((lesser, greater))
+            for broker in (lesser, greater):
+                low[broker] = low.get(broker, 0) + 1
+                if gap < settings.high:
+                    high.pop(broker, None)
+                else:
+                    high[broker] = high.get(broker, 0) + 1
+        i, j = i + 1, j - 1
+    if not pairs:
+        return [], {}, {}
+    chosen: list[tuple[str, str, str]] = []
+    for lesser, greater in pairs:
+        if max(high.get(lesser, 0), high.get(greater, 0)) < settings.high_hits and (
+            max(low.get(lesser, 0), low.get(greater, 0)) < settings.low_hits
+        ):
+            continue
+        for broker in (lesser, greater):
+            low.pop(broker, None)
+            high.pop(broker, None)
+        rate = (rate_of(cluster, greater) - rate_of(cluster, lesser)) * settings.share
+        throughput = (throughput_of(cluster, greater) - throughput_of(cluster, lesser)) * settings.share
+        if rate > settings.minimum_rate:
+            by_rate, budget = True, rate
+        elif throughput > settings.minimum_throughput:
+            by_rate, budget = False, throughput
+        else:
+            continue
+        for bundle in by_falling_traffic(cluster, greater, by_rate):
+            traffic = bundle_traffic(cluster, bundle, by_rate)
+            if 0 < traffic <= budget:
+                budget -= traffic
+                chosen.append((greater, bundle, lesser))
+    return chosen, low, high

@@ -29,7 +29,7 @@ from barycenter.load.reports import (
     TimeAverageMessageData,
 )
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -122,7 +122,9 @@ class BundleTable:
 
     `owner` is a row of the brokers. `latest` are the figures of the report, `short` and `long` the windows.
     `listed` says that the report names the bundle in `bundles`, `sampled` that it holds figures of it; Barycenter's
-    own reports do both. `has_windows` false: nothing is known of its past, its windows read 0.
+    own reports do both. `broker_bound`: its namespace belongs to one broker (heartbeat, SLA monitor); the bundles of
+    `pulsar/system` may be moved, as in Pulsar 4.x. `has_windows` false: nothing is known of its past, its windows
+    read 0.
     """
 
     names: Sequence[str]
@@ -138,7 +140,7 @@ class BundleTable:
     listed: Flags
     sampled: Flags
     has_windows: Flags
-    is_system: Flags
+    broker_bound: Flags
     recently_unloaded: Flags
     suspect: Flags
 
@@ -147,8 +149,8 @@ class BundleTable:
 
     @cached_property
     def may_shed(self) -> Flags:
-        """Rows that a shedder may choose: listed, with windows, of no system namespace, not unloaded recently."""
-        return self.listed & self.has_windows & ~self.is_system & ~self.recently_unloaded
+        """Rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
+        return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +337,7 @@ def _bundle_table(
     namespace_texts = [bundle.rpartition("/")[0] for bundle in names]
     namespaces = tuple(sorted(set(namespace_texts)))
     row_of_namespace = {name: row for row, name in enumerate(namespaces)}
-    system = np.array([_is_system(name) for name in namespaces], bool)
+    bound = np.array([_is_broker_bound(name) for name in namespaces], bool)
     namespace = np.array([row_of_namespace[text] for text in namespace_texts], np.int32)
     latest, bad_latest = _message_columns(sampled, _figures)
     short, bad_short = _message_columns([item.short_term_data for item in data], _figures)
@@ -354,19 +356,19 @@ def _bundle_table(
         listed=np.array([bundle in listed[broker] for bundle, broker in keys], bool),
         sampled=np.array([item is not None for item in stats], bool),
         has_windows=np.array([item is not _NO_DATA for item in data], bool),
-        is_system=system[namespace] if len(namespace) else np.zeros(0, bool),
+        broker_bound=bound[namespace] if len(namespace) else np.zeros(0, bool),
         recently_unloaded=np.array([name in recently_unloaded for name in names], bool),
         suspect=bad_latest | bad_short | bad_long,
     )
     return table, namespaces
 
 
-def _is_system(namespace: str) -> bool:
+def _is_broker_bound(namespace: str) -> bool:
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:
         return False
-    return is_system_namespace(name) or is_broker_bound(name)
+    return is_broker_bound(name)
 
 
 def _preallocations(brokers: BrokerTable, preallocated: Mapping[str, Mapping[str, BundleData]]) -> Preallocations:

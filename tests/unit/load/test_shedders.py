@@ -188,6 +188,15 @@ def test_a_broker_whose_bundles_all_just_moved_says_so() -> None:
     assert (len(plan), plan.reason.code) == (0, Code.NO_SHEDDABLE_BUNDLE)
 
 
+def test_bundles_of_the_system_namespace_may_leave_but_none_of_a_namespace_bound_to_a_broker() -> None:
+    """As Pulsar 4.x: `pulsar/system` is shed like any other, heartbeats stay with their broker."""
+    heavy = NamespaceBundleStats(msg_throughput_in=GIGABYTE)
+    names = [bundle_name(0, "pulsar/10.0.0.1:8080"), bundle_name(1, "pulsar/system")]
+    cluster = Cluster().add("b00", cpu=90, bundles=dict.fromkeys(names, heavy)).add("b01", cpu=10)
+    plan, _ = threshold(cluster)
+    assert [unload.bundle for unload in plan] == [bundle_name(1, "pulsar/system")]
+
+
 def test_a_cluster_without_load_says_so() -> None:
     assert threshold(like_brokers(0, 0), lower_boundary=True)[0].reason.code is Code.NO_LOAD
     assert threshold(Cluster())[0].reason.code is Code.NO_LOAD

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
 from barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
     LeastResourceUsageSettings,
@@ -60,3 +61,27 @@ def test_round_robin_agrees_with_its_oracle(cluster: Cluster, counter: int, roun
         choice, memory = round_robin_broker_selector(snapshot, flags, memory)
         assert (None if choice.broker is None else snapshot.brokers.names[choice.broker]) == expected
         assert memory == RoundRobinMemory(counter, tuple(order))
+
+
+@given(clusters(), st.lists(st.tuples(excluded_rows, st.sampled_from(["x", "y", "z"])), max_size=20), st.integers(0, 3))
+def test_avg_placement_keeps_to_its_pins_while_they_are_candidates(
+    cluster: Cluster, requests: list[tuple[set[int], str]], seed: int
+) -> None:
+    """Pins: x to a broker of the cluster, y to one that left."""
+    snapshot, rng = cluster.snapshot(), random.Random(seed)
+    known = {"x": snapshot.brokers.names[-1] if len(snapshot.brokers) else "gone", "y": "gone"}
+    pins = Pins(dict(known))
+    for excluded, bundle in requests:
+        flags, names = without(snapshot, excluded)
+        before, state = pins, rng.getstate()
+        choice, pins = avg_shedder_placement(snapshot, flags, bundle, rng, pins)
+        chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
+        if not names:
+            assert chosen is None
+            continue
+        assert chosen == known[bundle] if known.get(bundle) in names else chosen in names
+        assert chosen is not None
+        known[bundle] = chosen
+        assert dict(pins) == known
+        rng.setstate(state)
+        assert avg_shedder_placement(snapshot, flags, bundle, rng, before)[0] == choice

@@ -239,6 +239,9 @@ class ModularLoadManager:
 
     async def shed(self) -> None:
         """Leader: unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        from barycenter.load.selection import SelectionMemory
+        from barycenter.load.strategies import after_plan, with_plan
+
         config, clock = self._context.config.current, self._context.env.clock
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return
@@ -256,6 +259,7 @@ class ModularLoadManager:
             log.error("shedding_strategy_refused", reason=str(error))
             return
         self._tell_round(plan.reason)
+        self._selection_memory = with_plan(self._selection_memory or SelectionMemory(), plan)
         shed_from: set[str] = set()
         bundles = 0
         for unload in plan:
@@ -264,6 +268,7 @@ class ModularLoadManager:
             if await self._carry_out_unload(unload):
                 shed_from.add(unload.source)
                 bundles += 1
+        self._selection_memory = after_plan(self._selection_memory, plan)
         self.metrics.unloaded(brokers=len(shed_from), bundles=bundles)
 
     def _plan_shedding(self, snapshot: "LoadSnapshot") -> Any:

@@ -8,10 +8,12 @@ Needs numpy; only a leader imports it.
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barycenter.load.placement import least_long_term_message_rate as long_term
 from barycenter.load.placement import least_resource_usage_with_weight as least_usage
+from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
 from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.round_robin_broker_selector import (
     NAME as ROUND_ROBIN,
@@ -20,8 +22,8 @@ from barycenter.load.placement.round_robin_broker_selector import (
     RoundRobinMemory,
     round_robin_broker_selector,
 )
-from barycenter.load.selection import Placer
-from barycenter.load.shedding import overload_shedder, threshold_shedder, uniform_load_shedder
+from barycenter.load.selection import Placer, SelectionMemory
+from barycenter.load.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, LoadSnapshot
 from barycenter.load.strategy_names import placer_name, shedder_name
@@ -54,6 +56,16 @@ def _overload(config: "BrokerConfig") -> Shedder:
 def _uniform(config: "BrokerConfig") -> Shedder:
     settings = uniform_load_shedder.UniformLoadShedderSettings.of(config)
     return lambda snapshot, memory: (uniform_load_shedder.uniform_load_shedder(snapshot, settings), memory)
+
+
+def _avg(config: "BrokerConfig") -> Shedder:
+    settings = avg_shedder.AvgShedderSettings.of(config)
+
+    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
+        hits = memory if isinstance(memory, avg_shedder.HitCounts) else avg_shedder.HitCounts()
+        return avg_shedder.avg_shedder(snapshot, settings, hits)
+
+    return shed
 
 
 def _least_long_term_message_rate(config: "BrokerConfig") -> Placer:
@@ -93,16 +105,28 @@ def _round_robin(_config: "BrokerConfig") -> Placer:
     return place
 
 
+def _avg_placement(_config: "BrokerConfig") -> Placer:
+    def place(
+        snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        pins = memory if isinstance(memory, Pins) else Pins()
+        return avg_shedder_placement(snapshot, candidates, bundle, rng, pins)
+
+    return place
+
+
 SHEDDERS: Final[Mapping[str, Callable[["BrokerConfig"], Shedder]]] = {
     threshold_shedder.NAME: _threshold,
     overload_shedder.NAME: _overload,
     uniform_load_shedder.NAME: _uniform,
+    avg_shedder.NAME: _avg,
 }
 
 PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
     long_term.NAME: _least_long_term_message_rate,
     least_usage.NAME: _least_resource_usage,
     ROUND_ROBIN: _round_robin,
+    avg_shedder.NAME: _avg_placement,
 }
 
 
@@ -111,6 +135,7 @@ def shedder_of(config: "BrokerConfig") -> Shedder:
 
     Raises:
         UnknownStrategyError: there is none of that name.
+        MismatchedStrategiesError: one of the two keys alone names a strategy that sheds and places as one.
     """
     return SHEDDERS[shedder_name(config)](config)
 
@@ -122,3 +147,19 @@ def placer_of(config: "BrokerConfig") -> Placer:
         UnknownStrategyError: there is none of that name.
     """
     return PLACERS[placer_name(config)](config)
+
+
+def with_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:
+    """Return what placement shall know of a plan before it is carried out: the destinations that AvgShedder chose."""
+    if plan.strategy != avg_shedder.NAME:
+        return memory
+    pins = memory.placement if isinstance(memory.placement, Pins) else Pins()
+    destinations = {unload.bundle: unload.destination for unload in plan if unload.destination is not None}
+    return replace(memory, placement=pins.planned(destinations, plan.snapshot.brokers.names))
+
+
+def after_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:
+    """Return what placement shall know once carrying out the plan was tried: its destinations are forgotten."""
+    if plan.strategy != avg_shedder.NAME or not isinstance(memory.placement, Pins):
+        return memory
+    return replace(memory, placement=memory.placement.without([plan.snapshot.bundles.names[row] for row in plan.rows]))

@@ -12,19 +12,37 @@ if TYPE_CHECKING:
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 
-SHEDDER_NAMES: Final = frozenset({"ThresholdShedder", "OverloadShedder", "UniformLoadShedder"})
+SHEDDER_NAMES: Final = frozenset({"ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"})
 PLACER_NAMES: Final = frozenset(
-    {"LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector"}
+    {"LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector", "AvgShedder"}
 )
 
 
-class UnknownStrategyError(ValueError):
+BOTH: Final = frozenset({"AvgShedder"})
+"""Strategies that shed and place as one: both keys name it, or neither."""
+
+
+class StrategyError(ValueError):
+    """The configuration asks for strategies that cannot be had; the text says what to set instead."""
+
+
+class UnknownStrategyError(StrategyError):
     """No strategy of that name; the text names the key, the value and what is allowed."""
 
     def __init__(self, key: str, name: str, known: Collection[str]) -> None:
         super().__init__(f"{key}={name!r} is not a strategy known here; use one of {', '.join(sorted(known))}")
         self.key = key
         self.name = name
+
+
+class MismatchedStrategiesError(StrategyError):
+    """A strategy that sheds and places as one is named by one key only; the text names both keys and the mend."""
+
+    def __init__(self, name: str, key: str, other_key: str, other: str) -> None:
+        super().__init__(
+            f"{key} is {name}, which sheds and places as one, but {other_key} is {other}; "
+            f"set {other_key}={name}, too, or another strategy in {key}"
+        )
 
 
 def short_name(class_name: str) -> str:
@@ -37,8 +55,15 @@ def shedder_name(config: "BrokerConfig") -> str:
 
     Raises:
         UnknownStrategyError: there is none of that name.
+        MismatchedStrategiesError: it, or the placement strategy, sheds and places as one, and the other is another.
     """
-    return _known(SHEDDING_KEY, config.load_balancer_load_shedding_strategy, SHEDDER_NAMES)
+    name = _known(SHEDDING_KEY, config.load_balancer_load_shedding_strategy, SHEDDER_NAMES)
+    placer = short_name(config.load_balancer_load_placement_strategy)
+    if name != placer and name in BOTH:
+        raise MismatchedStrategiesError(name, SHEDDING_KEY, PLACEMENT_KEY, placer)
+    if name != placer and placer in BOTH:
+        raise MismatchedStrategiesError(placer, PLACEMENT_KEY, SHEDDING_KEY, name)
+    return name
 
 
 def placer_name(config: "BrokerConfig") -> str:

@@ -170,7 +170,10 @@ class UniformVerdicts:
 
     @property
     def sheds(self) -> Flags:
-        return np.logical_and(np.arange(self.brokers) == self.source, self.acts)
+        flags = np.zeros(self.brokers, bool)
+        if self.acts:
+            flags[self.source] = True
+        return flags
 
     @property
     def need(self) -> Floats:

@@ -1,0 +1,72 @@
+"""AvgShedder as placement: the broker that was chosen for the bundle when it was shed, else one drawn at random.
+
+What is remembered are pins, bundle to broker. A pin holds while its broker is a candidate, even if loads have changed;
+a bundle without one is pinned to the broker it draws.
+
+Source: Pulsar's `AvgShedder` (newest 4.x: pins by the bundle's name, those of planned bundles dropped once their unload
+was tried). Where we differ: pins to brokers that left are dropped with the next plan.
+"""
+
+import random
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.reasons import Code
+from barycenter.load.shedding.avg_shedder import NAME
+from barycenter.load.snapshot import Flags, LoadSnapshot
+
+_MERGE: Final = 512
+"""Pins since the last merge; few, so that one more costs little however many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pins(Mapping[str, str]):
+    """Bundle to broker; a value: adding makes another one."""
+
+    settled: Mapping[str, str] = field(default_factory=dict)
+    recent: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, bundle: str) -> str:
+        found = self.recent.get(bundle)
+        return self.settled[bundle] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.settled
+        yield from (bundle for bundle in self.recent if bundle not in self.settled)
+
+    def __len__(self) -> int:
+        return len(self.settled.keys() | self.recent.keys())
+
+    def adding(self, bundle: str, broker: str) -> "Pins":
+        recent = {**self.recent, bundle: broker}
+        return Pins(self.settled, recent) if len(recent) < _MERGE else Pins({**self.settled, **recent})
+
+    def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
+        """Return these with `destinations` on top, and without those to other than `brokers`."""
+        live = set(brokers)
+        return Pins({bundle: broker for bundle, broker in {**self, **destinations}.items() if broker in live})
+
+    def without(self, bundles: Collection[str]) -> "Pins":
+        gone = set(bundles)
+        return Pins({bundle: broker for bundle, broker in self.items() if bundle not in gone}) if gone else self
+
+
+def avg_shedder_placement(
+    snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, pins: Pins
+) -> tuple[PlacementChoice, Pins]:
+    """Choose the bundle's pin if that is a candidate, else draw one (the CRC-32 of a random number) and pin it."""
+    rows = np.flatnonzero(candidates)
+    if not len(rows):
+        return no_choice(NAME), pins
+    pinned = snapshot.brokers.index.get(pins.get(bundle, ""))
+    if pinned is not None and candidates[pinned]:
+        return PlacementChoice(pinned, NAME, Code.PINNED, rejected_count=len(rows) - 1), pins
+    number = rng.randrange(-(2**31), 2**31)
+    chosen = int(rows[zlib.crc32(str(number).encode()) % len(rows)])
+    choice = PlacementChoice(chosen, NAME, Code.DRAWN, rejected_count=len(rows) - 1)
+    return choice, pins.adding(bundle, snapshot.brokers.names[chosen])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from barycenter.broker.environment import Clock, Environment, SystemClock
+from barycenter.broker.environment import Environment
 from barycenter.broker.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.serving import NotServedError, OwnedBundle
 from barycenter.broker.topic_policies import ConfiguredTopicPolicies
@@ -15,6 +15,7 @@ from barycenter.broker.wire_server import WireServer
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.storage import LedgerStorage
+from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.memory_store import MemoryBackend
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import FULL_RANGE, Bundle

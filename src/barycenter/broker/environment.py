@@ -5,24 +5,13 @@ event loop, so a simulation replaces them with a loop of its own; all else is in
 """
 
 import random
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
 from barycenter.ledger.storage import LedgerStorage
+from barycenter.metadata.clock import Clock
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
-
-
-class Clock(Protocol):
-    def now_ms(self) -> int:
-        """Return wall-clock time in milliseconds since 1970."""
-        ...
-
-
-class SystemClock:
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000  # noqa: TID251 (the one place where a broker's wall clock is read)
 
 
 class Peers(Protocol):

@@ -50,7 +50,6 @@ import msgspec
 import structlog
 
 from barycenter.broker.bundle_cache import BundleCache, needs_no_record
-from barycenter.broker.environment import Clock
 from barycenter.broker.lookup_answers import (
     BundleNotAcquiredError,
     BundleNotFoundError,
@@ -63,6 +62,7 @@ from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving import NotServedError, OwnedBundle
 from barycenter.broker.serving_log import ServingLog
 from barycenter.broker.term import Pulse, Term
+from barycenter.metadata.clock import Clock
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import (
     BadVersionError,

@@ -18,8 +18,8 @@ A process that is killed leaves no `serving_ended`; its last receipts are then k
 
 import structlog
 
-from barycenter.broker.environment import Clock
 from barycenter.broker.serving import OwnedBundle
+from barycenter.metadata.clock import Clock
 
 log = structlog.get_logger(__name__)
 

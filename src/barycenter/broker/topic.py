@@ -15,7 +15,6 @@ import structlog
 
 from barycenter.broker.client_link import ClientLink
 from barycenter.broker.consumer import Consumer, ConsumerOptions
-from barycenter.broker.environment import Clock
 from barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
 from barycenter.broker.producer import AccessMode, Producer, ProducerOptions
 from barycenter.broker.producer_access import ProducerAccess
@@ -24,6 +23,7 @@ from barycenter.broker.serving import OwnedBundle
 from barycenter.broker.subscription_types import KeySharedMode, SubscriptionType
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.position import Position
+from barycenter.metadata.clock import Clock
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)

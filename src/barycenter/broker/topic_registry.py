@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from barycenter.broker.environment import Clock, Environment
+from barycenter.broker.environment import Environment
 from barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
 from barycenter.broker.non_persistent_topic import NonPersistentTopic
 from barycenter.broker.persistent_topic import PersistentTopic
@@ -24,6 +24,7 @@ from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFo
 from barycenter.ledger.managed_ledger import ManagedLedger, managed_ledger_path
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.load.reports import NamespaceBundleStats
+from barycenter.metadata.clock import Clock
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 

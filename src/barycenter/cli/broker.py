@@ -12,7 +12,7 @@ import structlog
 import uvloop
 
 from barycenter.broker.broker import Broker
-from barycenter.broker.environment import Environment, SystemClock
+from barycenter.broker.environment import Environment
 from barycenter.broker.http_peers import HttpPeers
 from barycenter.broker.rest.server import start_web
 from barycenter.broker.start_errors import BrokerStartError
@@ -22,6 +22,7 @@ from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.file_storage import FileLedgerStorage
 from barycenter.load.strategy_names import UnknownStrategyError
+from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.open import UnknownStoreError, open_store
 from barycenter.standalone.parent_watch import die_with_parent

@@ -1,6 +1,6 @@
-"""Wall-clock time, as far as the metadata store needs it: the times in a Stat, nothing else.
+"""Wall-clock time: what people and other processes are told of when something happened.
 
-Sessions and retries are measured on monotonic time, so a wall clock that jumps ends no session.
+Sessions, retries and timeouts are measured on monotonic time, so a wall clock that jumps ends none of them.
 """
 
 import time

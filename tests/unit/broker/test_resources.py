@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from barycenter.broker.dynamic_configuration import ConfigHolder
-from barycenter.broker.environment import SystemClock
 from barycenter.broker.lookup_answers import NamespaceNotFoundError
 from barycenter.broker.policies import (
     AutoSubscriptionCreationOverride,
@@ -20,6 +19,7 @@ from barycenter.broker.policies import (
 from barycenter.broker.records import Records, delete_tree
 from barycenter.broker.resources import Resources
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import AlreadyExistsError, BadVersionError, NotFoundError
 from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
 from barycenter.metadata.store import Stat

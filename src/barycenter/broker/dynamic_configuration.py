@@ -4,17 +4,17 @@ Every broker reads the map at start and watches it. Removing an override leaves 
 broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 import structlog
 
+from barycenter.broker.changes import StoreWatch
 from barycenter.config.broker_conf import ConfigError, dynamic_keys, validate_dynamic, with_overrides
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.metadata.errors import BadVersionError, InvalidValueError, MetadataError
-from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Notification, SessionEvent
+from barycenter.metadata.errors import BadVersionError, InvalidValueError
+from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
 log = structlog.get_logger(__name__)
 
@@ -83,9 +83,14 @@ class DynamicConfiguration:
         self._store = store
         self._holder = holder
         self._overrides: dict[str, str] = {}
-        self._changed = asyncio.Event()
-        self._stop_listening: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._watch = StoreWatch(
+            store,
+            name="dynamic configuration",
+            concerns=CONFIGURATION_PATH.__eq__,
+            read=lambda was_told: self._reload(),
+            interval_s=_RELOAD_S,
+            failure="dynamic_configuration_not_read",
+        )
 
     @property
     def overrides(self) -> Mapping[str, str]:
@@ -94,21 +99,10 @@ class DynamicConfiguration:
 
     async def start(self) -> None:
         """Put the stored overrides in force and begin to watch them."""
-        self._stop_listening = [
-            self._store.add_listener(self._on_notification),
-            self._store.add_session_listener(self._on_session_event),
-        ]
-        await self._reload()
-        self._task = asyncio.create_task(self._watch(), name="dynamic configuration")
+        await self._watch.start(self._reload)
 
     async def close(self) -> None:
-        for stop in self._stop_listening:
-            stop()
-        self._stop_listening = []
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._watch.close()
 
     async def set(self, key: str, text: str) -> None:
         """Store an override for the whole cluster; it is in force here on return.
@@ -147,27 +141,6 @@ class DynamicConfiguration:
         changed = self._holder.apply(self._overrides)
         if changed:
             log.info("dynamic_configuration_applied", changed={key: self._overrides[key] for key in changed})
-
-    async def _watch(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(_RELOAD_S):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-            self._changed.clear()
-            try:
-                await self._reload()
-            except MetadataError as error:
-                log.warning("dynamic_configuration_not_read", reason=str(error))
-
-    def _on_notification(self, notification: Notification) -> None:
-        if notification.path == CONFIGURATION_PATH:
-            self._changed.set()
-
-    def _on_session_event(self, event: SessionEvent) -> None:
-        if event is SessionEvent.RECONNECTED:
-            self._changed.set()
 
 
 def _decode(value: bytes) -> dict[str, str]:

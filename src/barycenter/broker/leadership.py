@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from barycenter.broker.changes import NextChange
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.leader_election import LeaderElection, LeaderElectionState
@@ -61,7 +62,7 @@ class Leadership:
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[bool], None]] = []
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._change = NextChange()
         self._stop_listening: Callable[[], None] | None = None
 
     @property
@@ -127,15 +128,7 @@ class Leadership:
 
     async def wait_change(self, timeout_s: float) -> None:
         """Return at the next change of the leader, or after `timeout_s`."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await waiter
-        except TimeoutError:
-            pass
-        finally:
-            self._waiters.discard(waiter)
+        await self._change.wait(timeout_s)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
@@ -160,9 +153,7 @@ class Leadership:
 
     def _on_state(self) -> None:
         """Bring duties and listeners in line with whether this broker leads. Safe to call at any time."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._change.tell()
         leads = self.is_leader()
         if leads == self._led:
             return

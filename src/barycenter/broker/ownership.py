@@ -50,6 +50,7 @@ import msgspec
 import structlog
 
 from barycenter.broker.bundle_cache import BundleCache, needs_no_record
+from barycenter.broker.changes import NextChange
 from barycenter.broker.lookup_answers import (
     BundleNotAcquiredError,
     BundleNotFoundError,
@@ -159,7 +160,7 @@ class OwnershipCache:
         self._holdings: dict[Bundle, _Holding] = {}
         self._serials: dict[Bundle, _Serial] = {}
         self._others = OtherOwners(store, incarnation)
-        self._waiters: dict[Bundle, set[asyncio.Future[None]]] = {}
+        self._changes: dict[Bundle, NextChange] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._created_listeners: list[Callable[[Bundle], None]] = []
         self._closed = False
@@ -273,18 +274,12 @@ class OwnershipCache:
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
         """Return when the ownership of `bundle` changed, here or in the store, or after `timeout_s`."""
-        waiter = asyncio.get_running_loop().create_future()
-        waiters = self._waiters.setdefault(bundle, set())
-        waiters.add(waiter)
+        change = self._changes.setdefault(bundle, NextChange())
         try:
-            async with asyncio.timeout(timeout_s):
-                await waiter
-        except TimeoutError:
-            pass
+            await change.wait(timeout_s)
         finally:
-            waiters.discard(waiter)
-            if not waiters and self._waiters.get(bundle) is waiters:
-                del self._waiters[bundle]
+            if not change.is_awaited and self._changes.get(bundle) is change:
+                del self._changes[bundle]
 
     def on_created(self, listener: Callable[[Bundle], None]) -> None:
         """Call `listener` with each bundle, of any broker, whose lock was just taken."""
@@ -619,9 +614,8 @@ class OwnershipCache:
                 listener(bundle)
 
     def _notify(self, bundle: Bundle) -> None:
-        for waiter in self._waiters.get(bundle, ()):
-            if not waiter.done():
-                waiter.set_result(None)
+        if (change := self._changes.get(bundle)) is not None:
+            change.tell()
 
     def _is_serving(self, holding: _Holding) -> bool:
         return holding.state is _State.SERVING and self._pulse.holds()

@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from barycenter.broker.changes import NextChange, StoreWatch
 from barycenter.broker.lookup_answers import ListenerUrls
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.start_errors import BrokerIdInUseError
@@ -22,7 +23,7 @@ from barycenter.load.reports import LocalBrokerData
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.locks import LockManager, ResourceLock
-from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+from barycenter.metadata.store import MetadataStore
 
 log = structlog.get_logger(__name__)
 
@@ -48,10 +49,15 @@ class Registration:
         self._lock: ResourceLock[LocalBrokerData] | None = None
         self._brokers: frozenset[str] = frozenset()
         self._listeners: list[Callable[[], None]] = []
-        self._changed = asyncio.Event()
-        self._waiters: set[asyncio.Future[None]] = set()
-        self._stop_listening: list[Callable[[], None]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._change = NextChange()
+        self._watch = StoreWatch(
+            store,
+            name="broker list",
+            concerns=lambda path: path.startswith(BROKERS_ROOT),
+            read=self._look_again,
+            interval_s=_REFRESH_S,
+            failure="broker_list_not_read",
+        )
         self._regaining: asyncio.Task[None] | None = None
 
     @property
@@ -70,21 +76,10 @@ class Registration:
 
     async def start(self) -> None:
         """Read the list and begin to watch it; registers nothing."""
-        self._stop_listening = [
-            self._store.add_listener(self._on_notification),
-            self._store.add_session_listener(self._on_session_event),
-        ]
-        await self.refresh()
-        self._task = asyncio.create_task(self._watch(), name="broker list")
+        await self._watch.start(self.refresh)
 
     async def close(self) -> None:
-        for stop in self._stop_listening:
-            stop()
-        self._stop_listening = []
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._watch.close()
         with suppress(MetadataError):  # the key ends with the session
             await self.unregister()
         await self._locks.close()
@@ -175,53 +170,23 @@ class Registration:
 
     async def wait_change(self, timeout_s: float) -> None:
         """Return at the next change of the list, or after `timeout_s`."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await waiter
-        except TimeoutError:
-            pass
-        finally:
-            self._waiters.discard(waiter)
+        await self._change.wait(timeout_s)
 
-    async def _watch(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(_REFRESH_S):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-            was_told = self._changed.is_set()
-            self._changed.clear()
-            before = self._brokers
-            try:
-                await self.refresh()
-            except MetadataError as error:
-                log.warning("broker_list_not_read", reason=str(error))
-                continue
-            if before != self._brokers:
-                log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
-            if was_told or before != self._brokers:
-                self._tell()
+    async def _look_again(self, was_told: bool) -> None:
+        before = self._brokers
+        await self.refresh()
+        if before != self._brokers:
+            log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
+        if was_told or before != self._brokers:
+            self._tell()
 
     def _tell(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._change.tell()
         for listener in list(self._listeners):
             try:
                 listener()
             except Exception:
                 log.exception("broker_list_listener_failed")
-
-    def _on_notification(self, notification: Notification) -> None:
-        if notification.path.startswith(BROKERS_ROOT):
-            self._changed.set()
-
-    def _on_session_event(self, event: SessionEvent) -> None:
-        if event is SessionEvent.RECONNECTED:
-            self._changed.set()
 
 
 def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:

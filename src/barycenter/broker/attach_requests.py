@@ -100,6 +100,8 @@ def _confirm_producer(connection: "Connection", request_id: int, added: Producer
             request_id,
             added.name,
             last_sequence_id=added.topic.last_sequence_id(added.name),
+            # Empty means "no version", as absent does; but the Java client fails over an absent one.
+            schema_version=b"",
             topic_epoch=added.topic.producer_epoch if exclusive else None,
         )
     )

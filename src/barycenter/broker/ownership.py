@@ -1,7 +1,7 @@
 """Which bundles this broker owns, and who owns the others.
 
-Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>; holding it through one epoch is a
-*term*. What this broker does with one bundle:
+Ownership of a bundle is an ephemeral lock (`bundle_locks`); holding it through one epoch is a *term*, and of two
+terms whose bundles overlap the later has the higher epoch. What this broker does with one bundle:
 
 | state    | lock     | lookups here  | attaches | leaves it by                                              |
 |----------|----------|---------------|----------|-----------------------------------------------------------|
@@ -16,23 +16,12 @@ Everything that changes one bundle runs through that bundle's serial lock, in a 
 whoever asked. A change acts on one generation (a `_Holding`), and forgets it only while it is still the registered
 one, so a late end of generation 1 cannot destroy generation 2.
 
-**Epochs.** A term takes its epoch from one counter of the whole cluster, *after* it won the lock and while it holds
-it. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
-begins, both of one range. Term 1 took its number while it held the lock (the write that put the number into the
-lock record was conditional on the version won and made in the same session, so the lock was held throughout), term 2
-took its number after it won the lock, which was after term 1 lost it. The counter hands out increasing numbers, so
-number 2 > number 1, whatever the order in which the two brokers first tried. A number taken before the lock
-was won would not do: A takes 5, B takes 6, wins, loses, A wins with 5. For a split the children win their
-locks while their parent is held, so they take their numbers after it; and a parent can never be acquired again once
-the children's boundaries are written, because an acquisition reads the boundaries after it won the lock and gives up
-if its range is not among them. Ledgers opened in the parent's term keep its lower epoch, and the next owner's is
-higher than the children's.
-
 **Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
 (SIGSTOP, a swapped-out machine), every term ends at once: nothing is acknowledged any more, not even of what is
-already durable. A term never comes back. When the session is there again the topics are closed, the old locks let
-go, and each bundle is acquired anew, as a new term with a new epoch; those that another broker took meanwhile are
-dropped. That closes clients which could have stayed if nobody took the bundle, and spares every proof about it.
+already durable. A term never comes back. When the session is there again the topics are closed and each bundle is
+acquired anew, as a new term with a new epoch; those that another broker took meanwhile are dropped. That closes
+clients which could have stayed if nobody took the bundle, and spares every proof about it. What cannot be acquired
+again at once waits for its next lookup, a broker's own namespaces excepted (`own_namespaces`).
 
 Source: Pulsar's `OwnershipCache` and `OwnedBundle`, its newest rules on generations and serialisation included.
 Different: the epoch; the record says `disabled` until a term serves and while it leaves, so that lookups at other
@@ -41,15 +30,14 @@ brokers wait instead of sending clients to a broker that refuses them.
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-import msgspec
 import structlog
 
-from barycenter.broker.bundle_cache import BundleCache, needs_no_record
+from barycenter.broker.bundle_cache import BundleCache
+from barycenter.broker.bundle_locks import BundleLocks, WonLock
 from barycenter.broker.changes import NextChange
 from barycenter.broker.lookup_answers import (
     BundleNotAcquiredError,
@@ -58,22 +46,16 @@ from barycenter.broker.lookup_answers import (
     Owner,
 )
 from barycenter.broker.other_owners import OtherOwners, bundle_of_lock
-from barycenter.broker.ownership_record import OwnershipRecord, lock_path, never_inherited
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving import NotServedError, OwnedBundle
 from barycenter.broker.serving_log import ServingLog
 from barycenter.broker.term import Pulse, Term
 from barycenter.metadata.clock import Clock
-from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import (
-    BadVersionError,
     LockBusyError,
-    LockLostError,
     MetadataError,
-    NotFoundError,
     StoreUnavailableError,
 )
-from barycenter.metadata.locks import LockManager, ResourceLock
 from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -83,9 +65,6 @@ from barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-EPOCH_COUNTER: Final = "/counters/ownership-epoch"
-_SCRUB_PAUSE_S: Final = 1.0
 
 
 class Topics(Protocol):
@@ -108,8 +87,7 @@ class _Holding:
     """One generation of a bundle held here."""
 
     term: Term
-    lock: ResourceLock[OwnershipRecord]
-    record: OwnershipRecord
+    won: WonLock
     owner: Owner
     state: _State = _State.PREPARED
     splitting: bool = False
@@ -121,12 +99,6 @@ class InTransit:
     """Somebody holds the lock but does not serve, or not yet."""
 
     broker_id: str
-
-
-@dataclass(slots=True)
-class _Serial:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
 
 
 class OwnershipCache:
@@ -143,22 +115,24 @@ class OwnershipCache:
         session_timeout_s: float,
         unload_timeout_s: Callable[[], float],
     ) -> None:
-        self._store = store
         self._bundles = bundles
         self._clock = clock
         self._serving_log = serving_log
         self._incarnation = incarnation
         self._unload_timeout_s = unload_timeout_s
-        self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=never_inherited)
         self._topics: Topics | None = None
         self._urls: ServiceUrls | None = None
         self._session_timeout_s = session_timeout_s
         self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
-        self._session = 0
-        self._session_lost = False
-        self._refusal: str | None = "this broker is starting"
         self._holdings: dict[Bundle, _Holding] = {}
-        self._serials: dict[Bundle, _Serial] = {}
+        self._locks = BundleLocks(
+            store,
+            bundles,
+            incarnation=incarnation,
+            pulse=self._pulse,
+            spawn=self._spawn,
+            is_held=self._holdings.__contains__,
+        )
         self._others = OtherOwners(store, incarnation)
         self._changes: dict[Bundle, NextChange] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -179,19 +153,19 @@ class OwnershipCache:
     def set_identity(self, urls: ServiceUrls) -> None:
         """Say under which URLs this broker serves; from now on it may acquire."""
         self._urls = urls
-        self._refusal = None
+        self._locks.set_identity(urls)
         self._spawn(self._watch_pulse(), "ownership pulse")
 
     def refuse_acquisitions(self, why: str) -> None:
         """Acquire nothing more; what is owned stays until it is released."""
-        self._refusal = why
+        self._locks.refuse(why)
 
     async def close(self) -> None:
         """End every task and let go of every lock that is still held. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        self._refusal = "this broker is stopped"
+        self._locks.stop()
         for stop in self._stop_listening:
             stop()
         for holding in list(self._holdings.values()):
@@ -200,8 +174,7 @@ class OwnershipCache:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(MetadataError):
-            await self._locks.close()
+        await self._locks.close()
 
     # ---- what is served here (ServingAuthority) ----
 
@@ -267,7 +240,8 @@ class OwnershipCache:
         if bundle in self._holdings:
             return self.owner_cached(bundle) or InTransit(self._broker_id)
         if record.incarnation == self._incarnation:
-            return await self._own_record_without_holding(bundle)
+            self._locks.scrub_idle(bundle)  # a write of unknown outcome left it behind, or we are just winning
+            return InTransit(self._broker_id)
         if record.disabled:
             return InTransit(record.broker_id)
         return record.owner()
@@ -322,7 +296,7 @@ class OwnershipCache:
         await self._run(self._split(parent, children, write_boundaries), f"split {parent}")
 
     async def _acquire(self, bundle: Bundle, reason: str) -> Owner:
-        async with self._serial(bundle):
+        async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
             if holding is None:
                 holding = await self._win(bundle)
@@ -332,55 +306,14 @@ class OwnershipCache:
             return holding.owner
 
     async def _win(self, bundle: Bundle, *, is_child: bool = False) -> _Holding:
-        """Take the lock, then the epoch, then say so in the lock; the holding is registered as PREPARED."""
-        if self._refusal is not None or self._urls is None:
-            raise BundleNotAcquiredError(bundle, self._refusal or "this broker is starting")
-        if self._session_lost or not self._pulse.holds():
-            raise BundleNotAcquiredError(bundle, "this broker lost its session")
-        session = self._session
-        preliminary = OwnershipRecord.of(self._urls, self._incarnation, epoch=None, disabled=True)
-        try:
-            lock = await self._locks.acquire(lock_path(bundle), preliminary)
-        except LockBusyError:
-            raise
-        except MetadataError:
-            self._spawn(self._scrub(bundle), f"scrub {bundle}")
-            raise
-        try:
-            if not is_child:
-                await self._require_current(bundle)
-            epoch = await next_counter_value(self._store, EPOCH_COUNTER)
-            self._require_session(bundle, session, lock)
-            record = msgspec.structs.replace(preliminary, epoch=epoch, disabled=False)
-            await lock.update(record)
-            self._require_session(bundle, session, lock)
-        except BaseException as error:
-            self._spawn(self._let_go(bundle, lock), f"let go of {bundle}")
-            if isinstance(error, LockLostError):
-                raise BundleNotAcquiredError(bundle, "the session was lost while it was being acquired") from error
-            raise
-        owner = self._urls.owner(is_local=True, epoch=epoch)
-        holding = _Holding(Term(bundle, epoch, self._clock.now_ms(), self._pulse), lock, record, owner)
+        """Win the lock; the holding is registered as PREPARED."""
+        won = await self._locks.win(bundle, is_child=is_child)
+        assert self._urls is not None
+        owner = self._urls.owner(is_local=True, epoch=won.epoch)
+        holding = _Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pulse), won, owner)
         self._holdings[bundle] = holding
-        lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
+        won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
         return holding
-
-    async def _require_current(self, bundle: Bundle) -> None:
-        """Read the boundaries, now that the lock is held: nobody can split a range away that we hold."""
-        bundles = await self._bundles.fresh(bundle.namespace)
-        exists = bundles.version is not None or needs_no_record(bundle.namespace)
-        if not exists or bundles.find_hash(bundle.range.lower) != bundle:
-            raise BundleNotFoundError(bundle)
-
-    def _require_session(self, bundle: Bundle, session: int, lock: ResourceLock[OwnershipRecord]) -> None:
-        if (
-            self._closed
-            or self._session != session
-            or self._session_lost
-            or not lock.is_held
-            or not self._pulse.holds()
-        ):
-            raise BundleNotAcquiredError(bundle, "the session was lost while it was being acquired")
 
     def _activate(self, holding: _Holding, reason: str) -> None:
         """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
@@ -393,7 +326,7 @@ class OwnershipCache:
         self._notify(holding.term.bundle)
 
     async def _release(self, bundle: Bundle, reason: str) -> int | None:
-        async with self._serial(bundle):
+        async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
             if holding is None or holding.state is not _State.SERVING:
                 return None
@@ -402,7 +335,7 @@ class OwnershipCache:
             self._notify(bundle)
             log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
             began = asyncio.get_running_loop().time()
-            mark = self._spawn(self._mark_disabled(holding), f"mark {bundle} disabled")
+            mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
             closed = await self._close_topics(bundle, reason)
             self._end(holding, reason)
             await asyncio.wait([mark])
@@ -411,15 +344,10 @@ class OwnershipCache:
             log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
             return closed
 
-    async def _mark_disabled(self, holding: _Holding) -> None:
-        """Make lookups at other brokers wait for the next owner; only a courtesy, so its failure is none."""
-        with suppress(MetadataError):
-            await holding.lock.update(msgspec.structs.replace(holding.record, disabled=True))
-
     async def _split(
         self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
     ) -> None:
-        async with self._serial(parent):
+        async with self._locks.serial(parent):
             holding = self._holdings.get(parent)
             if holding is None or not self._is_serving(holding):
                 raise BundleNotAcquiredError(parent, "it is not served here")
@@ -427,7 +355,7 @@ class OwnershipCache:
             won: list[_Holding] = []
             try:
                 for child in children:
-                    async with self._serial(child):
+                    async with self._locks.serial(child):
                         won.append(await self._win(child, is_child=True))
                 if not self._is_serving(holding):
                     raise BundleNotAcquiredError(parent, "it was lost during the split")
@@ -457,7 +385,7 @@ class OwnershipCache:
         self._notify(parent.term.bundle)
 
     async def _abandon(self, holding: _Holding) -> None:
-        async with self._serial(holding.term.bundle):
+        async with self._locks.serial(holding.term.bundle):
             self._end(holding, "split abandoned")
             await self._forget(holding)
 
@@ -479,11 +407,11 @@ class OwnershipCache:
         Returns whether this call did it; if another change already did, there is nothing to acquire again.
         """
         bundle = holding.term.bundle
-        async with self._serial(bundle):
+        async with self._locks.serial(bundle):
             if self._holdings.get(bundle) is not holding:
                 return False
-            if holding.lock.is_held:  # the session goes on: have lookups elsewhere wait for what comes
-                await self._mark_disabled(holding)
+            if holding.won.lock.is_held:  # the session goes on: have lookups elsewhere wait for what comes
+                await self._locks.mark_disabled(holding.won)
             await self._close_topics(bundle, reason)
             await self._forget(holding)
             return True
@@ -514,12 +442,10 @@ class OwnershipCache:
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
-            self._session_lost = True
-            self._session += 1
             self._suspend_all("session lost")
-            self._locks.expire_all()  # or the new session would begin with records of terms that are over
+            self._locks.lose_session()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._session_lost = False
+            self._locks.regain_session()
             self._recover_all("session re-established")
 
     async def _watch_pulse(self) -> None:
@@ -528,10 +454,10 @@ class OwnershipCache:
             if self._pulse.holds():
                 self._pulse.beat()
             else:
-                self._session += 1
+                self._locks.interrupted()
                 self._suspend_all("the process stood still")
                 self._pulse.beat()
-                if not self._session_lost:
+                if self._locks.has_session:
                     self._recover_all("the process stood still")
             await asyncio.sleep(self._session_timeout_s / 20)
 
@@ -543,49 +469,10 @@ class OwnershipCache:
             if gone and self._is_serving(holding) and not holding.splitting:
                 self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
-    # ---- the store ----
-
-    async def _own_record_without_holding(self, bundle: Bundle) -> InTransit | None:
-        """A write of unknown outcome left our lock behind, or an acquisition is under way."""
-        if bundle not in self._serials:
-            self._spawn(self._scrub(bundle), f"scrub {bundle}")
-        return InTransit(self._broker_id)
-
-    async def _scrub(self, bundle: Bundle) -> None:
-        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain.
-
-        A record of a former session of ours is left to the end of that session: to delete it by its version
-        could hit the record of another broker, which starts at version 0 too.
-        """
-        while not self._closed:
-            try:
-                async with self._serial(bundle):
-                    if bundle in self._holdings:
-                        return
-                    stored = await self._store.get(lock_path(bundle))
-                    if stored is None or not _is_of(stored.value, self._incarnation):
-                        return
-                    if stored.stat.created_by_self:
-                        with suppress(NotFoundError, BadVersionError):
-                            version = stored.stat.version
-                            await self._store.delete(lock_path(bundle), expected_version=version, if_own=True)
-                        log.warning("orphaned_ownership_deleted", bundle=str(bundle))
-                        return
-            except MetadataError as error:
-                log.info("orphaned_ownership_not_deleted", bundle=str(bundle), reason=str(error))
-            await asyncio.sleep(_SCRUB_PAUSE_S)
-
-    async def _let_go(self, bundle: Bundle, lock: ResourceLock[OwnershipRecord]) -> None:
-        try:
-            await lock.release()
-        except MetadataError as error:
-            log.warning("lock_not_released", bundle=str(bundle), reason=str(error))
-            self._spawn(self._scrub(bundle), f"scrub {bundle}")
-
     async def _forget(self, holding: _Holding) -> None:
         """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
         bundle = holding.term.bundle
-        await self._let_go(bundle, holding.lock)
+        await self._locks.let_go(bundle, holding.won.lock)
         if self._holdings.get(bundle) is holding:
             del self._holdings[bundle]
         self._notify(bundle)
@@ -624,18 +511,6 @@ class OwnershipCache:
     def _broker_id(self) -> str:
         return "" if self._urls is None else self._urls.broker_id
 
-    @asynccontextmanager
-    async def _serial(self, bundle: Bundle) -> AsyncIterator[None]:
-        serial = self._serials.setdefault(bundle, _Serial())
-        serial.users += 1
-        try:
-            async with serial.lock:
-                yield
-        finally:
-            serial.users -= 1
-            if not serial.users:
-                del self._serials[bundle]
-
     async def _run(self, change: Coroutine[Any, Any, T], name: str) -> T:
         """Carry a change out to its end even if the caller goes away."""
         task = self._spawn(change, name)
@@ -658,10 +533,3 @@ class OwnershipCache:
             expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))
             if not expected:
                 log.error("ownership_task_failed", task=task.get_name(), error=repr(error))
-
-
-def _is_of(value: bytes, incarnation: str) -> bool:
-    try:
-        return msgspec.json.decode(value, type=OwnershipRecord).incarnation == incarnation
-    except msgspec.DecodeError:
-        return False

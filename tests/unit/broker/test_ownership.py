@@ -6,9 +6,10 @@ from itertools import chain
 import msgspec
 import pytest
 
+from barycenter.broker.bundle_locks import EPOCH_COUNTER
 from barycenter.broker.lookup_answers import BundleNotAcquiredError, BundleNotFoundError, Owner
 from barycenter.broker.namespace_service import BrokerNotActiveError, BundleNotEmptyError
-from barycenter.broker.ownership import EPOCH_COUNTER, InTransit
+from barycenter.broker.ownership import InTransit
 from barycenter.broker.ownership_record import OwnershipRecord, lock_path
 from barycenter.broker.serving import NotServedError
 from barycenter.metadata.counter import next_counter_value

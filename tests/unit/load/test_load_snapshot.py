@@ -66,14 +66,14 @@ def test_a_limit_near_0_does_not_make_a_usage_infinite() -> None:
     assert (snapshot.brokers.percent[0, 0], snapshot.brokers.suspect[0]) == (0, True)
 
 
-def test_only_listed_bundles_with_windows_outside_system_namespaces_may_be_shed() -> None:
+def test_only_listed_bundles_with_windows_and_bound_to_no_broker_may_be_shed() -> None:
     names = [bundle_name(0), bundle_name(1), bundle_name(2), "pulsar/system/0x0_0x1", "pulsar/h:8080/0x0_0x1"]
     cluster = Cluster().add("b", bundles={name: NamespaceBundleStats() for name in names})
     del cluster.data[bundle_name(1)]
     cluster.recently_unloaded = {bundle_name(2)}
     snapshot = cluster.snapshot()
     allowed = [snapshot.bundles.names[row] for row in np.flatnonzero(snapshot.bundles.may_shed)]
-    assert allowed == [bundle_name(0)]
+    assert allowed == ["pulsar/system/0x0_0x1", bundle_name(0)]
 
 
 def test_preallocations_for_unknown_brokers_are_left_out() -> None:

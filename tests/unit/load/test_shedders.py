@@ -188,6 +188,11 @@ def test_a_broker_whose_bundles_all_just_moved_says_so() -> None:
     assert (len(plan), plan.reason.code) == (0, Code.NO_SHEDDABLE_BUNDLE)
 
 
+def test_the_mean_is_summed_one_by_one_as_in_pulsar() -> None:
+    """Of three brokers at 10 % it comes out above 0.1, so that with a threshold of 0 none is overloaded."""
+    assert len(threshold(like_brokers(10, 10, 10), threshold=0.0)[0]) == 0
+
+
 def test_bundles_of_the_system_namespace_may_leave_but_none_of_a_namespace_bound_to_a_broker() -> None:
     """As Pulsar 4.x: `pulsar/system` is shed like any other, heartbeats stay with their broker."""
     heavy = NamespaceBundleStats(msg_throughput_in=GIGABYTE)

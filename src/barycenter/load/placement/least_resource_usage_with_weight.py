@@ -20,7 +20,7 @@ import numpy as np
 from barycenter.load.placement.choice import PlacementChoice, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
-from barycenter.load.shedding.plan import exact_mean
+from barycenter.load.shedding.plan import sequential_mean
 from barycenter.load.snapshot import BrokerTable, Flags, Floats, Integers, LoadSnapshot
 from barycenter.load.weights import resource_weights
 
@@ -79,7 +79,7 @@ def least_resource_usage_with_weight(
     if not len(rows):
         return no_choice(NAME), memory
     scores = _step(snapshot, candidates, settings, memory)
-    mean = exact_mean(scores[rows])
+    mean = sequential_mean(scores[rows])
     best = rows[scores[rows] + settings.difference <= mean]
     drawn_from = (best if len(best) else rows).tolist()
     chosen = drawn_from[rng.randrange(len(drawn_from))] if len(drawn_from) > 1 else drawn_from[0]

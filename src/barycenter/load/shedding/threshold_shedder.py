@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
-from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, exact_mean, take_heaviest
+from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, sequential_mean, take_heaviest
 from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
 from barycenter.load.weights import resource_weights
 
@@ -188,7 +188,7 @@ class ThresholdVerdicts:
 def _judge(
     snapshot: LoadSnapshot, settings: ThresholdShedderSettings, usage: Floats, scores: Floats
 ) -> ThresholdVerdicts:
-    mean = exact_mean(scores)
+    mean = sequential_mean(scores)
     excess = scores - mean - settings.threshold + THROUGHPUT_MARGIN
     with np.errstate(over="ignore", invalid="ignore"):
         asked = snapshot.brokers.latest.throughput * excess
@@ -206,7 +206,7 @@ def _judge_lower_boundary(
     scores: Floats,
     first: ThresholdVerdicts,
 ) -> ThresholdVerdicts:
-    mean = exact_mean(scores)
+    mean = sequential_mean(scores)
     line = mean - settings.threshold
     asked = snapshot.brokers.latest.throughput * settings.threshold * _LOWER_BOUNDARY_SHARE
     code = first.code.copy()

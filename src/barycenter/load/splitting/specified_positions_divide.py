@@ -2,7 +2,8 @@
 
 Worked example: 0x0000..0x8000 with positions 0x6000, 0x2000 and 0x9000 is cut at 0x2000 and 0x6000.
 
-Source: Pulsar's `SpecifiedPositionsBundleSplitAlgorithm`.
+Source: Pulsar's `SpecifiedPositionsBundleSplitAlgorithm`. Where we differ: a position named twice cuts once (Pulsar
+answers it twice).
 """
 
 from typing import Final

@@ -37,12 +37,13 @@ public final class Splitting {
     public static void check(String questions, String answers) throws Exception {
         PulsarService pulsar = stub(PulsarService.class);
         NamespaceService namespaces = stub(NamespaceService.class);
+        JsonNode[] counts = new JsonNode[1];
         when(pulsar.getNamespaceService()).thenReturn(namespaces);
+        when(namespaces.getBundleCount(any()))
+                .thenAnswer(call -> counts[0].get(call.getArgument(0).toString()).asInt());
         Cases.answer(questions, answers, document -> {
-            JsonNode counts = document.get("bundleCounts");
+            counts[0] = document.get("bundleCounts");
             when(pulsar.getConfiguration()).thenReturn(Cases.configuration(document.get("configuration")));
-            when(namespaces.getBundleCount(any())).thenAnswer(
-                    call -> counts.get(((NamespaceName) call.getArgument(0)).toString()).asInt());
             return new TreeMap<>(
                     new BundleSplitterTask().findBundlesToSplit(Cases.loadData(document.get("load"), true), pulsar));
         });

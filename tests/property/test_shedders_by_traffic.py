@@ -1,15 +1,21 @@
 """The shedders that go by traffic, gaps and deviations agree with slow, obvious versions of themselves."""
 
+from dataclasses import replace
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import render
 from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
+from barycenter.load.shedding.deviation_shedder import deviation_shedder, throughput_deviation
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.range_threshold_shedder import range_threshold_shedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
 from support import load_oracles, shedding_oracles
-from support.load_cases import Cluster, clusters, equal_bundles
+from support.load_cases import Cluster, clusters, equal_bundles, histories
 
 uniforms = st.builds(
     UniformLoadShedderSettings,
@@ -21,6 +27,12 @@ uniforms = st.builds(
     max_bundles=st.sampled_from([-1, -1, 0, 1, 2]),
 )
 
+ranges = st.builds(
+    ThresholdShedderSettings,
+    threshold=st.sampled_from([0.0, 0.1, 0.3]),
+    history_weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    minimum_throughput=st.sampled_from([0.0, 1.0, 10.0 * 1_048_576]),
+)
 avgs = st.builds(
     AvgShedderSettings,
     low=st.sampled_from([0.0, 5.0, 15.0, 50.0]),
@@ -112,3 +124,36 @@ def test_the_avg_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> No
         plan, hits = avg_shedder(cluster.snapshot(), AvgShedderSettings(), hits)
         assert not shed(plan)
     assert hits == HitCounts()
+
+
+@given(clusters(), ranges, histories)
+def test_the_range_threshold_shedder_agrees_with_its_oracle(
+    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+) -> None:
+    plan, after = range_threshold_shedder(cluster.snapshot(), options, history)
+    expected, scores = shedding_oracles.range_shedding(cluster, options, history)
+    assert shed(plan) == expected
+    assert dict(after) == scores
+    check(cluster, plan, range_threshold_shedder(reversed_cluster(cluster).snapshot(), options, history)[0])
+
+
+@given(balanced_clusters)
+def test_the_range_threshold_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
+    history: dict[str, float] = {}
+    for _ in range(3):
+        plan, after = range_threshold_shedder(cluster.snapshot(), ThresholdShedderSettings(), history)
+        assert not shed(plan)
+        history = dict(after)
+
+
+@given(clusters(), st.sampled_from([0.0, 0.5, 1.0, 2.0]), st.booleans())
+def test_the_deviation_shedder_agrees_with_its_oracle(cluster: Cluster, threshold: float, gains: bool) -> None:
+    member = replace(throughput_deviation(BrokerConfig()), threshold=threshold, receiver_gains=gains)
+    plan = deviation_shedder(cluster.snapshot(), member)
+    assert shed(plan) == shedding_oracles.deviation_shedding(cluster, threshold, gains)
+    check(cluster, plan, deviation_shedder(reversed_cluster(cluster).snapshot(), member))
+
+
+@given(balanced_clusters)
+def test_the_deviation_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
+    assert not shed(deviation_shedder(cluster.snapshot(), throughput_deviation(BrokerConfig())))

@@ -1,6 +1,5 @@
 """The placements with a memory once more, slow and obvious: one broker after the other, as the reference tells them."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
@@ -22,7 +21,7 @@ def least_resource_usage(
         after[broker] = after[broker] * weight + (1 - weight) * usage if broker in after else usage
     if not candidates:
         return set(), after
-    mean = math.fsum(after[broker] for broker in candidates) / len(candidates)
+    mean = sum(after[broker] for broker in candidates) / len(candidates)
     best = {broker for broker in candidates if after[broker] + settings.difference <= mean}
     return best or set(candidates), after
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from barycenter.load.reports import weighted_resource_usage
 from barycenter.load.shedding.avg_shedder import AvgShedderSettings
+from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
 from support.load_cases import Cluster
-from support.load_oracles import Shed, is_bound
+from support.load_oracles import Shed, heaviest, is_bound, step, threshold_shedding
 
 LARGEST = 2**31 - 1
 
@@ -133,3 +134,53 @@ def avg_shedding(
                 budget -= traffic
                 chosen.append((greater, bundle, lesser))
     return chosen, low, high
+
+
+def range_shedding(
+    cluster: Cluster, settings: ThresholdShedderSettings, history: Mapping[str, float]
+) -> tuple[Shed, dict[str, float]]:
+    """Without the lower boundary of the ThresholdShedder, whose place the range takes."""
+    chosen, scores = threshold_shedding(cluster, settings, history)
+    if chosen or not scores or sum(scores.values()) == 0:
+        return chosen, scores
+    scores = step(cluster, settings, scores)
+    line = sum(scores.values()) / len(scores) - settings.threshold
+    top = max(sorted(scores), key=lambda broker: scores[broker])
+    if not scores[top] > line or not any(score < line for score in scores.values()):
+        return [], scores
+    need = throughput_of(cluster, top) * settings.threshold
+    if len(cluster.reports[top].bundles) <= 1 or settings.minimum_throughput > need:
+        return [], scores
+    return heaviest(cluster, top, need), scores
+
+
+def deviation_shedding(cluster: Cluster, threshold: float, receiver_gains: bool) -> Shed:
+    """By throughput. Values that a rounding left below zero count as no deviation."""
+    values = {broker: throughput_of(cluster, broker) for broker in sorted(cluster.reports)}
+    left_out: set[str] = set()
+    mean = sum(values.values()) / max(1, len(values))
+    squares = sum(value * value for value in values.values())
+    chosen: Shed = []
+    while len(values) - len(left_out) > 1:
+        there = [broker for broker in values if broker not in left_out]
+        greatest = max(there, key=lambda broker: (values[broker], broker))
+        least = min(there, key=lambda broker: (values[broker], broker))
+        deviation = math.sqrt(max(0.0, squares / len(values) - mean * mean))
+        if deviation <= 0 or (values[greatest] - mean) / deviation <= threshold:
+            break
+        moving = {bundle for _, bundle in chosen}
+        fits = [
+            (bundle_traffic(cluster, bundle, False), bundle)
+            for bundle in sheddable(cluster, greatest)
+            if bundle not in moving and bundle_traffic(cluster, bundle, False) + values[least] < values[greatest]
+        ]
+        if not fits:
+            left_out.add(greatest)
+            continue
+        weight, bundle = max(fits)
+        chosen.append((greatest, bundle))
+        old_squares = values[greatest] * values[greatest] + values[least] * values[least]
+        values[greatest] -= weight
+        values[least] += weight if receiver_gains else -weight
+        squares += values[greatest] * values[greatest] + values[least] * values[least] - old_squares
+    return chosen

@@ -23,7 +23,14 @@ from barycenter.load.placement.round_robin_broker_selector import (
     round_robin_broker_selector,
 )
 from barycenter.load.selection import Placer, SelectionMemory
-from barycenter.load.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
+from barycenter.load.shedding import (
+    avg_shedder,
+    deviation_shedder,
+    overload_shedder,
+    range_threshold_shedder,
+    threshold_shedder,
+    uniform_load_shedder,
+)
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, LoadSnapshot
 from barycenter.load.strategy_names import placer_name, shedder_name
@@ -66,6 +73,21 @@ def _avg(config: "BrokerConfig") -> Shedder:
         return avg_shedder.avg_shedder(snapshot, settings, hits)
 
     return shed
+
+
+def _range_threshold(config: "BrokerConfig") -> Shedder:
+    settings = range_threshold_shedder.range_threshold_settings(config)
+
+    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
+        history = memory if isinstance(memory, Mapping) else {}
+        return range_threshold_shedder.range_threshold_shedder(snapshot, settings, history)
+
+    return shed
+
+
+def _deviation(config: "BrokerConfig") -> Shedder:
+    member = deviation_shedder.throughput_deviation(config)
+    return lambda snapshot, memory: (deviation_shedder.deviation_shedder(snapshot, member), memory)
 
 
 def _least_long_term_message_rate(config: "BrokerConfig") -> Placer:
@@ -120,6 +142,8 @@ SHEDDERS: Final[Mapping[str, Callable[["BrokerConfig"], Shedder]]] = {
     overload_shedder.NAME: _overload,
     uniform_load_shedder.NAME: _uniform,
     avg_shedder.NAME: _avg,
+    range_threshold_shedder.NAME: _range_threshold,
+    deviation_shedder.NAME: _deviation,
 }
 
 PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {

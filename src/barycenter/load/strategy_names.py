@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 
-SHEDDER_NAMES: Final = frozenset({"ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"})
+SHEDDER_NAMES: Final = frozenset(
+    {
+        "ThresholdShedder",
+        "OverloadShedder",
+        "UniformLoadShedder",
+        "AvgShedder",
+        "RangeThresholdShedder",
+        "DeviationShedder",
+    }
+)
 PLACER_NAMES: Final = frozenset(
     {"LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector", "AvgShedder"}
 )

@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
-from barycenter.metadata.errors import MetadataError, SessionLostError, StoreClosedError, StoreUnavailableError
+from barycenter.metadata.errors import MetadataError, SessionLostError, StoreUnavailableError
 from barycenter.metadata.key_table import KeyTable
-from barycenter.metadata.listeners import StoreListeners
 from barycenter.metadata.session import SessionState, SessionWatch
-from barycenter.metadata.store import Notification, Record, SessionEvent, Stat, check_path
+from barycenter.metadata.store import Notification, Record, Stat
+from barycenter.metadata.store_client import StoreClient
 
 Answer = TypeVar("Answer")
 Callback = Callable[[], None]
@@ -241,23 +241,20 @@ def _notify(link: _Link, change: Notification) -> None:
         link.notify(change)
 
 
-class MemoryStore:
+class MemoryStore(StoreClient):
     """One client of a `MemoryBackend`; see `MetadataStore` for the contract."""
 
     def __init__(
         self, backend: MemoryBackend, clock: Clock, session_timeout_s: float, operation_timeout_s: float
     ) -> None:
+        self._loop = asyncio.get_running_loop()
+        now = self._loop.time()
         self.link = backend.link(self._notified)
         """For the backend's fault methods."""
         self._backend = backend
-        self._clock = clock
+        super().__init__(clock, backend.open_session(self.link, session_timeout_s, None))
         self._session_timeout_s = session_timeout_s
         self._operation_timeout_s = operation_timeout_s
-        self._listeners = StoreListeners()
-        self._closed = False
-        self._loop = asyncio.get_running_loop()
-        now = self._loop.time()
-        self._session: int | None = backend.open_session(self.link, session_timeout_s, None)
         self._last_session = self._session
         self._watch = SessionWatch(session_timeout_s, now)
         self._heartbeat_pending = False
@@ -293,15 +290,6 @@ class MemoryStore:
     async def exists(self, path: str) -> bool:
         return await self._request("exists", path, lambda: (path in self._backend.keys, None))
 
-    def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
-        return self._listeners.add_listener(listener)
-
-    def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
-        return self._listeners.add_session_listener(listener)
-
-    def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
-        return self._listeners.add_invalidator(invalidate)
-
     async def close(self) -> None:
         if self._closed:
             return
@@ -318,17 +306,6 @@ class MemoryStore:
         self._timer.cancel()
 
     # Requests and answers.
-
-    def _writing(self, path: str) -> int:
-        self._check_open(path)
-        if self._session is None:
-            raise SessionLostError(path, "the session has ended and no other is open yet")
-        return self._session
-
-    def _check_open(self, path: str) -> None:
-        if self._closed:
-            raise StoreClosedError(path)
-        check_path(path)
 
     async def _request(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]

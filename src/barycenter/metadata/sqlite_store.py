@@ -11,23 +11,20 @@ from typing import Any
 
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
-from barycenter.metadata.errors import MetadataError, SessionLostError, StoreClosedError, StoreUnavailableError
-from barycenter.metadata.listeners import StoreListeners
+from barycenter.metadata.errors import MetadataError, StoreUnavailableError
 from barycenter.metadata.sqlite_file import SqliteFile
 from barycenter.metadata.sqlite_worker import Operation, Outcome, SqliteWorker
-from barycenter.metadata.store import Notification, Record, SessionEvent, Stat, check_path
+from barycenter.metadata.store import Notification, Record, SessionEvent, Stat
+from barycenter.metadata.store_client import StoreClient
 
 
-class SqliteStore:
+class SqliteStore(StoreClient):
     """One session with the file; see `MetadataStore` for the contract. Made by `open`."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        super().__init__(clock, None)
         self._loop = asyncio.get_running_loop()
-        self._listeners = StoreListeners()
         self._pending: set[asyncio.Future[Any]] = set()
-        self._session: int | None = None
-        self._is_closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._worker: SqliteWorker
 
@@ -119,31 +116,11 @@ class SqliteStore:
         is_key: bool = await self._submit("exists", path, lambda file: file.exists(path))
         return is_key
 
-    def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
-        return self._listeners.add_listener(listener)
-
-    def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
-        return self._listeners.add_session_listener(listener)
-
-    def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
-        return self._listeners.add_invalidator(invalidate)
-
     async def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
+        if not self._closed:
+            self._closed = True
             self._worker.close()
         await asyncio.shield(self._ended)
-
-    def _writing(self, path: str) -> int:
-        self._check_open(path)
-        if self._session is None:
-            raise SessionLostError(path, "the session has ended and no other is open yet")
-        return self._session
-
-    def _check_open(self, path: str) -> None:
-        if self._is_closed:
-            raise StoreClosedError(path)
-        check_path(path)
 
     async def _submit(
         self, name: str, path: str, run: Callable[[SqliteFile], object], *, is_write: bool = False
@@ -189,8 +166,8 @@ class SqliteStore:
             if not reply.done():
                 reply.set_exception(StoreUnavailableError("/", "the store's thread has ended"))
         self._pending.clear()
-        if not self._is_closed:
-            self._is_closed = True
+        if not self._closed:
+            self._closed = True
             self._session = None
             self._listeners.session_events([SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST])
         self._ended.set_result(None)

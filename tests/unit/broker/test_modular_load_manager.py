@@ -25,7 +25,7 @@ from barycenter.load.reports import (
     ResourceUsage,
     SystemResourceUsage,
 )
-from barycenter.load.strategy_names import UnknownStrategyError
+from barycenter.load.strategy_names import MismatchedStrategiesError, UnknownStrategyError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from support.control_cluster import NAMESPACE, ControlBroker, ControlCluster, on_virtual_time, topic
@@ -481,6 +481,83 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         assert (known_rate(), b0.manager.pipeline_state().is_late) == (7, True)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=900)
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (900, True)
+
+    on_virtual_time(scenario)
+
+
+PACKAGE = "org.apache.pulsar.broker.loadbalance.impl."
+
+
+def test_the_avg_shedder_moves_bundles_to_the_partner_it_chose() -> None:
+    """90 and 10 % are paired: after two rounds half of the difference of 400 MB/s, four bundles, goes to b1 alone."""
+
+    async def scenario(_: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, _b2 = brokers
+        b0.configure(
+            load_balancer_load_shedding_strategy=PACKAGE + "AvgShedder",
+            load_balancer_load_placement_strategy=PACKAGE + "AvgShedder",
+            load_balancer_distribute_bundles_evenly_enabled=False,
+            max_unload_percentage=0.5,
+        )
+        await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == []
+        await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == [(b0.id, str(bundle), b1.id) for bundle in bundles[:4]]
+        assert "AvgShedder" in b0.told("unload")[0].sentence
+
+    shed_scenario(scenario)
+
+
+@pytest.mark.parametrize(
+    ("shedder", "placer"),
+    [
+        ("UniformLoadShedder", "LeastResourceUsageWithWeight"),
+        ("RangeThresholdShedder", "RoundRobinBrokerSelector"),
+        ("DeviationShedder", "LeastLongTermMessageRate"),
+    ],
+)
+def test_strategies_take_effect_by_their_names_while_the_broker_runs(shedder: str, placer: str) -> None:
+    async def scenario(_: ControlCluster, brokers: list[Balanced], _bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(
+            load_balancer_load_shedding_strategy=PACKAGE + shedder,
+            load_balancer_load_placement_strategy=PACKAGE + placer,
+            max_unload_percentage=0.5,
+        )
+        await b0.do(lambda manager: manager.shed())
+        assert {source for source, _, _ in b0.peers.unloads} == {b0.id}
+        assert {record.strategy for record in b0.told("unload")} == {shedder}
+
+    shed_scenario(scenario)
+
+
+def test_the_avg_shedder_without_its_placement_is_refused_and_nothing_is_shed() -> None:
+    async def scenario(_: ControlCluster, brokers: list[Balanced], _bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(load_balancer_load_shedding_strategy="AvgShedder")
+        with capture_logs() as logs:
+            for _round in range(3):
+                await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == []
+        refused = [entry["reason"] for entry in logs if entry["event"] == "shedding_strategy_refused"]
+        assert "set loadBalancerLoadPlacementStrategy=AvgShedder, too" in refused[0]
+
+    shed_scenario(scenario)
+
+
+def test_a_broker_that_names_the_avg_shedder_for_placement_alone_does_not_start() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0 = Balanced(cluster, 8080)
+
+        def factory(context: LoadManagerContext) -> ModularLoadManager:
+            config = context.config.current
+            context.config.current = msgspec.structs.replace(
+                config, load_balancer_load_placement_strategy=PACKAGE + "AvgShedder"
+            )
+            return b0.factory(context)
+
+        with pytest.raises(MismatchedStrategiesError, match="set loadBalancerLoadSheddingStrategy=AvgShedder, too"):
+            await cluster.add(8080, factory)
 
     on_virtual_time(scenario)
 

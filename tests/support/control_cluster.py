@@ -76,6 +76,9 @@ class FakeDirectory:
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
         return 0
 
+    async def topic_exists(self, topic: TopicName) -> bool:
+        return str(topic) in self.topics
+
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
         return self.topics
 

@@ -45,6 +45,8 @@ PENDING_BYTES: Final = 64 << 20
 OPEN_REQUESTS: Final = 5000
 """Unanswered requests at which reading stops."""
 
+_FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+
 _SEND: Final = int(api.BaseCommand.SEND)
 
 
@@ -193,7 +195,11 @@ class Connection(asyncio.Protocol):
     def connect(self, request: api.CommandConnect) -> None:
         """Answer CONNECT."""
         self.client_version = request.client_version
-        self._wire.accept(self._services.server_version, max_message_size=self._services.config.max_message_size)
+        self._wire.accept(
+            self._services.server_version,
+            max_message_size=self._services.config.max_message_size,
+            feature_flags=_FEATURES,
+        )
 
     def _take_request(self, number: int, message: Any) -> None:
         handler = HANDLERS.get(number)

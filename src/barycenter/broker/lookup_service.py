@@ -15,6 +15,7 @@ import structlog
 
 from barycenter.broker.bundle_cache import BundleCache, needs_no_record
 from barycenter.broker.dynamic_configuration import ConfigHolder
+from barycenter.broker.errors import TopicNotFoundError
 from barycenter.broker.lookup_answers import (
     BundleNotFoundError,
     LookupAnswer,
@@ -71,7 +72,11 @@ class LookupService(Protocol):
         ...
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
-        """Return the number of partitions, 0 for a topic that is not partitioned; may create the record."""
+        """Return the number of partitions, 0 for a topic that is not partitioned; may create the record.
+
+        Without `auto_create` the question is also whether the topic exists: a persistent one that does not raises
+        TopicNotFoundError. (Of a non-persistent one nobody but its owner knows; the answer is 0, as Pulsar's.)
+        """
         ...
 
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
@@ -83,6 +88,8 @@ class TopicDirectory(Protocol):
     """What is known of topics without owning them (`Resources`)."""
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int: ...
+
+    async def topic_exists(self, topic: TopicName) -> bool: ...
 
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]: ...
 
@@ -152,7 +159,19 @@ class ClusterLookup:
         return await self._bundles.bundle_of(topic)
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
-        return await self._directory.partitions(topic, auto_create=auto_create)
+        count = await self._directory.partitions(topic, auto_create=auto_create)
+        if count == 0 and topic.is_persistent and not auto_create and not await self._exists(topic):
+            raise TopicNotFoundError(topic)
+        return count
+
+    async def _exists(self, topic: TopicName) -> bool:
+        """Tell whether a persistent topic exists, if only as a partition that nobody used yet."""
+        directory = self._directory
+        if await directory.topic_exists(topic):
+            return True
+        if not topic.is_partition:
+            return False
+        return topic.partition_index < await directory.partitions(topic.partitioned_name, auto_create=False)
 
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
         return await self._directory.topics_of_namespace(namespace, mode)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from barycenter.broker.errors import TopicNotFoundError
 from barycenter.broker.load_manager import NoopLoadManager
 from barycenter.broker.lookup_answers import (
     BundleNotAcquiredError,
@@ -223,6 +224,23 @@ def test_a_namespace_made_after_it_was_missed_is_found_without_notification():
         assert await second.run(second.plane.lookup.bundle_of(name)) == made.find(name)
         await cluster.follow(name, second)
         cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_asked_not_to_create_a_broker_says_which_topics_do_not_exist():
+    async def scenario(cluster):
+        await three(cluster)
+        broker = next(iter(cluster.brokers.values()))
+        known, unknown = topic("known"), topic("unknown")
+        cluster.directory.topics.append(str(known))
+        partitions = broker.plane.lookup.partitions
+        assert await broker.run(partitions(known, auto_create=False)) == 0
+        assert await broker.run(partitions(unknown, auto_create=True)) == 0
+        with pytest.raises(TopicNotFoundError):
+            await broker.run(partitions(unknown, auto_create=False))
+        volatile = TopicName.parse(f"non-persistent://{NAMESPACE}/unknown")
+        assert await broker.run(partitions(volatile, auto_create=False)) == 0
 
     on_virtual_time(scenario)
 

@@ -41,6 +41,15 @@ async def test_connect_is_answered_with_the_lower_version_and_the_size_limit(bro
     assert answer.server_version
 
 
+async def test_a_client_learns_that_it_may_ask_for_partitions_without_creating_the_topic(broker: OneBroker) -> None:
+    client = await WireClient.open(broker.port)
+    client.wire.connect("Test")
+    client.write(client.wire.data_to_send())
+    flags = (await client.expect(TYPE.CONNECTED)).feature_flags
+    assert flags.supports_get_partitioned_metadata_without_auto_creation
+    assert not flags.supports_topic_watchers
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from barycenter.broker.environment import Environment
+from barycenter.broker.report_identity import identity_report
 from barycenter.load.decisions import Placement
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports import AdvertisedListener, LocalBrokerData, NamespaceBundleStats
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
 from barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -144,19 +147,8 @@ class NoopLoadManager:
         pass
 
     def load_report(self) -> LocalBrokerData:
-        urls = self._context.urls
-        return LocalBrokerData(
-            broker_id=urls.broker_id,
-            web_service_url=urls.web_url,
-            web_service_url_tls=urls.web_url_tls,
-            pulsar_service_url=urls.broker_url,
-            pulsar_service_url_tls=urls.broker_url_tls,
+        return msgspec.structs.replace(
+            identity_report(self._context),
             last_update=self._context.env.clock.now_ms(),
-            advertised_listeners={
-                name: AdvertisedListener(broker_service_url=each.broker_url, broker_service_url_tls=each.broker_url_tls)
-                for name, each in urls.listeners.items()
-            },
             load_manager_class_name="org.apache.pulsar.broker.loadbalance.NoopLoadManager",
-            start_timestamp=self._context.started_at_ms,
-            incarnation=self._context.incarnation,
         )

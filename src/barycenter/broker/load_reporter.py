@@ -8,10 +8,8 @@ Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerData
 """
 
 import asyncio
-import importlib.metadata
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,9 +17,9 @@ import structlog
 
 from barycenter.broker.host_usage import Traffic, UsageMeter
 from barycenter.broker.load_report_log import ReportLog
+from barycenter.broker.report_identity import identity_report
 from barycenter.load.reports import (
     DEFAULT_WEIGHTS,
-    AdvertisedListener,
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceWeights,
@@ -37,7 +35,6 @@ from barycenter.metadata.store import SessionEvent
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
-    from barycenter.broker.service_urls import ServiceUrls
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +91,7 @@ class LoadReporter:
         self._measured_at_s = -math.inf
         self._connected = True
         self._writing = asyncio.Lock()
-        self._local = _identity(context)
+        self._local = identity_report(context)
         self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
     def close(self) -> None:
@@ -187,46 +184,6 @@ class LoadReporter:
 
     def _on_session_event(self, event: SessionEvent) -> None:
         self._connected = event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
-
-
-def _identity(context: "LoadManagerContext") -> LocalBrokerData:
-    """Return a report that says who the broker is and nothing of its load."""
-    config, urls = context.config.current, context.urls
-    return LocalBrokerData(
-        broker_id=urls.broker_id,
-        web_service_url=urls.web_url,
-        web_service_url_tls=urls.web_url_tls,
-        pulsar_service_url=urls.broker_url,
-        pulsar_service_url_tls=urls.broker_url_tls,
-        persistent_topics_enabled=config.enable_persistent_topics,
-        non_persistent_topics_enabled=config.enable_non_persistent_topics,
-        broker_version_string=program_version(),
-        advertised_listeners=_listeners(urls),
-        load_manager_class_name=config.load_manager_class_name,
-        start_timestamp=context.started_at_ms,
-        incarnation=context.incarnation,
-    )
-
-
-def _listeners(urls: "ServiceUrls") -> dict[str, AdvertisedListener]:
-    return {
-        name: AdvertisedListener(
-            broker_service_url=each.broker_url,
-            broker_service_url_tls=each.broker_url_tls,
-            broker_http_url=each.web_url,
-            broker_https_url=each.web_url_tls,
-        )
-        for name, each in urls.listeners.items()
-    }
-
-
-@lru_cache(maxsize=1)
-def program_version() -> str:
-    """Return the version of this program, as reports carry it; "0.0.0" when it runs uninstalled."""
-    try:
-        return importlib.metadata.version("barycenter")
-    except importlib.metadata.PackageNotFoundError:
-        return "0.0.0"
 
 
 def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """Who is in the cluster, who leads it, and by which configuration."""
 
 import asyncio
+import dataclasses
 
 import msgspec
 import pytest
 
 from barycenter.broker.dynamic_configuration import CONFIGURATION_PATH
 from barycenter.broker.leadership import LEADER_PATH
+from barycenter.broker.load_manager import NoopLoadManager
 from barycenter.broker.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner
 from barycenter.broker.registration import BROKERS_ROOT
 from barycenter.broker.service_urls import ServiceUrls, parse_advertised_listeners
@@ -318,6 +320,25 @@ def test_advertised_listeners_are_parsed_and_answered_by_name():
     assert urls.owner(is_local=True, epoch=1).broker_url == "pulsar://b:6650"
     with pytest.raises(ListenerNotFoundError, match="nowhere"):
         urls.redirect(authoritative=True, listener="nowhere")
+
+
+def test_a_registration_without_balancing_tells_all_that_a_broker_is():
+    """Every URL of every listener, and which topics it serves."""
+    listener = ListenerUrls("pulsar://out:1", "pulsar+ssl://out:2", "http://out:3", "https://out:4")
+
+    async def scenario(cluster):
+        first, second = cluster.make(8081, NoopLoadManager), cluster.make(8082, NoopLoadManager)
+        first.urls = dataclasses.replace(first.urls, listeners={"external": listener})
+        first.config.current = msgspec.structs.replace(first.config.current, enable_non_persistent_topics=False)
+        for broker in (first, second):
+            await broker.start()
+        urls = await second.run(second.plane.registration.urls_of(first.broker_id))
+        assert urls == first.urls
+        report = await second.run(second.plane.registration.data_of(first.broker_id))
+        assert not report.non_persistent_topics_enabled
+        assert report.load_manager_class_name.endswith(".NoopLoadManager")
+
+    on_virtual_time(scenario)
 
 
 @pytest.mark.parametrize("text", ["pulsar://a:1", "x:http://a:1", "x:pulsar://a:1,x:pulsar://b:1", "x"])

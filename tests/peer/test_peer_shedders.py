@@ -1,24 +1,19 @@
-"""Shedders beside Pulsar's: the same brokers lose the same traffic, round after round, with the same history.
+"""Shedders beside Pulsar's: the same brokers lose the same bundles, round after round, with the same history.
 
-Pulsar looks at brokers and bundles in the order of hash maps. Bundles of equal traffic are therefore compared by their
-traffic, which proves ours to be one of the answers that the rule allows. Where a sum or a tie of brokers depends on the
-order, Pulsar's class is asked again with the brokers in the order of their names, and has to give our answer then.
+Pulsar looks at brokers and bundles in the order of hash maps, which decides between equals and in the last bit of sums.
+Where its answer is not ours its class is asked once more, with brokers and bundles in the order of their names, and
+has to give exactly our answer then: ours is one of those that its rule allows.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, threshold_shedder
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.strategies import SHEDDERS
 from support.load_cases import Cluster
-from support.load_oracles import is_bound
 from support.peer_cases import cluster, configuration, drawn, load_document, next_round
 from support.pulsar_peer import PulsarPeer
 
@@ -29,17 +24,15 @@ IMPL = "org.apache.pulsar.broker.loadbalance.impl"
 
 @dataclass(frozen=True)
 class Contender:
-    """A shedder of ours and Pulsar's; to add one is to add a value here.
+    """How a shedder is tried; to add one is to add a value to CONTENDERS under its name.
 
-    `decide` takes a snapshot, the configuration and what the strategy remembers (None at first), and returns the plan
-    and the next memory. `history_field` names Pulsar's map of broker to history; empty: none is compared.
+    `overrides` draws Pulsar's keys. `rounds` is how many are played at most. `history_field` names Pulsar's map of
+    broker to history, which our memory has to equal; empty: none is compared.
     """
 
-    pulsar: str
     overrides: Callable[[random.Random], dict[str, Any]]
-    decide: Callable[[LoadSnapshot, BrokerConfig, Any], tuple[ShedPlan, Any]]
-    history_field: str = ""
     rounds: int = 1
+    history_field: str = ""
 
 
 def weights(rng: random.Random) -> dict[str, Any]:
@@ -64,24 +57,35 @@ def overload_overrides(rng: random.Random) -> dict[str, Any]:
     return {"loadBalancerBrokerOverloadedThresholdPercentage": limit, **weights(rng)}
 
 
+def uniform_overrides(rng: random.Random) -> dict[str, Any]:
+    return {
+        "loadBalancerMsgRateDifferenceShedderThreshold": rng.choice((0, 10, 50, 50, 200)),
+        "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": rng.choice((0, 1.5, 4, 4)),
+        "maxUnloadPercentage": rng.choice((0.2, 0.2, 0.5, 1.0)),
+        "minUnloadMessage": rng.choice((0, 1000, 1000)),
+        "minUnloadMessageThroughput": rng.choice((0, 1_048_576, 1_048_576)),
+        "maxUnloadBundleNumPerShedding": rng.choice((-1, -1, 1, 3)),
+    }
+
+
+def avg_overrides(rng: random.Random) -> dict[str, Any]:
+    return {
+        "loadBalancerAvgShedderLowThreshold": rng.choice((0, 5, 15, 15)),
+        "loadBalancerAvgShedderHighThreshold": rng.choice((20, 40, 40)),
+        "loadBalancerAvgShedderHitCountLowThreshold": rng.choice((1, 2, 8)),
+        "loadBalancerAvgShedderHitCountHighThreshold": rng.choice((1, 2, 2)),
+        "maxUnloadPercentage": rng.choice((0.2, 0.2, 0.5, 1.0)),
+        "minUnloadMessage": rng.choice((0, 1000, 1000)),
+        "minUnloadMessageThroughput": rng.choice((0, 1_048_576, 1_048_576)),
+        **weights(rng),
+    }
+
+
 CONTENDERS = {
-    "ThresholdShedder": Contender(
-        pulsar=f"{IMPL}.ThresholdShedder",
-        overrides=threshold_overrides,
-        decide=lambda snapshot, config, memory: threshold_shedder(
-            snapshot, ThresholdShedderSettings.of(config), memory or {}
-        ),
-        history_field="brokerAvgResourceUsage",
-        rounds=3,
-    ),
-    "OverloadShedder": Contender(
-        pulsar=f"{IMPL}.OverloadShedder",
-        overrides=overload_overrides,
-        decide=lambda snapshot, config, memory: (
-            overload_shedder(snapshot, OverloadShedderSettings.of(config)),
-            memory,
-        ),
-    ),
+    "ThresholdShedder": Contender(threshold_overrides, rounds=3, history_field="brokerAvgResourceUsage"),
+    "OverloadShedder": Contender(overload_overrides),
+    "UniformLoadShedder": Contender(uniform_overrides),
+    "AvgShedder": Contender(avg_overrides, rounds=4),
 }
 
 
@@ -101,69 +105,40 @@ def draw_case(rng: random.Random, contender: Contender) -> Case:
     return Case(contender.overrides(rng), rounds)
 
 
-Traffic = dict[str, list[float]]
+Rounds = list[dict[str, Any]]
 
 
-def traffic(case: Cluster, chosen: Mapping[str, list[str]]) -> Traffic:
-    """Return what leaves each broker, a figure a bundle, in order; every bundle is checked to be one that may leave."""
-    found: Traffic = {}
-    for broker, bundles in chosen.items():
-        assert len(set(bundles)) == len(bundles)
-        for bundle in bundles:
-            assert bundle in case.reports[broker].bundles
-            assert bundle in case.data
-            assert bundle not in case.recently_unloaded
-            assert not is_bound(bundle)
-            short = case.data[bundle].short_term_data
-            found.setdefault(broker, []).append(short.msg_throughput_in + short.msg_throughput_out)
-    return found
-
-
-@dataclass(frozen=True)
-class Round:
-    leaving: Traffic
-    history: Mapping[str, float]
-
-
-def our_rounds(case: Case, contender: Contender) -> list[Round]:
-    config, memory = configuration(case.overrides), None
-    rounds = []
+def our_rounds(case: Case, name: str) -> Rounds:
+    """Return for each round what leaves each broker, in order, and the history if it is compared."""
+    shed, memory = SHEDDERS[name](configuration(case.overrides)), None
+    rounds: Rounds = []
     for one in case.rounds:
-        plan, memory = contender.decide(one.snapshot(), config, memory)
+        plan, memory = shed(one.snapshot(), memory)
         chosen: dict[str, list[str]] = {}
         for unload in plan:
             chosen.setdefault(unload.source, []).append(unload.bundle)
-        rounds.append(Round(traffic(one, chosen), memory if contender.history_field else {}))
+        rounds.append({"chosen": chosen} | ({"history": memory} if CONTENDERS[name].history_field else {}))
     return rounds
-
-
-def their_rounds(case: Case, answer: Any) -> list[Round]:
-    return [
-        Round(traffic(one, told["chosen"]), told.get("history", {}))
-        for one, told in zip(case.rounds, answer, strict=True)
-    ]
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_shedders_unload_what_pulsars_unload(peer: PulsarPeer, cases: int, seed: int, name: str) -> None:
+    """Disagreements: 0, in the order of Pulsar's hash maps or in that of names."""
     contender = CONTENDERS[name]
     questions = drawn(random.Random(f"{name} {seed}"), cases, lambda rng: draw_case(rng, contender))
 
     def ask(of: Any, *, ordered: bool) -> Any:
-        arguments = (contender.pulsar, contender.history_field, ordered)
+        arguments = (f"{IMPL}.{name}", contender.history_field, ordered)
         return peer.ask("Shedding", "rounds", of, lambda case: case[1].document(), *arguments)
 
     fired, doubtful = 0, []
     for (number, case), answer in ask(questions, ordered=False):
-        ours = our_rounds(case, contender)
-        fired += any(one.leaving for one in ours)
-        if ours != their_rounds(case, answer):
+        ours = our_rounds(case, name)
+        fired += any(one["chosen"] for one in ours)
+        if ours != answer:
             doubtful.append((number, case))
-    disagreements = [
-        number
-        for (number, case), answer in ask(doubtful, ordered=True)
-        if our_rounds(case, contender) != their_rounds(case, answer)
-    ]
+    again = ask(doubtful, ordered=True)
+    disagreements = [number for (number, case), answer in again if our_rounds(case, name) != answer]
     print(f"{name}: {cases} cases, {fired} that shed, {len(doubtful)} depend on the order, {len(disagreements)} differ")
     assert disagreements == []
     assert fired > cases // 20

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.TreeMap;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.common.util.ObjectMapperFactory;
@@ -97,9 +98,14 @@ public final class Cases {
         return data;
     }
 
-    /** Pulsar's LoadData, whose brokers stand in an order of our choice instead of that of a hash map. */
+    /** Pulsar's LoadData, with brokers in the order of the document and bundles in that of names, not of hash maps. */
     private static final class OrderedLoadData extends LoadData {
         private final Map<String, BrokerData> brokers = new LinkedHashMap<>();
+
+        @Override
+        public Map<String, BundleData> getBundleDataForLoadShedding() {
+            return new TreeMap<>(super.getBundleDataForLoadShedding());
+        }
 
         @Override
         public Map<String, BrokerData> getBrokerData() {

@@ -1,4 +1,4 @@
-"""Time of a decision cycle: shed with the ThresholdShedder, then place everything that was shed.
+"""Time of a decision cycle: shed with the ThresholdShedder, then place everything that was shed; then each strategy.
 
 One core, no I/O; loads are drawn from a seed, a tenth of the brokers are overloaded. The first cycle pays for arrays
 that later ones of the same snapshot reuse, so both are shown; a live leader builds a new snapshot after each report.
@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import psutil
 
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.placement.choice import PlacementMemory
 from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings, place_all
 from barycenter.load.reports import (
     LocalBrokerData,
@@ -20,9 +22,15 @@ from barycenter.load.reports import (
     default_bundle_data,
     with_stats,
 )
+from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
+from barycenter.load.shedding.deviation_shedder import deviation_shedder, throughput_deviation
+from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.range_threshold_shedder import range_threshold_shedder
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, threshold_shedder
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
 from barycenter.load.snapshot import BrokerTable, BundleTable, LoadSnapshot, MessageColumns, build_snapshot
+from barycenter.load.strategies import PLACERS
 from barycenter.load.windows import broker_averages, fold_bundle
 from benchmarks.machine import print_table
 
@@ -87,7 +95,7 @@ def random_snapshot(brokers: int, bundles: int, seed: int) -> LoadSnapshot:
         listed=yes,
         sampled=yes,
         has_windows=yes,
-        is_system=no,
+        broker_bound=no,
         recently_unloaded=no,
         suspect=no,
     )
@@ -121,6 +129,47 @@ def measure(brokers: int, bundles: int, rounds: int) -> list[object]:
     return [f"{brokers:,} × {bundles:,}", len(plan), first, again, shed, again - shed, explain]
 
 
+def shedders() -> list[tuple[str, Callable[[LoadSnapshot], ShedPlan]]]:
+    """Return every shedder with settings that make it act: a minimum of nothing, and hits enough for the AvgShedder."""
+    threshold, member = ThresholdShedderSettings(minimum_throughput=0.0), throughput_deviation(BrokerConfig())
+    uniform = UniformLoadShedderSettings(rate_difference=10.0, minimum_rate=0.0, minimum_throughput=0.0)
+    avg = AvgShedderSettings(share=0.5, minimum_rate=0.0, minimum_throughput=0.0, low=5.0, low_hits=1)
+    return [
+        ("OverloadShedder", lambda snapshot: overload_shedder(snapshot, OverloadShedderSettings())),
+        ("ThresholdShedder", lambda snapshot: threshold_shedder(snapshot, threshold, {})[0]),
+        ("RangeThresholdShedder", lambda snapshot: range_threshold_shedder(snapshot, threshold, {})[0]),
+        ("UniformLoadShedder", lambda snapshot: uniform_load_shedder(snapshot, uniform)),
+        ("AvgShedder", lambda snapshot: avg_shedder(snapshot, avg, HitCounts())[0]),
+        ("DeviationShedder", lambda snapshot: deviation_shedder(snapshot, member)),
+    ]
+
+
+def shedding_rows(rounds: int) -> list[list[object]]:
+    rows = []
+    for name, shed in shedders():
+        row: list[object] = [name]
+        for brokers, bundles in _SIZES:
+            untouched, snapshot = random_snapshot(brokers, bundles, 0), random_snapshot(brokers, bundles, 1)
+            first = timed(lambda shed=shed, untouched=untouched: shed(untouched))  # type: ignore[misc]
+            again = median_ms(lambda shed=shed, snapshot=snapshot: shed(snapshot), rounds)  # type: ignore[misc]
+            row += [first, again, len(shed(snapshot))]
+        rows.append(row)
+    return rows
+
+
+def placing_us(name: str, snapshot: LoadSnapshot, count: int = 1_000) -> float:
+    """Return the time of one placement among all brokers, its memory handed on from one to the next."""
+    place = PLACERS[name](BrokerConfig())
+    everyone, rng = np.ones(len(snapshot.brokers), bool), random.Random(1)
+
+    def all_of_them() -> None:
+        memory: PlacementMemory = None
+        for row in range(count):
+            _, memory = place(snapshot, everyone, f"t/new/{row}", rng, memory)
+
+    return timed(all_of_them) / count * 1000
+
+
 def building_ms(brokers: int, bundles: int) -> float:
     """Return how long a snapshot takes from reports and windows, as a live leader has them."""
     each = bundles // brokers
@@ -144,6 +193,16 @@ def main() -> None:
         "Decision cycle, ThresholdShedder and LeastLongTermMessageRate",
         ["brokers × bundles", "moved", "first ms", "again ms", "of it shed", "of it place", "all reasons ms"],
         rows,
+    )
+    sizes = [
+        f"{what} {brokers:,} × {bundles:,}" for brokers, bundles in _SIZES for what in ("first ms", "again ms", "moved")
+    ]
+    print_table("Shedders", ["strategy", *sizes], shedding_rows(rounds))
+    hundred, thousand = random_snapshot(100, 50_000, 4), random_snapshot(1_000, 50_000, 4)
+    print_table(
+        "One placement",
+        ["strategy", "µs among 100 brokers", "µs among 1,000 brokers"],
+        [[name, placing_us(name, hundred), placing_us(name, thousand)] for name in sorted(PLACERS)],
     )
     empty = random_snapshot(1_000, 1_000, 2)
     fresh = np.random.default_rng(3).pareto(2.0, 50_000) * 100

@@ -7,7 +7,8 @@ above 15 only, so it acts after eight rounds more.
 When to use it: like brokers whose usage follows their traffic; it serves many pairs at once, fixes the destination of
 what it moves, and waits until a peak has shown that it lasts. It must be the placement strategy, too, which gives a
 bundle to the broker that was chosen when it was shed. When not: usage that is not traffic (the one that carries less
-may be the fuller one; nothing moves then).
+may be the fuller one; nothing moves then), or with `loadBalancerDistributeBundlesEvenlyEnabled`, whose filter may
+remove the destination before placement is asked.
 
 Source: Pulsar's `AvgShedder` (4.x; the newest order of scores, by their full value). Where we differ: brokers of equal
 score are ordered by name, and the counts of brokers that left are dropped at once.

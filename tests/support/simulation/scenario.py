@@ -18,6 +18,7 @@ from barycenter.broker.namespace_service import NamespaceServiceError
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import heartbeat_namespaces
 from barycenter.naming.topic import TopicName
 from support.simulation.client import CheckingConsumer, NumberingProducer, RetryError, SimClient
 from support.simulation.cluster import BROKER_PORT, NAMESPACE, BrokerProcess, Cluster, Settings, quiet_logs
@@ -384,7 +385,7 @@ class Scenario:
         )
 
     async def _all_agree(self) -> None:
-        """Look up a topic of every bundle at every broker: one answer, and its broker serves."""
+        """Look up a topic of every bundle at every broker: one answer, and its broker serves; each owns its own."""
         deadline = self._loop.time() + SETTLE_S
         while disagreements := await self._disagreements():
             if self._loop.time() > deadline:
@@ -405,7 +406,16 @@ class Scenario:
             }
             if len(answers) != 1 or answers != servers:
                 found.append(f"{bundle}: lookups say {sorted(answers)}, served by {sorted(servers)}")
-        return found
+        return found + self._unowned_heartbeats()
+
+    def _unowned_heartbeats(self) -> list[str]:
+        """Every broker owns its own namespaces, though nobody looked them up."""
+        return [
+            f"{process.name} does not own {namespace}"
+            for process in self.cluster.up()
+            for namespace in heartbeat_namespaces(process.control.config.current.cluster_name, process.broker_id)
+            if process.control.ownership.owned(Bundle.full(namespace)) is None
+        ]
 
     async def _ask_all(self, client: SimClient, topic: str) -> set[str]:
         answers: set[str] = set()

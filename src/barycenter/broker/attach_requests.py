@@ -80,7 +80,13 @@ async def _add_producer(connection: "Connection", request: api.CommandProducer) 
             metadata=_properties(request.metadata),
         )
         topic_epoch = request.topic_epoch if request.HasField("topic_epoch") else None
-        added = await topic.add_producer(connection, request.producer_id, options, topic_epoch)
+        added = await topic.add_producer(
+            connection,
+            request.producer_id,
+            options,
+            topic_epoch,
+            queued=lambda: _say_queued(connection, request.request_id, options.name),
+        )
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
         log.info("producer_refused", topic=request.topic, address=connection.address, reason=str(error))
@@ -91,6 +97,11 @@ async def _add_producer(connection: "Connection", request: api.CommandProducer) 
         return
     connection.producers[added.producer_id] = added
     _confirm_producer(connection, request.request_id, added)
+
+
+def _say_queued(connection: "Connection", request_id: int, name: str) -> None:
+    """Tell a producer that it waits for exclusive access: else its client gives up after its operation timeout."""
+    connection.send(commands.producer_success(request_id, name, schema_version=b"", producer_ready=False))
 
 
 def _confirm_producer(connection: "Connection", request_id: int, added: Producer) -> None:

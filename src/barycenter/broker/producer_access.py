@@ -8,6 +8,7 @@ loaded; after that the first to return is admitted with the epoch that it brings
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barycenter.broker.errors import ProducerBusyError, ProducerFencedError, TopicFencedError
@@ -31,8 +32,10 @@ class ProducerAccess:
         """Producers that wait for exclusive access."""
         return len(self._waiting)
 
-    async def admit(self, producer: Producer, epoch: int | None) -> None:
+    async def admit(self, producer: Producer, epoch: int | None, queued: Callable[[], None] | None = None) -> None:
         """Return when `producer` may attach in its mode. `epoch` is what it was told when it attached before.
+
+        `queued` is called once, before it has to wait.
 
         Raises:
             ProducerBusyError: a shared producer, while an exclusive one has the topic.
@@ -48,14 +51,17 @@ class ProducerAccess:
         if producer.access_mode is AccessMode.EXCLUSIVE_WITH_FENCING:
             self._topic.close_producers()
         elif producer.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
-            await self._wait_turn()
+            await self._wait_turn(queued)
         elif self._topic.producers or self._waiting:
             raise ProducerFencedError(f"Topic {self._topic.name} has other producers")
         self._exclusive = producer
         self.epoch = epoch if epoch is not None else (0 if self.epoch is None else self.epoch + 1)
 
-    async def _wait_turn(self) -> None:
+    async def _wait_turn(self, queued: Callable[[], None] | None) -> None:
         while self._topic.producers or self._exclusive is not None:
+            if queued is not None:
+                queued()
+                queued = None
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:

@@ -7,7 +7,7 @@ Source: Pulsar's `AbstractTopic`.
 
 import asyncio
 import enum
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -180,9 +180,16 @@ class Topic:
             raise TopicFencedError(self.name, "it is being closed or moved to another broker")
 
     async def add_producer(
-        self, link: ClientLink, producer_id: int, options: ProducerOptions, topic_epoch: int | None = None
+        self,
+        link: ClientLink,
+        producer_id: int,
+        options: ProducerOptions,
+        topic_epoch: int | None = None,
+        queued: Callable[[], None] | None = None,
     ) -> Producer:
         """Attach a producer. One of the same name gives way if it is this producer's former self, or dead.
+
+        `queued` is called once if the producer has to wait for exclusive access.
 
         Raises:
             ProducerBusyError: a living producer has the name, or an exclusive one has the topic.
@@ -203,7 +210,7 @@ class Topic:
         if self._access is not None or options.access_mode is not AccessMode.SHARED:
             if self._access is None:
                 self._access = ProducerAccess(self)
-            await self._access.admit(producer, topic_epoch)
+            await self._access.admit(producer, topic_epoch, queued)
             self.check_open()
             if options.name in self.producers:
                 raise ProducerBusyError(self.name, options.name)

@@ -252,3 +252,27 @@ async def test_terms_count_what_they_acknowledged(broker: OneBroker) -> None:
     assert owned.acknowledged_entries == 7
     assert owned.first_acknowledged_at_ms is not None
     assert owned.last_acknowledged_at_ms is not None
+
+
+async def test_a_producer_that_waits_for_its_turn_is_told_so_and_told_again_when_it_has_the_topic(
+    broker: OneBroker,
+) -> None:
+    first, second = await WireClient.connect(broker.port), await WireClient.connect(broker.port)
+    await first.produce(TOPIC, producer_name="first", access_mode=api.Exclusive)
+    waiting = await second.produce(TOPIC, producer_name="second", access_mode=api.WaitForExclusive)
+    assert (waiting.producer_ready, waiting.producer_name, waiting.schema_version) == (False, "second", b"")
+    assert not waiting.HasField("topic_epoch")
+    await second.settled()
+    assert second.pending(TYPE.PRODUCER_SUCCESS) == []
+
+    await first.ask(commands.close_producer(1, first.request_id()), TYPE.SUCCESS)
+    ready = await second.expect(TYPE.PRODUCER_SUCCESS)
+    assert (ready.producer_ready, ready.request_id, ready.topic_epoch) == (True, waiting.request_id, 1)
+
+
+async def test_a_producer_that_need_not_wait_is_told_once(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    ready = await client.produce(TOPIC, access_mode=api.WaitForExclusive)
+    assert (ready.producer_ready, ready.topic_epoch) == (True, 0)
+    await client.settled()
+    assert client.pending(TYPE.PRODUCER_SUCCESS) == []

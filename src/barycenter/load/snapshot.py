@@ -112,8 +112,10 @@ class BrokerTable:
             bandwidth_in * weights.bandwidth_in,
             bandwidth_out * weights.bandwidth_out,
         )
-        largest: Floats = np.maximum.reduce(terms) / 100
-        return largest
+        largest: Floats = terms[0]
+        for term in terms[1:]:
+            largest = np.where(term > largest, term, largest)  # of 0 and -0 the first, as Pulsar's maximum
+        return largest / 100
 
 
 @dataclass(frozen=True)

@@ -97,3 +97,9 @@ def test_what_every_broker_imports_needs_no_numpy() -> None:
         [*(f"import barycenter.{name}" for name in modules), "import sys; sys.exit('numpy' in sys.modules)"]
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_of_0_and_minus_0_the_first_is_the_largest_usage() -> None:
+    """As Pulsar's maximum; AvgShedder orders brokers by it, and Java puts -0 before 0."""
+    usage = Cluster().add("a", cpu=-0.0).add("b", cpu=0.0).snapshot().brokers.weighted_usage(ResourceWeights())
+    assert np.signbit(usage).tolist() == [True, False]

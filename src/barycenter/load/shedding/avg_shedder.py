@@ -80,7 +80,7 @@ def avg_shedder(snapshot: LoadSnapshot, settings: AvgShedderSettings, hits: HitC
     fuller broker for the other, heaviest first; also a sole bundle.
     """
     scores = snapshot.brokers.weighted_usage(settings.weights) * 100
-    order = np.argsort(scores, kind="stable")
+    order = np.lexsort((~np.signbit(scores), scores))  # stable; -0 comes before 0, as Java compares
     pairs = (len(order) + 1) // 2
     lesser, greater = order[:pairs], order[::-1][:pairs]
     gap = scores[greater] - scores[lesser]

@@ -3,8 +3,9 @@
 Half of the figures are drawn from few round numbers, so that ties and thresholds are met often, half freely.
 """
 
+import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from barycenter.config.broker_conf import with_overrides
@@ -133,18 +134,35 @@ def report(
     return with_stats(plain, held)
 
 
-def next_round(rng: random.Random, before: Cluster) -> Cluster:
-    """Return the cluster some minutes later: other usages and windows, brokers that left or joined."""
+def next_round(rng: random.Random, before: Cluster, *, churn: bool = True) -> Cluster:
+    """Return the cluster some minutes later: other usages and windows; with `churn`, brokers that left or joined."""
     after = Cluster(data=dict(before.data))
     for name, earlier in before.reports.items():
-        if rng.random() < 0.9:
+        if not churn or rng.random() < 0.9:
             after.reports[name] = report(rng, name, dict(earlier.last_stats), None)
-    if rng.random() < 0.2:
+    if churn and rng.random() < 0.2:
         after.reports["broker-new:8080"] = report(rng, "broker-new:8080", {}, None)
     for name in rng.sample(sorted(after.data), len(after.data) // 3):
         after.data[name] = bundle_data(rng)
     after.recently_unloaded = set(rng.sample(sorted(after.data), len(after.data) // 10))
     return after
+
+
+def in_hash_order(names: Iterable[str]) -> dict[str, str]:
+    """Return other names for at most 64 brokers, in the same order, which is also that of a HashMap of them all."""
+    found = {}
+    for rank, name in enumerate(sorted(names)):
+        candidates = (f"broker-{rank:02}-{salt}:8080" for salt in itertools.count())
+        found[name] = next(text for text in candidates if _bucket(text) == rank)
+    return found
+
+
+def _bucket(text: str) -> int:
+    """Return the place of a text in a HashMap of 128 buckets; a place below 16, 32 or 64 is that in smaller ones."""
+    hashed = 0
+    for character in text:
+        hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+    return (hashed ^ hashed >> 16) & 127
 
 
 def load_document(case: Cluster) -> dict[str, Any]:

@@ -114,6 +114,49 @@ async def test_a_bad_value_in_the_configuration_is_named_with_its_range(tmp_path
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("text", "said_of_it"),
+    [
+        (b"brokerServicePort\n", "line 1: 'brokerServicePort' is not of the form key=value"),
+        (b"\xff\xfe\x00", "not a text file"),
+    ],
+)
+async def test_a_file_that_is_no_broker_conf_is_refused_in_a_sentence(
+    tmp_path: Path, text: bytes, said_of_it: str
+) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(text)
+    for words in (["broker"], ["standalone", "--data", str(tmp_path / "data")]):
+        said = await refusal(*words, "--config", str(conf))
+        assert said_of_it in said
+        assert "Traceback" not in said
+
+
+async def test_ports_that_overlap_or_do_not_exist_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    for web, broker in ((65_535, 30_000), (30_000, 30_001)):
+        said = await refusal(*arguments(tmp_path, web, broker))
+        assert "must not overlap nor pass 65535" in said
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ports = free_ports(4)
+    said = await refusal(*arguments(tmp_path / "file" / "data", ports[0], ports[2]))
+    assert f"{tmp_path / 'file' / 'data'} cannot be used" in said
+    assert "Traceback" not in said
+
+
+async def test_a_damaged_metadata_file_is_named_and_earlier_runs_are_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "metadata.sqlite").write_bytes(b"not a database" * 100)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "broker-0.log").write_text("something from long ago\n")
+    ports = free_ports(4)
+    said = await refusal(*arguments(tmp_path, ports[0], ports[2]))
+    assert "metadata.sqlite" in said
+    assert "long ago" not in said
+    assert "Traceback" not in said
+
+
 async def test_a_broker_that_does_not_start_ends_the_command_with_its_last_words(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("loadBalancerLoadSheddingStrategy=org.example.Unknown\n")

@@ -17,11 +17,11 @@ from barycenter.broker.http_peers import HttpPeers
 from barycenter.broker.rest.server import start_web
 from barycenter.broker.start_errors import BrokerStartError
 from barycenter.cli.logs import configure_logging
-from barycenter.cli.main import fail
+from barycenter.cli.main import fail, in_words
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.file_storage import FileLedgerStorage
-from barycenter.load.strategy_names import UnknownStrategyError
+from barycenter.load.strategy_names import StrategyError
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.open import UnknownStoreError, open_store
@@ -43,17 +43,12 @@ def command(conf: Path) -> None:
     configure_logging(as_json=not sys.stderr.isatty())
     try:
         result = load_broker_conf(conf)
-    except ConfigError as error:
-        fail(str(error))
-        return
-    for key in result.unknown_keys:
-        log.warning("unknown_configuration_key", key=key, file=str(conf))
-    config = result.config
-    Path(config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
-    try:
-        uvloop.run(_serve(config))
-    except (OSError, BrokerStartError, MetadataError, UnknownStoreError, UnknownStrategyError) as error:
-        fail(str(error))
+        for key in result.unknown_keys:
+            log.warning("unknown_configuration_key", key=key, file=str(conf))
+        Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
+        uvloop.run(_serve(result.config))
+    except (ConfigError, OSError, BrokerStartError, MetadataError, UnknownStoreError, StrategyError) as error:
+        fail(in_words(error))
 
 
 async def _serve(config: BrokerConfig) -> None:

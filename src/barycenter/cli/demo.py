@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from barycenter.cli.main import fail
+from barycenter.cli.main import fail, in_words
 from barycenter.demo.scenario import Demo, DemoSettings
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
 from barycenter.standalone.errors import StandaloneError
@@ -74,8 +74,8 @@ def command(
             broker_port=broker_port,
         )
         summary = asyncio.run(Demo(settings).run())
-    except (StandaloneError, TraceError) as error:
-        fail(str(error))
+    except (StandaloneError, TraceError, OSError) as error:
+        fail(in_words(error))
         return
     if as_json:
         click.echo((out / "summary.json").read_text(), nl=False)

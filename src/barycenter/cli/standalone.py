@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.main import fail
-from barycenter.config.broker_conf import ConfigError, parse_broker_conf
+from barycenter.cli.main import fail, in_words
+from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration
 from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from barycenter.standalone.errors import StandaloneError
@@ -49,8 +49,8 @@ def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Pat
                 pipeline=pipeline,
             )
             asyncio.run(_run(settings))
-    except (StandaloneError, ConfigError) as error:
-        fail(str(error))
+    except (StandaloneError, ConfigError, OSError) as error:
+        fail(in_words(error))
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:
@@ -59,7 +59,7 @@ def checked_configuration(conf: Path) -> dict[str, str]:
     Raises:
         ConfigError: a value is not in its key's range.
     """
-    result = parse_broker_conf(conf.read_text(), str(conf))
+    result = load_broker_conf(conf)
     for key in result.unknown_keys:
         click.echo(f"barycenter: {conf}: unknown key {key} is ignored", err=True)
     return read_configuration(conf)

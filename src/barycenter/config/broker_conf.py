@@ -37,6 +37,16 @@ class ConfigError(ValueError):
         self.allowed = allowed
 
 
+class ConfFileError(ConfigError):
+    """A file that is no broker.conf: not text, or a line without `=`."""
+
+    def __init__(self, place: str, line: str, detail: str) -> None:
+        ValueError.__init__(self, f"{place}: {detail}")
+        self.key = place
+        self.value = line
+        self.allowed = "key=value"
+
+
 @dataclass(frozen=True, slots=True)
 class ConfResult:
     """A configuration, and the keys of its source that no broker here knows, in the order they came."""
@@ -68,7 +78,20 @@ def load_broker_conf(path: Path | str) -> ConfResult:
         OSError: it cannot be read.
         ConfigError: a line or a value is not allowed.
     """
-    return parse_broker_conf(Path(path).read_text(encoding="utf-8"), str(path))
+    return parse_broker_conf(read_conf_text(path), str(path))
+
+
+def read_conf_text(path: Path | str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ConfFileError: it is not text.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfFileError(str(path), "", f"not a text file in UTF-8 (byte {error.start})") from error
 
 
 def parse_broker_conf(text: str, source: str) -> ConfResult:
@@ -104,7 +127,7 @@ def read_pairs(text: str, source: str) -> dict[str, str]:
     for number, line in _logical_lines(text):
         name, separator, value = line.partition("=")
         if not separator or not name.strip():
-            raise ConfigError(f"{source}, line {number}", line, "of the form key=value")
+            raise ConfFileError(f"{source}, line {number}", line, f"{line!r} is not of the form key=value")
         pairs.pop(name.strip(), None)
         pairs[name.strip()] = value.strip()
     return pairs

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from barycenter.config.broker_conf import read_pairs
+from barycenter.config.broker_conf import read_conf_text, read_pairs
 from barycenter.standalone.data_directory import DataDirectory
-from barycenter.standalone.errors import PortInUseError, ProcessFailedError
+from barycenter.standalone.errors import PortInUseError, PortRangeError, ProcessFailedError
 from barycenter.standalone.process import ChildProcess
 
 _LOOPBACK = "127.0.0.1"
@@ -24,6 +24,7 @@ _PIPELINE_READY_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 30.0
 _RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0)
 _PORTS_FOR_TRIALS = (20_000, 32_000)
+_LAST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,9 @@ class BrokerProcess(ChildProcess):
             "metadataStoreUrl": f"sqlite:{directory.metadata}",
             "barycenterDataDir": str(directory.root),
         }
-        self.configuration_file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+        text = "".join(f"{key}={value}\n" for key, value in keys.items())
+        if not self.configuration_file.exists() or self.configuration_file.read_text() != text:
+            self.configuration_file.write_text(text)
 
 
 class StandaloneCluster:
@@ -170,6 +173,15 @@ class StandaloneCluster:
         await asyncio.gather(*(child.kill() for child in self.children))
 
     def check_ports(self) -> None:
+        """Find out before anything starts whether each broker can have its ports.
+
+        Raises:
+            PortRangeError, PortInUseError: which, and what to do.
+        """
+        settings = self.settings
+        last = max(settings.web_port, settings.broker_port) + settings.brokers - 1
+        if last > _LAST_PORT or abs(settings.web_port - settings.broker_port) < settings.brokers:
+            raise PortRangeError(settings.brokers, settings.web_port, settings.broker_port)
         for broker in self.brokers:
             _check_port(broker.web_port, "--web-port")
             _check_port(broker.broker_port, "--broker-port")
@@ -194,10 +206,10 @@ class StandaloneCluster:
             pause_s = _RESTART_PAUSES_S[min(failures, len(_RESTART_PAUSES_S) - 1)]
             self._tell(f"{child.name} ended with code {code}; starting it again in {pause_s:g} s (log: {child.log})")
             await asyncio.sleep(pause_s)
-            await child.start()
             try:
+                await child.start()
                 await child.wait_ready(timeout_s=timeout_s)
-            except ProcessFailedError:
+            except (ProcessFailedError, OSError):
                 failures += 1
             else:
                 failures = 0
@@ -242,4 +254,4 @@ def free_ports(count: int) -> list[int]:
 
 def read_configuration(path: Path) -> dict[str, str]:
     """Return the keys of a broker.conf file as texts, in file order; `broker_conf` checks their values."""
-    return read_pairs(path.read_text(), str(path))
+    return read_pairs(read_conf_text(path), str(path))

@@ -2,11 +2,12 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from barycenter.standalone.errors import DataDirectoryBusyError
+from barycenter.standalone.errors import DataDirectoryBusyError, DataDirectoryUnusableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,16 @@ class DataDirectory:
         return self.root / "decisions"
 
     def create(self) -> None:
-        for folder in (self.root, self.logs, self.configurations):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Make the folders.
+
+        Raises:
+            DataDirectoryUnusableError: they cannot be made.
+        """
+        try:
+            for folder in (self.root, self.logs, self.configurations):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataDirectoryUnusableError(self.root, error) from error
 
 
 class DataDirectoryLock:
@@ -45,6 +54,7 @@ class DataDirectoryLock:
 
     Raises (on entering):
         DataDirectoryBusyError: another process holds it.
+        DataDirectoryUnusableError: the folder cannot be made or written.
     """
 
     def __init__(self, directory: DataDirectory) -> None:
@@ -54,15 +64,19 @@ class DataDirectoryLock:
     def __enter__(self) -> "DataDirectoryLock":
         self._directory.create()
         path = self._directory.root / "cluster.lock"
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise DataDirectoryUnusableError(self._directory.root, error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(file, 32).decode().strip() or "unknown"
             os.close(file)
             raise DataDirectoryBusyError(self._directory.root, holder) from None
-        os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # a full disk: the lock holds, only its holder stays unnamed
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
         self._file = file
         return self
 

@@ -2,7 +2,9 @@
 
 StandaloneError
 ├── DataDirectoryBusyError   another cluster runs on the same folder
+├── DataDirectoryUnusableError  the folder cannot be made or written
 ├── PortInUseError           a port that a broker needs is taken
+├── PortRangeError           the ports counted up from the given ones overlap or do not exist
 └── ProcessFailedError       a broker or the pipeline ended before it was ready
 """
 
@@ -17,6 +19,19 @@ class DataDirectoryBusyError(StandaloneError):
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(
             f"{path} is in use by another cluster (process {holder}). Stop that one, or give another --data."
+        )
+
+
+class DataDirectoryUnusableError(StandaloneError):
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} cannot be used: {error.strerror}. Give another --data, or mend its rights.")
+
+
+class PortRangeError(StandaloneError):
+    def __init__(self, brokers: int, web_port: int, broker_port: int) -> None:
+        super().__init__(
+            f"{brokers} brokers need ports {web_port} to {web_port + brokers - 1} and {broker_port} to "
+            f"{broker_port + brokers - 1}: they must not overlap nor pass 65535. Choose --web-port and --broker-port."
         )
 
 

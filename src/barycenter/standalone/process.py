@@ -33,6 +33,7 @@ class ChildProcess:
         self._environment = dict(environment or {})
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
+        self._log_start = 0
 
     @property
     def pid(self) -> int | None:
@@ -50,6 +51,7 @@ class ChildProcess:
         """Start the process; `wait_ready` tells when it serves."""
         environment = {**os.environ, **self._environment, PARENT_VARIABLE: str(os.getpid())}
         with self.log.open("ab") as log:
+            self._log_start = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", *self._module),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -122,4 +124,6 @@ class ChildProcess:
     def _last_lines(self, count: int = 15) -> str:
         if not self.log.exists():
             return ""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)  # what earlier runs said does not explain this one
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-count:])

@@ -13,7 +13,7 @@ from barycenter.naming.errors import InvalidNameError
 _ENTITY: Final = re.compile(r"[-=:.\w]*", re.ASCII)
 _HEARTBEAT_V1: Final = re.compile(r"pulsar/[^/]+/([^:]+:\d+)", re.ASCII)
 _HEARTBEAT_V2: Final = re.compile(r"pulsar/([^:/]+:\d+)", re.ASCII)
-_SLA_MONITOR: Final = re.compile(r"sla-monitor/[^/]+/([^:]+:\d+)", re.ASCII)
+_SLA_MONITOR: Final = re.compile(r"sla-monitor/(?:[^/]+/)?([^/:]+:\d+)", re.ASCII)
 
 
 def validate_entity_name(kind: str, text: str) -> None:

@@ -51,13 +51,12 @@ def test_the_sla_monitor_namespace_names_its_broker() -> None:
     namespace = sla_monitor_namespace("c", "b1:8080")
     assert str(namespace) == "sla-monitor/c/b1:8080"
     assert sla_monitor_broker(namespace) == "b1:8080"
+    assert sla_monitor_broker(NamespaceName.parse("sla-monitor/b1:8080")) == "b1:8080"
     assert heartbeat_broker(namespace) is None
     assert is_broker_bound(namespace)
 
 
-@pytest.mark.parametrize(
-    "text", ["pulsar/system", "pulsar/b1", "pulsar/b1:80x", "other/b1:8080", "sla-monitor/b1:8080"]
-)
+@pytest.mark.parametrize("text", ["pulsar/system", "pulsar/b1", "pulsar/b1:80x", "other/b1:8080", "sla-monitor/b1"])
 def test_other_namespaces_belong_to_no_broker(text: str) -> None:
     assert not is_broker_bound(NamespaceName.parse(text))
 

@@ -2,12 +2,31 @@
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 
 
+class DroppingStream:
+    """A text stream that loses what it cannot write: a log on a full disk must not end what it tells of."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write `text` or drop it; return its length either way."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Send structlog's events of `level` and above to standard error."""
+    """Send structlog's events of `level` and above to standard error, as far as it can be written to."""
     renderer: structlog.typing.Processor
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     structlog.configure(
@@ -20,6 +39,6 @@ def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, DroppingStream(sys.stderr))),
         cache_logger_on_first_use=True,
     )

@@ -166,8 +166,8 @@ class SqliteStore(StoreClient):
             if not reply.done():
                 reply.set_exception(StoreUnavailableError("/", "the store's thread has ended"))
         self._pending.clear()
+        self._ended.set_result(None)
         if not self._closed:
             self._closed = True
             self._session = None
             self._listeners.session_events([SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST])
-        self._ended.set_result(None)

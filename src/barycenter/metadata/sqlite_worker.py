@@ -124,6 +124,8 @@ class SqliteWorker:
         self._observed: dict[int, _Observation] = {}
         self._next_poll_s = self._next_beat_s = self._next_sweep_s = self._last_sweep_s = 0.0
         self._active_at_s = 0.0
+        self._troubles: set[str] = set()
+        """What failed when it was tried last."""
 
     # Called on the event loop.
 
@@ -145,22 +147,33 @@ class SqliteWorker:
     # The thread.
 
     def _run(self) -> None:
+        error = self._try_opening()
+        self._tell(partial(self._opened, error))
+        try:
+            if error is None:
+                self._serve()
+        finally:  # whatever it was that went wrong: who waits for an answer must not wait for ever
+            if error is None:
+                self._tell(self._audience.hear_end)
+            self._flush()
+
+    def _try_opening(self) -> MetadataError | None:
         try:
             self._open()
         except MetadataError as error:
-            self._tell(partial(self._opened, error))
-        except (OSError, sqlite3.Error) as error:
-            self._tell(partial(self._opened, StoreUnavailableError(str(self._path), str(error))))
-        else:
-            self._tell(partial(self._opened, None))
-            try:
-                while self._flush() and not self._is_closing:
-                    self._round()
-            except Exception:
-                log.exception("metadata_store_failed", path=str(self._path))
+            return error
+        except Exception as error:  # noqa: BLE001 - the caller of `open` is told, whatever it is
+            return StoreUnavailableError(str(self._path), str(error))
+        return None
+
+    def _serve(self) -> None:
+        try:
+            while self._flush() and not self._is_closing:
+                self._round()
+        except Exception:
+            log.exception("metadata_store_failed", path=str(self._path))
+        finally:
             self._end()
-            self._tell(self._audience.hear_end)
-        self._flush()
 
     def _tell(self, message: Callable[[], None]) -> None:
         self._outbox.append(message)
@@ -265,9 +278,21 @@ class SqliteWorker:
             action()
         except (sqlite3.Error, OSError) as error:
             self._rollback()
-            log.warning("metadata_store_trouble", path=str(self._path), error=str(error))
+            self._failing(action.__name__.lstrip("_"), error)
             return False
+        self._working(action.__name__.lstrip("_"))
         return True
+
+    def _failing(self, what: str, error: Exception) -> None:
+        """Log what fails once, however often it is tried."""
+        if what not in self._troubles:
+            self._troubles.add(what)
+            log.warning("metadata_store_trouble", what=what, path=str(self._path), error=str(error))
+
+    def _working(self, what: str) -> None:
+        if what in self._troubles:
+            self._troubles.remove(what)
+            log.info("metadata_store_trouble_over", what=what, path=str(self._path))
 
     # Operations.
 
@@ -352,9 +377,10 @@ class SqliteWorker:
                 self._events(events)
             else:
                 self._session_ended()
+            self._working("heartbeat")
         except (sqlite3.Error, OSError) as error:
             self._rollback()
-            log.warning("metadata_heartbeat_failed", path=str(self._path), error=str(error))
+            self._failing("heartbeat", error)
             self._next_beat_s = min(self._next_beat_s, time.monotonic() + RETRY_INTERVAL_S)
             self._failed()
 

@@ -10,8 +10,13 @@
 
 Only the newest changes are kept. A client that finds the first change it has not seen missing knows that it
 fell behind.
+
+Room is kept for a time when the disk is full: the write-ahead log is given its blocks when the file is opened,
+and the file has free pages, so that heartbeats and small writes need nothing from the disk for a good while.
 """
 
+import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -29,6 +34,12 @@ APPLICATION_ID: Final = 0x42617279
 SCHEMA_VERSION: Final = 1
 CHANGES_PER_TRIM: Final = 1000
 MAX_CHANGES_READ: Final = 10_000
+LOG_ROOM: Final = 8 << 20
+"""Bytes of the write-ahead log that exist from the start; SQLite starts anew at its beginning after about half."""
+LOG_LIMIT: Final = 2 * LOG_ROOM
+"""Bytes to which SQLite cuts a longer one."""
+FREE_ROOM: Final = 2 << 20
+"""Bytes of free pages to have in the file when it is opened."""
 
 _SCHEMA: Final = """
 CREATE TABLE keys (
@@ -257,7 +268,11 @@ class SqliteFile:
         self._refuse_foreign_file()
         self.patiently(lambda: self._db.execute("PRAGMA journal_mode = WAL").fetchone())
         self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute("PRAGMA journal_size_limit = 16777216")
+        self._db.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
+        self._create_tables()
+        self._keep_room()
+
+    def _create_tables(self) -> None:
         self.begin()
         try:
             if not self._user_version():
@@ -268,6 +283,35 @@ class SqliteFile:
             self._db.execute("COMMIT")
         finally:
             self.rollback()
+
+    def _keep_room(self) -> None:
+        """Take the room that a full disk would refuse later; a disk that is full already is no error.
+
+        The log is opened beside SQLite, which is harmless, as SQLite has no locks on it; the file itself must
+        never be: closing it would drop the locks that this process has on it.
+        """
+        try:
+            handle = os.open(f"{self._path}-wal", os.O_RDWR)
+            try:
+                os.posix_fallocate(handle, 0, LOG_ROOM)
+            finally:
+                os.close(handle)
+            if shutil.disk_usage(self._path.parent).free > 2 * FREE_ROOM:
+                self._add_free_pages()
+        except (OSError, sqlite3.Error):
+            self.rollback()
+
+    def _add_free_pages(self) -> None:
+        """Write pages and then free them: pages that were never written need blocks when they are first used."""
+        self.begin()
+        free = self._pragma("freelist_count") * self._pragma("page_size")
+        if free < FREE_ROOM // 2:
+            self._db.execute("CREATE TABLE IF NOT EXISTS room (content BLOB)")
+            self._db.execute("INSERT INTO room VALUES (zeroblob(?))", (FREE_ROOM - free,))
+        self.commit()
+        if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'room'").fetchone() is not None:
+            self._db.execute("PRAGMA wal_checkpoint").fetchone()
+            self.patiently(lambda: self._db.execute("DROP TABLE IF EXISTS room"))
 
     def _refuse_foreign_file(self) -> None:
         """Raise before anything is changed in a file that is not ours."""
@@ -281,7 +325,10 @@ class SqliteFile:
             )
 
     def _user_version(self) -> int:
-        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+        return self._pragma("user_version")
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _split(path: str) -> tuple[str, str]:

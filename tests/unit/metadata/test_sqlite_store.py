@@ -8,6 +8,7 @@ import pytest
 
 from barycenter.metadata.errors import MetadataError, StoreFileError, StoreUnavailableError
 from barycenter.metadata.session_files import SessionFile, is_abandoned, remove_abandoned
+from barycenter.metadata.sqlite_file import FREE_ROOM
 from barycenter.metadata.sqlite_store import SqliteStore
 from barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
@@ -143,21 +144,21 @@ async def test_a_long_stall_loses_the_connection_then_the_session_and_both_come_
 
 async def test_when_the_disk_is_full_writes_fail_and_go_on_when_there_is_room(opened):
     """The limit on SQLite's pages stands for the disk's; what is stored stays readable, also at the fault."""
-    store = await opened()
+    store, big = await opened(), bytes(2 * FREE_ROOM)
     await store.put("/key", b"1")
 
     async def limit_pages(to):
         await store._submit("limit", "/", lambda file: file._db.execute(f"PRAGMA max_page_count = {to}").fetchone())
 
     await limit_pages(1)  # SQLite takes that for the number of pages in use
-    outcomes = await asyncio.gather(store.put("/big", bytes(100_000)), store.put("/small", b""), return_exceptions=True)
+    outcomes = await asyncio.gather(store.put("/big", big), store.put("/small", b""), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailableError, StoreUnavailableError]
     assert "full" in str(outcomes[0])
     assert (await store.get("/key")).value == b"1"
     assert await store.children("/") == ["key"]
     assert (await store.put("/key", b"2")).version == 1
     await limit_pages(1_000_000)
-    assert (await store.put("/big", bytes(100_000))).version == 0
+    assert (await store.put("/big", big)).version == 0
 
 
 def test_a_store_that_was_never_closed_ends_with_its_loop(path):

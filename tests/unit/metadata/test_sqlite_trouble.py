@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 import sqlite3
 
 import pytest
@@ -9,6 +10,7 @@ import structlog
 
 from barycenter.metadata import sqlite_worker
 from barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
+from barycenter.metadata.sqlite_file import FREE_ROOM, LOG_ROOM, SqliteFile
 from barycenter.metadata.sqlite_store import SqliteStore
 from barycenter.metadata.store import SessionEvent
 from support.metadata_backends import Heard
@@ -72,3 +74,73 @@ async def test_heartbeats_that_fail_are_logged_once_and_once_when_they_are_back(
         await events.until_heard(SessionEvent.SESSION_REESTABLISHED)
     told = [line["event"] for line in logs if line.get("what") == "heartbeat"]
     assert told == ["metadata_store_trouble", "metadata_store_trouble_over"]
+
+
+def blocks_of(path):
+    """Bytes that the disk has given to the file, which may be fewer than it is long."""
+    return path.stat().st_blocks * 512
+
+
+async def test_the_log_has_its_room_from_the_start_and_keeps_it(path, store):
+    """Through more writes than fit into it, so that SQLite starts again at its beginning, and another's coming
+    and going."""
+    log = path.with_name(path.name + "-wal")
+    assert blocks_of(log) >= LOG_ROOM
+    for number in range(40):
+        await store.put("/key", bytes([number]) * (LOG_ROOM // 16))
+    assert log.stat().st_size == LOG_ROOM
+    other = await SqliteStore.open(path)
+    assert (await other.get("/key")).stat.version == 39
+    await other.close()
+    assert blocks_of(log) >= LOG_ROOM
+
+
+async def test_after_a_crash_the_room_that_the_log_never_used_is_not_taken_for_content(path, store, tmp_path):
+    await store.put("/key", b"1")
+    await store.put("/key", b"2")
+    (tmp_path / "after crash").mkdir()
+    for name in (path.name, path.name + "-wal"):
+        shutil.copy(tmp_path / name, tmp_path / "after crash" / name)
+    recovered = await SqliteStore.open(tmp_path / "after crash" / path.name)
+    assert (await recovered.get("/key")).value == b"2"
+    assert (await recovered.put("/key", b"3")).version == 2
+    await recovered.close()
+
+
+async def test_small_writes_do_not_grow_the_file(path, store):
+    """It has free pages that the disk has given blocks for."""
+    size = path.stat().st_size
+    assert blocks_of(path) >= FREE_ROOM
+    await asyncio.gather(*(store.put(f"/{number}", bytes(100)) for number in range(1000)))
+    await store._submit("checkpoint", "/", lambda file: file._db.execute("PRAGMA wal_checkpoint").fetchone())
+    assert path.stat().st_size == size
+
+
+def test_opening_adds_free_pages_only_where_they_lack_and_leaves_nothing_else(path):
+    def look():
+        file = SqliteFile(path, patience_s=1, kept_changes=1000)
+        database = file._db
+        seen = (
+            database.execute("PRAGMA page_count").fetchone()[0],
+            database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'room'").fetchone()[0],
+        )
+        file.close()
+        return seen
+
+    first = look()
+    assert first[1] == 0
+    assert look() == first
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE room (content BLOB)")  # as an opening that was cut short leaves it
+    database.close()
+    assert look() == first
+
+
+async def test_a_disk_that_is_full_already_does_not_prevent_opening(path, store, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    other = await SqliteStore.open(path)
+    assert (await other.put("/key", b"")).version == 0
+    await other.close()

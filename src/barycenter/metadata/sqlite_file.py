@@ -12,7 +12,8 @@ Only the newest changes are kept. A client that finds the first change it has no
 fell behind.
 
 Room is kept for a time when the disk is full: the write-ahead log is given its blocks when the file is opened,
-and the file has free pages, so that heartbeats and small writes need nothing from the disk for a good while.
+and the file is given free pages now and then, so that heartbeats and small writes need nothing from the disk
+for a good while.
 """
 
 import os
@@ -39,7 +40,7 @@ LOG_ROOM: Final = 8 << 20
 LOG_LIMIT: Final = 2 * LOG_ROOM
 """Bytes to which SQLite cuts a longer one."""
 FREE_ROOM: Final = 2 << 20
-"""Bytes of free pages to have in the file when it is opened."""
+"""Bytes of free pages to have in the file; they are added when half of them are used up."""
 
 _SCHEMA: Final = """
 CREATE TABLE keys (
@@ -262,29 +263,9 @@ class SqliteFile:
         """Return (number, timeout_ms, beat, lock file) of every session."""
         return self._db.execute("SELECT id, timeout_ms, beat, lock_file FROM sessions").fetchall()
 
-    # Set-up.
+    # Room.
 
-    def _set_up(self) -> None:
-        self._refuse_foreign_file()
-        self.patiently(lambda: self._db.execute("PRAGMA journal_mode = WAL").fetchone())
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
-        self._create_tables()
-        self._keep_room()
-
-    def _create_tables(self) -> None:
-        self.begin()
-        try:
-            if not self._user_version():
-                for statement in _SCHEMA.split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            self._db.execute("COMMIT")
-        finally:
-            self.rollback()
-
-    def _keep_room(self) -> None:
+    def keep_room(self) -> None:
         """Take the room that a full disk would refuse later; a disk that is full already is no error.
 
         The log is opened beside SQLite, which is harmless, as SQLite has no locks on it; the file itself must
@@ -312,6 +293,28 @@ class SqliteFile:
         if self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'room'").fetchone() is not None:
             self._db.execute("PRAGMA wal_checkpoint").fetchone()
             self.patiently(lambda: self._db.execute("DROP TABLE IF EXISTS room"))
+
+    # Set-up.
+
+    def _set_up(self) -> None:
+        self._refuse_foreign_file()
+        self.patiently(lambda: self._db.execute("PRAGMA journal_mode = WAL").fetchone())
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
+        self._create_tables()
+        self.keep_room()
+
+    def _create_tables(self) -> None:
+        self.begin()
+        try:
+            if not self._user_version():
+                for statement in _SCHEMA.split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._db.execute("COMMIT")
+        finally:
+            self.rollback()
 
     def _refuse_foreign_file(self) -> None:
         """Raise before anything is changed in a file that is not ours."""

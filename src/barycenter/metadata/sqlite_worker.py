@@ -39,6 +39,7 @@ log = structlog.get_logger(__name__)
 HEARTBEATS_PER_TIMEOUT = 5
 SWEEP_INTERVAL_S = 0.2
 RETRY_INTERVAL_S = 0.1
+ROOM_INTERVAL_S = 60.0
 QUIET_AFTER_S = 0.5
 """After so long without a change or an operation the file is looked at half as often, to spare the core."""
 MAX_BATCH = 1000
@@ -123,7 +124,7 @@ class SqliteWorker:
         self._data_version = -1
         self._observed: dict[int, _Observation] = {}
         self._next_poll_s = self._next_beat_s = self._next_sweep_s = self._last_sweep_s = 0.0
-        self._active_at_s = 0.0
+        self._next_room_s = self._active_at_s = 0.0
         self._troubles: set[str] = set()
         """What failed when it was tried last."""
 
@@ -216,6 +217,7 @@ class SqliteWorker:
             raise
         self._next_beat_s = now + self._timeout_s / HEARTBEATS_PER_TIMEOUT
         self._next_sweep_s = self._last_sweep_s = now
+        self._next_room_s = now + ROOM_INTERVAL_S
 
     def _end(self) -> None:
         """Take the session's keys along; if that fails, the lock that is let go tells the others to do it."""
@@ -255,6 +257,9 @@ class SqliteWorker:
         if now >= self._next_sweep_s:
             self._next_sweep_s = now + SWEEP_INTERVAL_S
             self._guarded(self._sweep)
+        if now >= self._next_room_s:
+            self._next_room_s = now + ROOM_INTERVAL_S
+            self._guarded(self._file.keep_room)
 
     def _take(self, wait_s: float) -> list[Operation]:
         """Return what was submitted, waiting up to `wait_s` for the first."""

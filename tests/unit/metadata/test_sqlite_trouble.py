@@ -13,7 +13,7 @@ from barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
 from barycenter.metadata.sqlite_file import FREE_ROOM, LOG_ROOM, SqliteFile
 from barycenter.metadata.sqlite_store import SqliteStore
 from barycenter.metadata.store import SessionEvent
-from support.metadata_backends import Heard
+from support.metadata_backends import Heard, eventually
 
 
 @pytest.fixture
@@ -114,6 +114,21 @@ async def test_small_writes_do_not_grow_the_file(path, store):
     await asyncio.gather(*(store.put(f"/{number}", bytes(100)) for number in range(1000)))
     await store._submit("checkpoint", "/", lambda file: file._db.execute("PRAGMA wal_checkpoint").fetchone())
     assert path.stat().st_size == size
+
+
+async def test_used_up_room_is_renewed_while_the_store_is_open(store):
+    async def free_bytes():
+        return 4096 * await store._submit("free", "/", lambda file: file._pragma("freelist_count"))
+
+    await asyncio.gather(*(store.put(f"/{number}", bytes(FREE_ROOM // 8)) for number in range(8)))
+    assert await free_bytes() < FREE_ROOM // 2
+    store._worker._next_room_s = 0.0
+
+    async def is_renewed():
+        return await free_bytes() > FREE_ROOM // 2
+
+    await eventually(is_renewed)
+    assert (await store.get("/7")).value == bytes(FREE_ROOM // 8)
 
 
 def test_opening_adds_free_pages_only_where_they_lack_and_leaves_nothing_else(path):

@@ -108,6 +108,11 @@ def sentences(summary: dict[str, Any], out: Path) -> str:
         return "–" if value is None else f"{value:.2f}{unit}"
 
     counts = {key: f"{value:,}" for key, value in summary.items() if isinstance(value, int)}
+    fail_over = []
+    if summary["killed_broker"] is not None:
+        fail_over = [
+            f"fail-over  {counts['failovers']} bundles, all topics served after {shown('recovery_seconds', ' s')}"
+        ]
     return "\n".join(
         [
             f"messages   {counts['messages_produced']} produced, {counts['messages_consumed']} consumed, "
@@ -115,7 +120,7 @@ def sentences(summary: dict[str, Any], out: Path) -> str:
             f"{counts['out_of_order']} out of order",
             f"balance    busiest/mean {shown('imbalance_before')} before, {shown('imbalance_after')} after; "
             f"{counts['assignments']} assignments, {counts['unloads']} unloads, {counts['splits']} splits",
-            f"fail-over  {counts['failovers']} bundles, all topics served after {shown('recovery_seconds', ' s')}",
+            *fail_over,
             f"pipeline   {counts['pipeline_batches']} batches, lag p99 {shown('pipeline_lag_seconds_p99', ' s')}",
             f"report     {out / 'report.html'}",
         ]

@@ -44,6 +44,7 @@ def summarise(
         "assignments": record.count("assignment"),
         "unloads": record.count("unload"),
         "splits": record.count("split"),
+        "killed_broker": record.killed_broker,
         "failovers": _failovers(record),
         "recovery_seconds": max(recovered, default=None) if len(recovered) == len(recoveries) else None,
         "imbalance_before": mean_imbalance(record.samples, joined_s, max(balancing_s, joined_s + 3)),

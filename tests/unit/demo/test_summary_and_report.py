@@ -1,9 +1,12 @@
 """The figures of a demo, and the page that shows them."""
 
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from barycenter.cli.demo import sentences
 from barycenter.demo.plan import ClientResult, TopicResult
 from barycenter.demo.record import Event, LoadSample, Record
 from barycenter.demo.report import render_report
@@ -32,7 +35,7 @@ def small_run() -> tuple[Record, ClientResult]:
     return record, ClientResult(topics=topics, recovered={"persistent://public/demo/t": 3.2})
 
 
-def figures(record: Record, result: ClientResult, affected: list[str]) -> dict[str, object]:
+def figures(record: Record, result: ClientResult, affected: list[str]) -> dict[str, Any]:
     return summarise(record, result, affected_topics=affected, pipeline_lags_s=[0.5, 1.5], ended_at_s=100.0)
 
 
@@ -70,3 +73,11 @@ def test_the_page_loads_nothing_and_escapes_reasons() -> None:
     sources.feed(page.partition("</script>")[2])
     assert sources.loaded == []
     assert "above the mean &lt;0.4&gt;" in page
+
+
+def test_the_last_lines_speak_of_a_fail_over_only_if_a_broker_was_killed() -> None:
+    record, result = small_run()
+    killed = sentences(figures(record, result, ["persistent://public/demo/t"]), Path("out"))
+    assert "fail-over  1 bundles, all topics served after 3.20 s" in killed
+    record.killed_at_s = record.killed_broker = None
+    assert "fail-over" not in sentences(figures(record, result, []), Path("out"))

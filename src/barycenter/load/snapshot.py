@@ -182,14 +182,43 @@ class Preallocations:
         return Preallocations(long_rate, topics, {**self.held, namespace: pairs})
 
 
+@dataclass(frozen=True, slots=True)
+class ExtensibleLoad:
+    """What brokers of the extensible load manager report beyond the tables.
+
+    One row a broker: `weighted_max_ema` and `max_usage` are fractions, `throughput_ema` bytes/s, `updated_at_ms` when
+    the figures were measured. `has_load` false: the broker is live but its load is not known, its figures read 0.
+    `live` false: the load is known but the broker is not registered any more.
+
+    One row a bundle: `top` is its place in its broker's list of top bundles (0 stands first, and is the least loaded
+    of them), -1 for a bundle outside the list; `owned` says that the ownership channel, too, names the broker of that
+    row as its owner.
+    """
+
+    weighted_max_ema: Floats
+    throughput_ema: Floats
+    max_usage: Floats
+    updated_at_ms: Integers
+    has_load: Flags
+    live: Flags
+    top: Integers
+    owned: Flags
+
+
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Everything a strategy may look at. `namespaces` is sorted; `BundleTable.namespace` points into it."""
+    """Everything a strategy may look at. `namespaces` is sorted; `BundleTable.namespace` points into it.
+
+    `taken_at_ms` (epoch ms) is the moment that ages are measured against. `extensible` is there if brokers of the
+    extensible load manager reported.
+    """
 
     brokers: BrokerTable
     bundles: BundleTable
     namespaces: tuple[str, ...]
     preallocations: Preallocations | None = None
+    extensible: ExtensibleLoad | None = None
+    taken_at_ms: int = 0
 
     @cached_property
     def on_their_way(self) -> Preallocations:

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports import (
     BundleData,
     LocalBrokerData,
@@ -210,7 +211,7 @@ class LoadSnapshot:
     """Everything a strategy may look at. `namespaces` is sorted; `BundleTable.namespace` points into it.
 
     `taken_at_ms` (epoch ms) is the moment that ages are measured against. `extensible` is there if brokers of the
-    extensible load manager reported.
+    extensible load manager reported. `policies` is what administrators demand of placement.
     """
 
     brokers: BrokerTable
@@ -219,6 +220,7 @@ class LoadSnapshot:
     preallocations: Preallocations | None = None
     extensible: ExtensibleLoad | None = None
     taken_at_ms: int = 0
+    policies: ClusterPolicies = NO_POLICIES
 
     @cached_property
     def on_their_way(self) -> Preallocations:

@@ -1,0 +1,286 @@
+"""What a cluster's administrators demand of placement: isolation policies, failure domains, anti-affinity groups.
+
+An isolation policy gives namespaces to some brokers and keeps those brokers for them. Regexes are Python's, with
+ASCII classes, and match the whole text; Java's `\\Q…\\E` quotes. Those of brokers match the host of a broker id, an
+IPv6 address with or without its brackets, and, if they hold a colon, also `host:port`, as Pulsar's newest releases do.
+
+Worked example: `primary` is `["b-[12]"]`, `secondary` `["b-.*"]`, `min_limit` 1. While b-1 or b-2 lives, only they
+serve the policy's namespaces, and nothing else. When both are gone b-3 and the others take over.
+
+Free of numpy, as every broker reads policies.
+Source: Pulsar's `NamespaceIsolationDataImpl`, `NamespaceIsolationPolicyImpl`, `NamespaceIsolationPolicies`,
+`MinAvailablePolicy`, `FailureDomainImpl`. Unlike them, a `namespaces` regex that does not compile is refused at once.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+UNLOAD_SCOPES: Final = ("all_matching", "changed", "none")
+"""Which namespaces are unloaded when a policy is set; `changed` unless the policy says otherwise."""
+
+DEFAULT_DOMAIN: Final = "default"
+"""The failure domain of brokers that are in none."""
+
+_MIN_AVAILABLE: Final = "min_available"
+_QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_REMEMBERED_NAMESPACES: Final = 200_000
+
+
+class PolicyError(ValueError):
+    """A policy cannot be what it is said to be; the text names the policy and the field."""
+
+    def __init__(self, policy: str, problem: str) -> None:
+        super().__init__(f"isolation policy {policy!r}: {problem}")
+        self.policy = policy
+
+
+class AutoFailoverData(msgspec.Struct, frozen=True):
+    """When secondary brokers help out. `parameters` has `min_limit` and `usage_threshold`, as texts."""
+
+    policy_type: str | None = None
+    parameters: dict[str, str | int | float] | None = None
+
+
+class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An isolation policy as it is stored and sent, with Pulsar's JSON names; not checked yet."""
+
+    namespaces: tuple[str, ...] | None = None
+    primary: tuple[str, ...] | None = None
+    secondary: tuple[str, ...] | None = None
+    auto_failover_policy: AutoFailoverData | None = None
+    unload_scope: str | None = None
+
+
+class FailureDomain(msgspec.Struct, frozen=True):
+    """The ids of brokers that fail together."""
+
+    brokers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationPolicy:
+    """One checked policy. `min_limit`: with fewer live primary brokers than this the secondary ones help out."""
+
+    name: str
+    namespaces: tuple[re.Pattern[str], ...]
+    primary: tuple[re.Pattern[str], ...]
+    secondary: tuple[re.Pattern[str], ...]
+    min_limit: int
+    unload_scope: str
+
+    @staticmethod
+    def of(name: str, data: NamespaceIsolationData) -> "IsolationPolicy":
+        """Check a policy.
+
+        Raises:
+            PolicyError: something is missing or makes no sense.
+        """
+        if not data.namespaces or not data.primary:
+            missing = "primary" if data.namespaces else "namespaces"
+            raise PolicyError(name, f"{missing} is empty: name at least one regular expression")
+        if data.unload_scope not in (None, *UNLOAD_SCOPES):
+            raise PolicyError(name, f"unload_scope is {data.unload_scope!r}: use one of {', '.join(UNLOAD_SCOPES)}")
+        return IsolationPolicy(
+            name,
+            _compiled(name, "namespaces", data.namespaces),
+            _compiled(name, "primary", data.primary),
+            _compiled(name, "secondary", data.secondary or ()),
+            _min_limit(name, data.auto_failover_policy),
+            data.unload_scope or "changed",
+        )
+
+    def covers(self, namespace: str) -> bool:
+        """Tell whether the policy is for `tenant/namespace`."""
+        return any(pattern.fullmatch(namespace) for pattern in self.namespaces)
+
+    def is_primary(self, broker_id: str) -> bool:
+        return _matches(self.primary, broker_id)
+
+    def is_secondary(self, broker_id: str) -> bool:
+        """Tell whether the broker is secondary, whether or not it is primary too; primary counts more."""
+        return _matches(self.secondary, broker_id)
+
+
+@dataclass(frozen=True, eq=False)
+class IsolationPolicies:
+    """The policies of a cluster in the order of its stored map: of several that cover a namespace the first counts."""
+
+    policies: tuple[IsolationPolicy, ...] = ()
+    _found: dict[str, IsolationPolicy | None] = field(default_factory=dict, repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.policies)
+
+    @staticmethod
+    def decode(stored: Mapping[str, Any]) -> "tuple[IsolationPolicies, tuple[PolicyError, ...]]":
+        """Return the policies of a stored map, and why others of it were left out."""
+        found, errors = [], []
+        for name, value in stored.items():
+            try:
+                found.append(IsolationPolicy.of(name, isolation_data(name, value)))
+            except PolicyError as error:
+                errors.append(error)
+        return IsolationPolicies(tuple(found)), tuple(errors)
+
+    def of_namespace(self, namespace: str) -> IsolationPolicy | None:
+        if not self.policies:
+            return None
+        if namespace not in self._found:
+            if len(self._found) >= _REMEMBERED_NAMESPACES:
+                self._found.clear()
+            self._found[namespace] = next((policy for policy in self.policies if policy.covers(namespace)), None)
+        return self._found[namespace]
+
+    def is_shared(self, broker_id: str) -> bool:
+        """Tell whether no policy has the broker as a primary one: then it serves namespaces without policy."""
+        return not any(policy.is_primary(broker_id) for policy in self.policies)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPolicies:
+    """All that placement has to respect.
+
+    `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, folded by
+    `group_key`; it holds at least the namespaces that were asked for, and none without a group.
+    """
+
+    isolation: IsolationPolicies = field(default_factory=IsolationPolicies)
+    domains: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def domain_of(self, broker_id: str) -> str:
+        return self.domains.get(broker_id, DEFAULT_DOMAIN)
+
+
+NO_POLICIES: Final = ClusterPolicies()
+
+
+def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
+    """Return a policy of what JSON holds of it.
+
+    Raises:
+        PolicyError: a field is not of its type.
+    """
+    try:
+        return msgspec.convert(value, NamespaceIsolationData)
+    except msgspec.ValidationError as error:
+        raise PolicyError(name, str(error)) from error
+
+
+def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
+    """Return a policy as it is stored: every list there, parameters as texts."""
+    failover = data.auto_failover_policy or AutoFailoverData()
+    form: dict[str, Any] = {
+        "namespaces": list(data.namespaces or ()),
+        "primary": list(data.primary or ()),
+        "secondary": list(data.secondary or ()),
+        "auto_failover_policy": {
+            "policy_type": failover.policy_type,
+            "parameters": {key: str(value) for key, value in (failover.parameters or {}).items()},
+        },
+    }
+    return form if data.unload_scope is None else {**form, "unload_scope": data.unload_scope}
+
+
+def namespaces_to_unload(
+    namespaces: Iterable[str], policy: NamespaceIsolationData, before: NamespaceIsolationData | None
+) -> list[str]:
+    """Return which of the cluster's `namespaces` are to be placed again when `policy` takes the place of `before`.
+
+    `all_matching`: those that either covers. `changed`: the same if other primary brokers are named, in whatever
+    order, else those of regexes that only one of the two has. `none`: nobody. Both policies have been checked.
+    Source: `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
+    """
+    if policy.unload_scope == "none":
+        return []
+    new, old = set(policy.namespaces or ()), set(before.namespaces or () if before else ())
+    moved = before is not None and sorted(before.primary or ()) != sorted(policy.primary or ())
+    regexes = new | old if moved or policy.unload_scope == "all_matching" else new ^ old
+    patterns = [compile_regex(text) for text in sorted(regexes)]
+    return [name for name in namespaces if any(pattern.fullmatch(name) for pattern in patterns)]
+
+
+def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
+    """Return broker id to failure domain; a broker that stands in several is in the last by name."""
+    return {broker: name for name in sorted(domains) for broker in domains[name].brokers}
+
+
+def group_key(group: str | None) -> str | None:
+    """Return what anti-affinity groups are compared by: the text without regard to case; None for no group."""
+    if group is None or not group.strip():
+        return None
+    return "".join(map(_folded, group))
+
+
+def _folded(character: str) -> str:
+    """Return the character as Java compares it ignoring case: upper, then lower, unless that is several."""
+    upper = character.upper()
+    upper = upper if len(upper) == 1 else character
+    lower = upper.lower()
+    return lower if len(lower) == 1 else upper
+
+
+def host_of_broker(broker_id: str) -> str | None:
+    """Return the host of `host:port`, an IPv6 address with the brackets it is written with; None without a port."""
+    host, colon, _ = broker_id.rpartition(":")
+    return host if colon else None
+
+
+def compile_regex(text: str) -> re.Pattern[str]:
+    """Compile a regex of a policy.
+
+    Raises:
+        re.error: it is none.
+    """
+    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
+    with warnings.catch_warnings():
+        # Java reads nested sets and intersections of sets where Python reads plain characters
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            return re.compile(quoted, re.ASCII)
+        except FutureWarning as warning:
+            raise re.error(f"sets of sets are not supported ({warning})", text) from None
+
+
+def _compiled(policy: str, field_name: str, texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    patterns = []
+    for text in texts:
+        try:
+            patterns.append(compile_regex(text))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise PolicyError(policy, f"{field_name} has no regular expression in {text!r}: {error}") from error
+    return tuple(patterns)
+
+
+def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
+    """Return the `min_limit` of a failover policy whose two parameters are whole numbers."""
+    if data is None or data.policy_type is None:
+        raise PolicyError(policy, f"auto_failover_policy is missing: its policy_type is {_MIN_AVAILABLE!r}")
+    if data.policy_type != _MIN_AVAILABLE:
+        raise PolicyError(policy, f"policy_type is {data.policy_type!r}: only {_MIN_AVAILABLE!r} is known")
+    numbers = []
+    for key in ("min_limit", "usage_threshold"):
+        text = str((data.parameters or {}).get(key, ""))
+        if not (_WHOLE_NUMBER.fullmatch(text) and -(2**31) <= int(text) < 2**31):
+            raise PolicyError(policy, f"auto_failover_policy.parameters.{key} is {text!r}: give a whole number")
+        numbers.append(int(text))
+    return numbers[0]
+
+
+def _matches(patterns: tuple[re.Pattern[str], ...], broker_id: str) -> bool:
+    host = host_of_broker(broker_id)
+    if host is None:
+        return False
+    hosts = (host, host[1:-1]) if host.startswith("[") and host.endswith("]") else (host,)
+    port = broker_id[len(host) :]
+    return any(
+        pattern.fullmatch(name) or (":" in pattern.pattern and pattern.fullmatch(name + port))
+        for pattern in patterns
+        for name in hosts
+    )

@@ -34,6 +34,12 @@ class Code(StrEnum):
     OTHER_LOAD_MANAGER = "other_load_manager"
     OLDER_VERSION = "older_version"
     TOPIC_KIND_DISABLED = "topic_kind_disabled"
+    NOT_IN_ISOLATION_POLICY = "not_in_isolation_policy"
+    SECONDARY_IN_RESERVE = "secondary_in_reserve"
+    KEPT_FOR_OTHERS = "kept_for_others"
+    ID_WITHOUT_PORT = "id_without_port"
+    GROUP_IN_DOMAIN = "group_in_domain"
+    GROUP_ON_BROKER = "group_on_broker"
     OVERLOADED = "overloaded"
     HIGHER_RATE = "higher_rate"
     NOT_BELOW_AVERAGE = "not_below_average"
@@ -69,6 +75,7 @@ class Code(StrEnum):
     # a planned unload is not carried out
     EXCLUDED_NAMESPACE = "excluded_namespace"
     POLICIES_FORBID = "policies_forbid"
+    ANTI_AFFINITY_FORBIDS = "anti_affinity_forbids"
     NO_DESTINATION = "no_destination"
     SAME_BROKER = "same_broker"
     NO_OWNER = "no_owner"
@@ -136,6 +143,12 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.OTHER_LOAD_MANAGER: "it runs another load manager",
     Code.OLDER_VERSION: "it runs an older version",
     Code.TOPIC_KIND_DISABLED: "it does not serve this kind of topics",
+    Code.NOT_IN_ISOLATION_POLICY: "the namespace's isolation policy does not name it",
+    Code.SECONDARY_IN_RESERVE: "it is a secondary broker, and enough primary ones are there",
+    Code.KEPT_FOR_OTHERS: "an isolation policy keeps it for other namespaces",
+    Code.ID_WITHOUT_PORT: "its id is not of the form host:port, so no policy can be held against it",
+    Code.GROUP_IN_DOMAIN: "its failure domain has more namespaces of the anti-affinity group than another",
+    Code.GROUP_ON_BROKER: "it has more namespaces of the anti-affinity group than another",
     Code.OVERLOADED: "it is overloaded",
     Code.HIGHER_RATE: "it has a higher long-term message rate",
     Code.NOT_BELOW_AVERAGE: "its smoothed usage is not far enough below the mean",
@@ -166,6 +179,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.TOO_FEW_BROKERS: "there are fewer than two brokers",
     Code.EXCLUDED_NAMESPACE: "its namespace is excluded from shedding",
     Code.POLICIES_FORBID: "no other broker is allowed to serve it",
+    Code.ANTI_AFFINITY_FORBIDS: "every broker that policies allow has as many namespaces of its anti-affinity group",
     Code.NO_DESTINATION: "no broker would take it",
     Code.SAME_BROKER: "the best destination is the broker it is on",
     Code.NO_OWNER: "its owner is not known",

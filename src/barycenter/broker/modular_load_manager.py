@@ -32,7 +32,7 @@ from barycenter.load.reports import (
     default_bundle_data,
 )
 from barycenter.load.splitting.request import can_divide
-from barycenter.load.strategy_names import StrategyError, placer_name, shedder_name
+from barycenter.load.strategy_names import ManagerKind, StrategyError, placer_name, shedder_name
 from barycenter.metadata.errors import MetadataError, NotFoundError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
@@ -60,8 +60,8 @@ class ModularLoadManager:
         Raises:
             StrategyError: the configuration names a strategy that there is not, or two that do not go together.
         """
-        placer_name(context.config.current)
-        shedder_name(context.config.current)
+        placer_name(context.config.current, ManagerKind.MODULAR)
+        shedder_name(context.config.current, ManagerKind.MODULAR)
         self._context = context
         self._instruments = instruments or LoadInstruments.of_machine(context)
         self._reporter = LoadReporter(context, self._instruments.meter, self._instruments.report_log)
@@ -213,7 +213,7 @@ class ModularLoadManager:
             snapshot,
             self._request_for(bundle),
             SelectionSettings.of(config),
-            placer_of(config),
+            placer_of(config, ManagerKind.MODULAR),
             self._context.env.random,
             self._selection_memory or SelectionMemory(),
         )
@@ -278,7 +278,7 @@ class ModularLoadManager:
         config = self._context.config.current
         if config.load_balancer_load_shedding_strategy != self._shedding_strategy:
             self._shedding_strategy, self._shedding_memory = config.load_balancer_load_shedding_strategy, None
-        plan, self._shedding_memory = shedder_of(config)(snapshot, self._shedding_memory)
+        plan, self._shedding_memory = shedder_of(config, ManagerKind.MODULAR)(snapshot, self._shedding_memory)
         return plan
 
     async def _carry_out_unload(self, unload: Unload) -> bool:

@@ -33,7 +33,7 @@ from barycenter.load.shedding import (
 )
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, LoadSnapshot
-from barycenter.load.strategy_names import placer_name, shedder_name
+from barycenter.load.strategy_names import ManagerKind, manager_in_force, placer_name, shedder_name
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -153,24 +153,37 @@ PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
     avg_shedder.NAME: _avg_placement,
 }
 
+SHEDDERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Shedder]]]] = {
+    ManagerKind.MODULAR: SHEDDERS,
+}
 
-def shedder_of(config: "BrokerConfig") -> Shedder:
-    """Return the shedder of `loadBalancerLoadSheddingStrategy`.
+PLACERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Placer]]]] = {
+    ManagerKind.MODULAR: PLACERS,
+}
+"""By load manager; one that decides otherwise than by a strategy that a key names has its own."""
+
+
+def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Shedder:
+    """Return the shedder of a load manager, the one in force unless given.
 
     Raises:
-        UnknownStrategyError: there is none of that name.
+        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
         MismatchedStrategiesError: one of the two keys alone names a strategy that sheds and places as one.
+        NothingToDecideError: the load manager is the no-op one.
     """
-    return SHEDDERS[shedder_name(config)](config)
+    manager = manager or manager_in_force(config)
+    return SHEDDERS_OF[manager][shedder_name(config, manager)](config)
 
 
-def placer_of(config: "BrokerConfig") -> Placer:
-    """Return the placement strategy of `loadBalancerLoadPlacementStrategy`.
+def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Placer:
+    """Return the placement strategy of a load manager, the one in force unless given.
 
     Raises:
-        UnknownStrategyError: there is none of that name.
+        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
+        NothingToDecideError: the load manager is the no-op one.
     """
-    return PLACERS[placer_name(config)](config)
+    manager = manager or manager_in_force(config)
+    return PLACERS_OF[manager][placer_name(config, manager)](config)
 
 
 def with_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:

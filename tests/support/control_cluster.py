@@ -18,6 +18,7 @@ from barycenter.broker.lookup_answers import Owner
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement
+from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -55,6 +56,7 @@ class FakeTopics:
     def __init__(self) -> None:
         self.closed: list[tuple[Bundle, str]] = []
         self.rebucketed = 0
+        self.loads: list[TopicLoad] = []
         self.closing: Callable[[Bundle], Awaitable[object]] | None = None
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
@@ -65,6 +67,9 @@ class FakeTopics:
 
     def rebucket(self) -> None:
         self.rebucketed += 1
+
+    def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
+        return [load for load in self.loads if bundle.range.contains(load.hash)]
 
 
 class FakeDirectory:
@@ -119,7 +124,7 @@ class ControlBroker:
 
     def _make_plane(self, env: Environment, factory: Callable[[LoadManagerContext], Any]) -> ControlPlane:
         plane = ControlPlane(self.config, env, directory=self.cluster.directory, load_manager=factory)
-        plane.attach(self.topics, dict)
+        plane.attach(self.topics, dict, self.topics.topic_loads)
         return plane
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -107,7 +107,7 @@ class Broker:
         self.registry = TopicRegistry(config, env, self.ownership, self.resources)
         self.wire = WireServer(config, env, self.registry, self.lookup)
         self.web: WebServer | None = None
-        self.control.attach(self.registry, self.registry.bundle_stats)
+        self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
         self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
         self.config.on_any_change(self._reconfigure)
         self._periodic = PeriodicTasks()

@@ -6,7 +6,7 @@ Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -26,7 +26,9 @@ from barycenter.broker.registration import Registration
 from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving_log import ServingLog
 from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from barycenter.metadata.errors import MetadataError
+from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import heartbeat_namespaces
 
 log = structlog.get_logger(__name__)
@@ -48,6 +50,7 @@ class ControlPlane:
         self._load_manager_factory = load_manager
         self._load_manager: LoadManager | None = None
         self._bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]] = dict
+        self._topic_loads: Callable[[Bundle], Iterable[TopicLoad]] = lambda _bundle: ()
         session_timeout_s = config.current.metadata_store_session_timeout_millis / 1000
         store = env.store
         self.dynamic_configuration = DynamicConfiguration(store, config)
@@ -74,6 +77,8 @@ class ControlPlane:
             directory,
             self.search.affinities,
             lambda: self.load_manager,
+            topic_loads=lambda bundle: self._topic_loads(bundle),
+            traffic_limits=lambda: TrafficLimits.of(config.current),
         )
         self.urls: ServiceUrls | None = None
         self._periodic = PeriodicTasks()
@@ -85,10 +90,16 @@ class ControlPlane:
         assert self._load_manager is not None, "the load manager exists once the ports are known"
         return self._load_manager
 
-    def attach(self, topics: Topics, bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]]) -> None:
-        """Give the loaded topics to ownership, and their figures to the load manager."""
+    def attach(
+        self,
+        topics: Topics,
+        bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]],
+        topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
+    ) -> None:
+        """Give the loaded topics to ownership, and their figures to the load manager and to whoever splits."""
         self.ownership.attach_topics(topics)
         self._bundle_stats = bundle_stats
+        self._topic_loads = topic_loads
 
     async def start(self) -> None:
         """Read what the store says: dynamic configuration, registered brokers."""

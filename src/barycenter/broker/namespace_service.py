@@ -10,7 +10,7 @@ Source: Pulsar's `NamespaceService` (unload, split) and `OwnedBundle.handleUnloa
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -22,7 +22,7 @@ from barycenter.broker.lookup_service import TopicDirectory
 from barycenter.broker.owner_search import Affinities
 from barycenter.broker.ownership import OwnershipCache
 from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.request import SplitRequest
+from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
 from barycenter.metadata.errors import BadVersionError, MetadataError, StoreUnavailableError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
@@ -74,6 +74,9 @@ class NamespaceService:
         directory: TopicDirectory,
         affinities: Affinities,
         load_manager: Callable[[], LoadManager],
+        *,
+        topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
+        traffic_limits: Callable[[], TrafficLimits],
     ) -> None:
         self._store = store
         self._bundles = bundles
@@ -81,6 +84,8 @@ class NamespaceService:
         self._directory = directory
         self._affinities = affinities
         self._load_manager = load_manager
+        self._topic_loads = topic_loads
+        self._traffic_limits = traffic_limits
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -194,7 +199,9 @@ class NamespaceService:
         if before.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
         hashes = tuple(topic.hash32 for topic in await self._topics_in(bundle))
-        cuts = split_algorithm(algorithm)(SplitRequest(bundle.range, hashes, tuple(positions or ())))
+        loads = tuple(self._topic_loads(bundle))
+        request = SplitRequest(bundle.range, hashes, tuple(positions or ()), loads, self._traffic_limits())
+        cuts = split_algorithm(algorithm)(request)
         if not cuts:
             log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
             return []

@@ -18,12 +18,13 @@ from barycenter.broker.persistent_topic import PersistentTopic
 from barycenter.broker.serving import NotServedError, OwnedBundle, ServingAuthority
 from barycenter.broker.topic import BrokerCounters, Topic, TopicSettings, TopicState
 from barycenter.broker.topic_policies import TopicPolicies
-from barycenter.broker.topic_stats import bundle_stats, topic_stats
+from barycenter.broker.topic_stats import bundle_stats, topic_loads, topic_stats
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
 from barycenter.ledger.managed_ledger import ManagedLedger, managed_ledger_path
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.clock import Clock
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
@@ -362,6 +363,10 @@ class TopicRegistry:
     def bundle_stats(self) -> dict[str, NamespaceBundleStats]:
         """Return the sums over the topics of each bundle that has any, by bundle name; rates of the last update."""
         return {str(bundle): bundle_stats(topics.values()) for bundle, topics in self._by_bundle.items()}
+
+    def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
+        """What each topic of a bundle carries that is in memory here; rates of the last update."""
+        return topic_loads(self._by_bundle.get(bundle, {}).values())
 
     def topics_of_bundle(self, bundle: Bundle) -> list[TopicName]:
         """The topics of a bundle that are in memory here."""

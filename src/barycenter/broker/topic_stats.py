@@ -17,6 +17,7 @@ from barycenter.broker.subscription import Subscription
 from barycenter.broker.subscription_types import SubscriptionType
 from barycenter.broker.topic import Topic
 from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.splitting.request import TopicLoad
 
 _NO_RATES = Rates()
 
@@ -42,6 +43,18 @@ def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
         producer_count=producers,
         topics=count,
     )
+
+
+def topic_loads(topics: Iterable[Topic]) -> list[TopicLoad]:
+    """Return what each of `topics` carries, in + out; rates are those of the last update."""
+    return [
+        TopicLoad(
+            topic.name.hash32,
+            topic.in_rates.rate + topic.out_rates.rate,
+            topic.in_rates.throughput + topic.out_rates.throughput,
+        )
+        for topic in topics
+    ]
 
 
 def topic_stats(topic: Topic, *, owner_broker: str) -> dict[str, Any]:

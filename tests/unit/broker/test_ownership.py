@@ -12,6 +12,7 @@ from barycenter.broker.namespace_service import BrokerNotActiveError, BundleNotE
 from barycenter.broker.ownership import InTransit
 from barycenter.broker.ownership_record import OwnershipRecord, lock_path
 from barycenter.broker.serving import NotServedError
+from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import LockBusyError, StoreUnavailableError
 from barycenter.metadata.store import SessionEvent
@@ -370,6 +371,29 @@ def test_a_split_can_unload_its_children_and_cut_between_topics():
         assert hashes[4] <= children[1].range.lower <= hashes[5]
         await cluster.until(lambda: len(owner.topics.closed) == 2, "children unloaded")
         assert [bundle for bundle, _ in owner.topics.closed] == children
+
+    on_virtual_time(scenario)
+
+
+def test_a_split_by_traffic_cuts_between_topics_as_often_as_their_rates_say():
+    """Limit 30 000: of 20 000, 9 000, 25 000, 1 000 and 40 000 msg/s the second and third, and the last two, part."""
+
+    async def scenario(cluster):
+        await three(cluster)
+        owner = await owner_of(cluster)
+        [parent] = owner.owned
+        hashes = sorted(topic(f"t{n}").hash32 for n in range(5))
+        rates = (20_000, 9_000, 25_000, 1_000, 40_000)
+        owner.topics.loads = [TopicLoad(*pair, 0) for pair in zip(hashes, rates, strict=True)]
+        children = await split(owner, parent, algorithm="flow_or_qps_equally_divide")
+        assert len(children) == 3
+        assert owner.owned == children
+        assert hashes[1] < children[1].range.lower <= hashes[2]
+        assert hashes[3] < children[2].range.lower <= hashes[4]
+        assert len(await cluster.boundaries()) == 4
+        assert owner.config.apply({"loadBalancerNamespaceBundleMaxMsgRate": "1"})
+        assert len(await split(owner, children[0], algorithm="flow_or_qps_equally_divide")) == 2, "the limit is lower"
+        cluster.check_one_server()
 
     on_virtual_time(scenario)
 

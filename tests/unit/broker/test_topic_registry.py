@@ -12,6 +12,7 @@ from barycenter.broker.topic import TopicState
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.managed_ledger import ManagedLedger
 from barycenter.ledger.memory_storage import MemoryLedgerStorage
+from barycenter.load.splitting.request import TopicLoad
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
@@ -187,6 +188,8 @@ async def test_rates_are_those_of_the_last_interval(broker: OneBroker) -> None:
     stats = broker.registry.bundle_stats()["public/default/0x00000000_0xffffffff"]
     assert (stats.msg_rate_in, stats.msg_rate_out) == (2.0, 2.0)
     assert stats.msg_throughput_in == stats.msg_throughput_out > 0
+    (load,) = broker.registry.topic_loads(Bundle.full(NAMESPACE))
+    assert load == TopicLoad(TOPIC.hash32, 4.0, stats.msg_throughput_in + stats.msg_throughput_out)
     assert (stats.topics, stats.producer_count, stats.consumer_count) == (1, 1, 1)
     counters = broker.registry.counters
     assert (counters.messages_in, counters.messages_out) == (20, 20)

@@ -2,11 +2,12 @@
 
 import pytest
 
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports import NamespaceBundleStats
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, SplitPlan, bundle_splitter
-from barycenter.load.splitting.request import SplitRefusedError, SplitRequest, can_divide
+from barycenter.load.splitting.request import SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits, can_divide
 from barycenter.naming.bundle import FULL_RANGE, BundleRange
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, steady
 
@@ -112,6 +113,42 @@ def test_specified_positions_are_those_inside_the_range() -> None:
     assert split_algorithm("specified_positions_divide_force")(alone) == (0x2000, 0x6000)
     with pytest.raises(SplitRefusedError):
         split_algorithm("specified_positions_divide")(EXAMPLE)
+
+
+def loads(*rates: tuple[int, float]) -> tuple[TopicLoad, ...]:
+    return tuple(TopicLoad(at, rate, 0) for at, rate in rates)
+
+
+@pytest.mark.parametrize(
+    ("carried", "boundaries"),
+    [
+        (loads((0, 25_000), (0x10, 4_000), (0x20, 20_000), (0x30, 9_000)), (0x19,)),
+        (loads((0, 30_000), (0x10, 30_000), (0x20, 1)), (0x9, 0x19)),
+        (loads((4, 20_000), (5, 20_000)), (5,)),
+        (loads((0, 50_000)), ()),
+        (loads((0, 50_000), (8, 0)), ()),
+        (loads((8, 25_000), (8, 25_000)), ()),
+        (loads((0, 20_000), (8, 12_999)), ()),
+        (loads((0, 20_000), (8, 13_000)), (5,)),
+        ((TopicLoad(0, 1, 80 * MEBIBYTE), TopicLoad(8, 1, 31 * MEBIBYTE)), (5,)),
+    ],
+)
+def test_traffic_is_parted_so_that_no_part_exceeds_the_limits(
+    carried: tuple[TopicLoad, ...], boundaries: tuple[int, ...]
+) -> None:
+    """Limits 30 000 msg/s and 100 MiB/s, cut from 10 % above; the end of each part lies between two topics."""
+    request = SplitRequest(BundleRange(0, 0x8000), loads=carried)
+    assert split_algorithm("flow_or_qps_equally_divide")(request) == boundaries
+
+
+def test_traffic_limits_are_those_of_the_configuration() -> None:
+    config = BrokerConfig(
+        load_balancer_namespace_bundle_max_msg_rate=7,
+        load_balancer_namespace_bundle_max_bandwidth_mbytes=2,
+        flow_or_qps_difference_threshold_percentage=20,
+    )
+    assert TrafficLimits.of(config) == TrafficLimits(7, 2 * MEBIBYTE, 0.2)
+    assert TrafficLimits.of(BrokerConfig()) == TrafficLimits()
 
 
 def test_an_unknown_algorithm_is_refused_by_name() -> None:

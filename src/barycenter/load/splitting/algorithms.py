@@ -6,7 +6,12 @@ Free of numpy: the owner of a bundle runs them, leader or not.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from barycenter.load.splitting import range_equally_divide, specified_positions_divide, topic_count_equally_divide
+from barycenter.load.splitting import (
+    flow_or_qps_equally_divide,
+    range_equally_divide,
+    specified_positions_divide,
+    topic_count_equally_divide,
+)
 from barycenter.load.splitting.request import SplitRefusedError, SplitRequest
 
 SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]
@@ -15,6 +20,7 @@ SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]
 ALGORITHMS: Final[Mapping[str, SplitAlgorithm]] = {
     range_equally_divide.NAME: range_equally_divide.range_equally_divide,
     topic_count_equally_divide.NAME: topic_count_equally_divide.topic_count_equally_divide,
+    flow_or_qps_equally_divide.NAME: flow_or_qps_equally_divide.flow_or_qps_equally_divide,
     specified_positions_divide.NAME: specified_positions_divide.specified_positions_divide,
     specified_positions_divide.FORCE_NAME: specified_positions_divide.specified_positions_divide_force,
 }

@@ -19,12 +19,12 @@ import numpy as np
 from barycenter.load.decisions import Refusal, Split
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.splitting.request import MEBIBYTE
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "BundleSplitterTask"
-_MEBIBYTE: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class BundleSplitterSettings:
     max_topics: int = 1000
     max_sessions: int = 1000
     max_rate: float = 30_000
-    max_bandwidth: float = 100 * _MEBIBYTE
+    max_bandwidth: float = 100 * MEBIBYTE
     max_bundles: int = 128
 
     @staticmethod
@@ -43,7 +43,7 @@ class BundleSplitterSettings:
             max_topics=config.load_balancer_namespace_bundle_max_topics,
             max_sessions=config.load_balancer_namespace_bundle_max_sessions,
             max_rate=config.load_balancer_namespace_bundle_max_msg_rate,
-            max_bandwidth=config.load_balancer_namespace_bundle_max_bandwidth_mbytes * _MEBIBYTE,
+            max_bandwidth=config.load_balancer_namespace_bundle_max_bandwidth_mbytes * MEBIBYTE,
             max_bundles=config.load_balancer_namespace_maximum_bundles,
         )
 

@@ -44,6 +44,7 @@ class Code(StrEnum):
     HIGHER_RATE = "higher_rate"
     NOT_BELOW_AVERAGE = "not_below_average"
     EQUAL = "equal"
+    NO_LOAD_DATA = "no_load_data"
     # a filter did not filter
     FILTER_FAILED = "filter_failed"
     FILTER_IGNORED = "filter_ignored"
@@ -86,6 +87,11 @@ class Code(StrEnum):
     FEWER_THAN_TWO_TOPICS = "fewer_than_two_topics"
     RANGE_NOT_DIVISIBLE = "range_not_divisible"
     BUNDLE_GONE = "bundle_gone"
+    NOT_OWNED = "not_owned"
+    TOO_FEW_HITS = "too_few_hits"
+    PARENT_SPLITTING = "parent_splitting"
+    NOT_ONE_BOUNDARY = "not_one_boundary"
+    CYCLE_FULL = "cycle_full"
     # on request
     ADMIN = "admin"
 
@@ -153,6 +159,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.HIGHER_RATE: "it has a higher long-term message rate",
     Code.NOT_BELOW_AVERAGE: "its smoothed usage is not far enough below the mean",
     Code.EQUAL: "it was equally good and lost the draw",
+    Code.NO_LOAD_DATA: "nothing is known of its load",
     Code.FILTER_FAILED: "a filter could not judge the candidates, so all that policies allow came back",
     Code.FILTER_IGNORED: "a filter would have left no broker, so it was ignored",
     Code.ABOVE_AVERAGE: "its smoothed usage is above the mean by the threshold or more",
@@ -189,6 +196,11 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.FEWER_THAN_TWO_TOPICS: "it has fewer than two topics, which a split cannot part",
     Code.RANGE_NOT_DIVISIBLE: "its hash range cannot be divided",
     Code.BUNDLE_GONE: "it is no longer a bundle of its namespace",
+    Code.NOT_OWNED: "the broker that reports it does not own it",
+    Code.TOO_FEW_HITS: "it has not been too large often enough in a row",
+    Code.PARENT_SPLITTING: "the bundle it comes from is still being split",
+    Code.NOT_ONE_BOUNDARY: "the split algorithm did not name exactly one boundary",
+    Code.CYCLE_FULL: "as many other bundles are split as one run may split",
     Code.ADMIN: "an administrator asked for it",
 }
 

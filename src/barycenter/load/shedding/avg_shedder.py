@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.shedding.fitting import FittingPlan, rows_by_owner, take_fitting
+from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 from barycenter.load.weights import resource_weights
 
@@ -151,17 +152,17 @@ def _choose(snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers) 
     """Return the rows that leave `sources`, in that order, and what was left to leave before each."""
     short = snapshot.bundles.short
     kept: list[Integers] = [np.zeros(0, np.int64)]
-    before: list[float] = []
+    before: list[Floats] = [np.zeros(0)]
     for source, rows in zip(sources.tolist(), rows_by_owner(snapshot, sources), strict=True):
         into, out = (
             (short.rate_in, short.rate_out) if verdicts.by_rate[source] else (short.throughput_in, short.throughput_out)
         )
         traffic = into[rows] + out[rows]
-        falling = np.argsort(-traffic, kind="stable")
+        falling = heaviest_first(traffic)
         taken, lefts = take_fitting(traffic[falling], float(verdicts.need[source]))
         kept.append(rows[falling[taken]])
-        before += lefts
-    return np.concatenate(kept).astype(np.int64), np.array(before, float)
+        before.append(lefts)
+    return np.concatenate(kept).astype(np.int64), np.concatenate(before)
 
 
 _CODES: Final = (

@@ -3,17 +3,21 @@
 UniformLoadShedder and AvgShedder share it. A budget is of messages or of bytes, whichever the strategy found to matter.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from barycenter.load.decisions import Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
+from barycenter.load.shedding.ordering import by_group, sheddable_rows
 from barycenter.load.shedding.plan import ShedPlan, Verdicts
 from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+
+LARGEST: Final = 2**31 - 1
+"""Where Pulsar's whole numbers end."""
+_FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
@@ -63,30 +67,35 @@ class FittingPlan(ShedPlan):
 
 def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
     """Return for each of `brokers` its rows that may be shed, in the order of names; each broker once."""
-    place = np.full(len(snapshot.brokers), -1, np.int64)
-    place[brokers] = np.arange(len(brokers))
-    bundles = snapshot.bundles
-    rows = np.flatnonzero(bundles.may_shed & (place[bundles.owner] >= 0)) if len(bundles) else np.zeros(0, np.int64)
-    places = place[bundles.owner[rows]]
-    order = np.argsort(places, kind="stable")
-    return np.split(rows[order], np.searchsorted(places[order], np.arange(1, len(brokers)))) if len(brokers) else []
+    asked = np.zeros(len(snapshot.brokers), bool)
+    asked[brokers] = True
+    rows = sheddable_rows(snapshot, asked)
+    order, edges = by_group(snapshot.bundles.owner[rows], len(snapshot.brokers))
+    rows = rows[order]
+    return [rows[edges[broker] : edges[broker + 1]] for broker in brokers.tolist()]
 
 
-def take_fitting(
-    traffic: Floats, budget: float, charge: Callable[[float], float] = float
-) -> tuple[list[int], list[float]]:
-    """Walk `traffic` (falling) and take whatever is at most the budget, which each one taken lowers by its `charge`.
+def take_fitting(traffic: Floats, budget: float, *, whole: bool = False) -> tuple[Integers, Floats]:
+    """Walk `traffic` (falling) and take whatever is at most the budget, which each one taken lowers by itself.
 
-    Traffic of 0 and less is not taken. Returns the positions taken and what was left before each.
+    With `whole` only by its whole part, bounded as Pulsar's numbers are. Traffic of 0 and less is not taken. Returns
+    the positions taken and what was left before each.
     """
-    count = int(np.count_nonzero(traffic > 0))
-    rising = (-traffic[:count]).tolist()
-    taken: list[int] = []
-    before: list[float] = []
-    position = 0
-    while (position := bisect_left(rising, -budget, position)) < count:
-        taken.append(position)
-        before.append(budget)
-        budget -= charge(-rising[position])
-        position += 1
-    return taken, before
+    traffic = traffic[: np.count_nonzero(traffic > 0)]
+    charges = np.minimum(np.trunc(traffic), LARGEST) if whole else traffic
+    rising = -traffic
+    taken: list[Integers] = [np.zeros(0, np.int64)]
+    before: list[Floats] = [np.zeros(0)]
+    position, size = 0, _FIRST_LOOK
+    # each time the walk has to skip, less than two thirds of the budget are left; so it skips a few dozen times at most
+    while (position := position + int(np.searchsorted(rising[position:], -budget))) < len(traffic):
+        end = min(position + size, len(traffic))
+        with np.errstate(invalid="ignore"):
+            left = np.subtract.accumulate(np.concatenate(([budget], charges[position:end])))
+        fits = traffic[position:end] <= left[:-1]
+        count = len(fits) if fits.all() else int(np.argmin(fits))
+        taken.append(np.arange(position, position + count))
+        before.append(left[:count])
+        size = 2 * size if position + count == end else _FIRST_LOOK
+        position, budget = position + count, float(left[count])
+    return np.concatenate(taken), np.concatenate(before)

@@ -4,7 +4,6 @@ Figures stay columns; `Unload` values and reasons are made when somebody asks fo
 decision nothing.
 """
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -15,6 +14,7 @@ import numpy as np
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.reports import exact_sum
+from barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
 from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
@@ -124,20 +124,18 @@ def take_heaviest(snapshot: LoadSnapshot, sheds: Flags, need: Floats) -> tuple[I
     may overshoot. Returns the rows, brokers in the order of their names, and the traffic chosen before each.
     Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
     """
-    bundles = snapshot.bundles
-    candidates = np.flatnonzero(sheds[bundles.owner] & bundles.may_shed) if len(bundles) else np.zeros(0, int)
-    traffic = bundles.short.throughput_in[candidates] + bundles.short.throughput_out[candidates]
-    owners = bundles.owner[candidates]
-    order = np.lexsort((-traffic, owners))  # stable, and rows are in name order
-    rows, traffic, owners = candidates[order], traffic[order], owners[order]
+    short, candidates = snapshot.bundles.short, sheddable_rows(snapshot, sheds)
+    traffic = short.throughput_in[candidates] + short.throughput_out[candidates]
+    falling = heaviest_first(traffic)
+    candidates, traffic = candidates[falling], traffic[falling]
+    owners, edges = by_group(snapshot.bundles.owner[candidates], len(snapshot.brokers))
+    rows, traffic = candidates[owners], traffic[owners]
     kept: list[Integers] = []
     kept_before: list[Floats] = []
-    edges = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
-    for start, end in itertools.pairwise(edges):
-        if start == end:
-            continue
+    for broker in np.flatnonzero(np.diff(edges)).tolist():
+        start, end = edges[broker], edges[broker + 1]
         before = np.concatenate(([0.0], np.cumsum(traffic[start:end])[:-1]))
-        enough = np.flatnonzero(~(before < need[owners[start]]))
+        enough = np.flatnonzero(~(before < need[broker]))
         count = max(1, int(enough[0]) if len(enough) else end - start)
         kept.append(rows[start : start + count])
         kept_before.append(before[:count])

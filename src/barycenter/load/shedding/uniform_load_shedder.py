@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.shedding.fitting import FittingPlan, rows_by_owner, take_fitting
+from barycenter.load.shedding.fitting import LARGEST, FittingPlan, rows_by_owner, take_fitting
+from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "UniformLoadShedder"
-_LARGEST: Final = 2**31 - 1
-"""Where Pulsar's search for the least begins, and where its whole numbers end."""
 _NOTHING: Final = 1e-6
 _RATE_KEY: Final = "loadBalancerMsgRateDifferenceShedderThreshold"
 _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
@@ -93,7 +92,7 @@ class Spread:
 
 def _spread(figures: Floats) -> Spread:
     top, bottom = (int(np.argmax(figures)), int(np.argmin(figures))) if len(figures) else (-1, -1)
-    greatest, least = -1.0, float(_LARGEST)
+    greatest, least = -1.0, float(LARGEST)  # where Pulsar's searches begin
     if top >= 0 and figures[top] > greatest:
         greatest = float(figures[top])
     else:
@@ -116,7 +115,7 @@ def _factor(spread: Spread) -> float:
 
 def _whole(figure: float) -> int:
     """Return the whole part, bounded as Pulsar's numbers are."""
-    return 0 if math.isnan(figure) else int(max(-_LARGEST - 1, min(_LARGEST, figure)))
+    return 0 if math.isnan(figure) else int(max(-LARGEST - 1, min(LARGEST, figure)))
 
 
 def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Integers, Floats]:
@@ -127,15 +126,15 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
         if verdicts.rates
         else short.throughput_in[rows] + short.throughput_out[rows]
     )
-    order = np.argsort(-traffic, kind="stable")
+    order = heaviest_first(traffic)
     rows, traffic = rows[order], traffic[order]
-    taken, before = take_fitting(traffic, verdicts.amount, _whole)
-    left = before[-1] - _whole(float(traffic[taken[-1]])) if taken else float(verdicts.amount)
+    taken, before = take_fitting(traffic, verdicts.amount, whole=True)
+    left = before[-1] - _whole(float(traffic[taken[-1]])) if len(taken) else float(verdicts.amount)
     idle = np.flatnonzero(traffic <= 0)
     # a negative figure gives its whole part back, as it does in Pulsar
-    given_back = np.cumsum(-np.clip(np.trunc(traffic[idle]), -_LARGEST - 1, 0))
-    positions = np.concatenate((np.array(taken, np.int64), idle))
-    lefts = np.concatenate((np.array(before, float), left + np.concatenate(([0.0], given_back))[: len(idle)]))
+    given_back = np.cumsum(-np.clip(np.trunc(traffic[idle]), -LARGEST - 1, 0))
+    positions = np.concatenate((taken, idle))
+    lefts = np.concatenate((before, left + np.concatenate(([0.0], given_back))[: len(idle)]))
     limit = verdicts.settings.max_bundles
     count = len(positions) if limit == -1 else limit
     return rows[positions[:count]], lefts[:count]

@@ -1,0 +1,49 @@
+"""The orders and walks that shedders share agree with plain sorting and looping, on more bundles than a cluster drawn
+by hypothesis has."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.load.shedding.fitting import LARGEST, take_fitting
+from barycenter.load.shedding.ordering import by_group, heaviest_first
+
+few = st.sampled_from([0.0, -0.0, 1.0, 2.5, 5e-324, 1e300, -3.0, 7.75])
+figures = st.lists(few, max_size=300) | st.lists(st.floats(-1e9, 1e9), max_size=300)
+
+
+@given(figures)
+def test_equal_figures_keep_their_order(values: list[float]) -> None:
+    ordered = heaviest_first(np.array(values, float)).tolist()
+    assert ordered == sorted(range(len(values)), key=lambda position: -values[position])
+
+
+@given(st.lists(st.integers(0, 9), max_size=200), st.sampled_from([10, 70_000]))
+def test_groups_keep_the_order_within(groups: list[int], count: int) -> None:
+    order, edges = by_group(np.array(groups, np.int32), count)
+    for group in (*range(10), count - 1):
+        found = order[edges[group] : edges[group + 1]].tolist()
+        assert found == [position for position, other in enumerate(groups) if other == group]
+
+
+@given(st.integers(0, 2**32), st.integers(0, 600), st.booleans(), st.sampled_from([0.0, 0.3, 1.0, 20.0, 1e12]))
+def test_the_walk_takes_what_a_loop_takes(seed: int, count: int, whole: bool, budget: float) -> None:
+    """Of figures whose sizes lie far apart, so that it skips, and takes long runs, too."""
+    rng = random.Random(seed)
+    kinds: tuple[Callable[[], float], ...] = (
+        lambda: rng.choice((0.0, -1.0, 1.0, 2.0)),
+        rng.random,
+        lambda: 10 ** rng.uniform(-6, 12),
+    )
+    kind = rng.choice(kinds)
+    falling = sorted((kind() for _ in range(count)), reverse=True)
+    taken, before = take_fitting(np.array(falling, float), budget, whole=whole)
+    expected, left = [], budget
+    for position, figure in enumerate(falling):
+        if 0 < figure <= left:
+            expected.append((position, left))
+            left -= min(LARGEST, int(figure)) if whole else figure
+    assert list(zip(taken.tolist(), before.tolist(), strict=True)) == expected

@@ -16,6 +16,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -156,6 +157,18 @@ class ClusterPolicies:
 
     def domain_of(self, broker_id: str) -> str:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)
+
+    def members_of(self, namespace: str) -> tuple[str, ...] | None:
+        """Return the namespaces known to be in the anti-affinity group of this one; None: it is in no group."""
+        group = self.groups.get(namespace)
+        return None if group is None else self._members[group]
+
+    @cached_property
+    def _members(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for namespace in sorted(self.groups):
+            found.setdefault(self.groups[namespace], []).append(namespace)
+        return {group: tuple(namespaces) for group, namespaces in found.items()}
 
 
 NO_POLICIES: Final = ClusterPolicies()

@@ -1,6 +1,7 @@
 """Which broker shall own a bundle: the pipeline of policies, filters and the placement strategy.
 
-    policies ▸ maximum topics ▸ even distribution ▸ load manager class ▸ version ▸ placement ▸ second choice
+    policies ▸ maximum topics ▸ anti-affinity ▸ even distribution ▸ load manager class ▸ version ▸ placement
+    ▸ second choice
 
 Each filter narrows the candidates of the one before. When nobody is left the policies' candidates come back. When the
 broker chosen is overloaded the strategy chooses once more among all that the policies allow, the filters put aside.
@@ -17,6 +18,7 @@ import msgspec
 import numpy as np
 
 from barycenter.load.decisions import Placement
+from barycenter.load.filters.anti_affinity import anti_affinity
 from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.load_manager_class import load_manager_class
@@ -49,6 +51,7 @@ class SelectionSettings:
     distribute_evenly: bool = True
     prefer_later_versions: bool = False
     excluded_namespaces: Collection[str] = ()
+    failure_domains: bool = False
     overload_limit: float = 0.85
     weights: ResourceWeights = DEFAULT_WEIGHTS
 
@@ -60,6 +63,7 @@ class SelectionSettings:
             distribute_evenly=config.load_balancer_distribute_bundles_evenly_enabled,
             prefer_later_versions=config.prefer_later_versions,
             excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+            failure_domains=config.failure_domains_enabled,
             overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
             weights=resource_weights(config),
         )
@@ -84,9 +88,9 @@ def select_broker(
     """Return who shall own the bundle, and what is to be remembered; the caller preallocates it."""
     policies = policy_candidates(snapshot, request)
     outcomes = [policies]
-    notes: list[str] = []
+    notes = [policies.note] if policies.note else []
     candidates = _narrow(snapshot, request, settings, policies.kept, outcomes, notes)
-    if not candidates.any():
+    if not candidates.any() and policies.kept.any():
         notes.append("no broker passed the filters, so they were put aside")
         candidates = policies.kept
     if request.namespace in settings.excluded_namespaces:
@@ -126,6 +130,8 @@ def _narrow(
 
     candidates = apply(max_topics(snapshot, allowed, settings.max_topics))
     if settings.distribute_evenly or request.namespace == str(SYSTEM_NAMESPACE):
+    for step in anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains):
+        candidates = apply(step)
         candidates = apply(even_distribution(snapshot, candidates, request.namespace))
     try:
         candidates = apply(load_manager_class(snapshot, candidates, settings.load_manager_class_name))

@@ -31,7 +31,8 @@ class PlacementRequest:
 class FilterOutcome:
     """`kept` of the candidates; why the others went, with the figure of each broker, in `unit`, and the line it missed.
 
-    `ignored`: the filter would have left nobody, so it kept all.
+    `codes` say it of the brokers in these rows, the first that names a row, and `code` of all others. `note` is told
+    whoever is chosen. `ignored`: the filter would have left nobody, so it kept all.
     """
 
     kept: Flags
@@ -45,6 +46,8 @@ class FilterOutcome:
     limit: float = 0.0
     unit: str = ""
     ignored: bool = False
+    codes: tuple[tuple[Flags, Code], ...] = ()
+    note: str = ""
 
     def alternative(self, snapshot: LoadSnapshot, broker: int) -> Alternative:
         """Say why the broker in that row was removed."""
@@ -52,4 +55,5 @@ class FilterOutcome:
         if self.figures is not None:
             figure = float(self.figures[broker])
             compared = Compared(self.what, figure, self.relation, self.against, self.limit, self.unit)
-        return Alternative(snapshot.brokers.names[broker], self.code, compared)
+        code = next((code for rows, code in self.codes if rows[broker]), self.code)
+        return Alternative(snapshot.brokers.names[broker], code, compared)

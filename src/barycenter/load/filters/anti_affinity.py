@@ -1,0 +1,128 @@
+"""Anti-affinity groups: keep the brokers that have the fewest namespaces of the bundle's group.
+
+With `failureDomainsEnabled`, and if any failure domain is known, only the domains stay first whose candidates have the
+fewest between them. Brokers in no domain form one of their own, `default`.
+
+Worked example: domain d1 has b1 with 2 namespaces of the group and b2 with 1, d2 has b3 with 2 and b4 with 1, d3 has
+b5 and b6 with 2 each. The domains count 3, 3 and 4, so d3 is out; of the others b2 and b4 stay, with 1 each.
+
+It spreads namespaces, not bundles: a second bundle of a namespace may join the first. Where all brokers of a group
+have a namespace each, even distribution decides as if there were no group.
+
+Source: Pulsar's `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers`, `shouldAntiAffinityNamespaceUnload`.
+"""
+
+from bisect import bisect_left
+from functools import lru_cache
+
+import numpy as np
+
+from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.policies import ClusterPolicies
+from barycenter.load.reasons import Code, Compared
+from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+
+ANTI_AFFINITY_SETTING = "namespaceAntiAffinityGroup"
+_DOMAINS_SETTING = "failureDomainsEnabled"
+
+
+def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
+    """Return how much of the anti-affinity group of `namespace` each broker has; None: it is in no group.
+
+    These are namespaces with a bundle there, reported or about to arrive; with the extensible load manager the bundles
+    that the ownership channel says the broker owns.
+    """
+    members = snapshot.policies.members_of(namespace)
+    if members is None:
+        return None
+    rows = _rows_of(snapshot, members)
+    is_member = np.zeros(len(snapshot.namespaces), bool)
+    is_member[list(rows.values())] = True
+    brokers = len(snapshot.brokers)
+    if snapshot.extensible is not None:
+        owned = snapshot.extensible.owned & is_member[snapshot.bundles.namespace]
+        return np.bincount(snapshot.bundles.owner[owned], minlength=brokers).astype(np.int64)
+    holders, held = snapshot.bundles.holders
+    counts = np.bincount(holders[is_member[held]], minlength=brokers).astype(np.int64)
+    for member in members:
+        arriving = {broker for broker, _ in snapshot.on_their_way.held.get(member, ())}
+        if arriving and member in rows:
+            arriving.difference_update(holders[held == rows[member]].tolist())
+        counts[sorted(arriving)] += 1
+    return counts
+
+
+def _rows_of(snapshot: LoadSnapshot, namespaces: tuple[str, ...]) -> dict[str, int]:
+    """Return the rows of those namespaces that have bundles."""
+    found = {}
+    for name in namespaces:
+        row = bisect_left(snapshot.namespaces, name)
+        if row < len(snapshot.namespaces) and snapshot.namespaces[row] == name:
+            found[name] = row
+    return found
+
+
+def anti_affinity(
+    snapshot: LoadSnapshot, candidates: Flags, namespace: str, *, failure_domains: bool
+) -> tuple[FilterOutcome, ...]:
+    """Remove domains, then brokers, that have more of the group than others; one outcome a step, the last one counts.
+
+    No outcome at all for a namespace in no group.
+    """
+    counts = group_counts(snapshot, namespace)
+    if counts is None or not candidates.any():
+        return ()
+    outcomes = []
+    if failure_domains and snapshot.policies.domains:
+        domain = _domain_rows(snapshot.brokers.names, snapshot.policies)
+        sums = np.bincount(domain[candidates], weights=counts[candidates], minlength=int(domain.max()) + 1)
+        outcomes.append(
+            _fewest(
+                candidates,
+                sums[domain].astype(np.float64),
+                Code.GROUP_IN_DOMAIN,
+                (ANTI_AFFINITY_SETTING, _DOMAINS_SETTING),
+            )
+        )
+        candidates = outcomes[0].kept
+    outcomes.append(_fewest(candidates, counts.astype(np.float64), Code.GROUP_ON_BROKER, (ANTI_AFFINITY_SETTING,)))
+    return tuple(outcomes)
+
+
+def _fewest(candidates: Flags, figures: Floats, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
+    least = float(figures[candidates].min())
+    kept = candidates & (figures == least)
+    return FilterOutcome(
+        kept=kept,
+        removed=candidates & ~kept,
+        code=code,
+        settings=settings,
+        what="of the group",
+        figures=figures,
+        against="fewest",
+        limit=least,
+    )
+
+
+@lru_cache(maxsize=4)
+def _domain_rows(brokers: tuple[str, ...], policies: ClusterPolicies) -> Indices:
+    """Return the failure domain of each broker as a number."""
+    names = [policies.domain_of(broker) for broker in brokers]
+    row_of = {name: row for row, name in enumerate(sorted(set(names)))}
+    return np.array([row_of[name] for name in names], np.int32)
+
+
+def anti_affinity_veto(snapshot: LoadSnapshot, allowed: Flags, namespace: str) -> Compared | None:
+    """Return what forbids to unload a bundle of `namespace`, if anything does.
+
+    `allowed` are the brokers that policies allow. If all of them have the same number of namespaces of the group, and
+    at least one, the bundle would come back to where it was.
+    """
+    counts = group_counts(snapshot, namespace)
+    if counts is None or not counts.any():
+        return None
+    of_allowed = counts[allowed]
+    if len(of_allowed) and (of_allowed.min() == 0 or of_allowed.min() < of_allowed.max()):
+        return None
+    least, most = (int(of_allowed.min()), int(of_allowed.max())) if len(of_allowed) else (0, 0)
+    return Compared("most of the group on a broker", float(most), "=", "fewest", float(least))

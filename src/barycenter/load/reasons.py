@@ -27,6 +27,13 @@ class Code(StrEnum):
     NONE_BELOW_AVERAGE = "none_below_average"
     PINNED = "pinned"
     DRAWN = "drawn"
+    LEAST_LOADED = "least_loaded"
+    LEAST_MESSAGE_RATE = "least_message_rate"
+    IDLE_BROKER = "idle_broker"
+    MOST_ROOM = "most_room"
+    ALL_FULL = "all_full"
+    WEIGHTED_DRAW = "weighted_draw"
+    NO_ROOM_LEFT = "no_room_left"
     NO_CANDIDATE = "no_candidate"
     # a broker was not
     TOO_MANY_TOPICS = "too_many_topics"
@@ -44,6 +51,13 @@ class Code(StrEnum):
     HIGHER_RATE = "higher_rate"
     NOT_BELOW_AVERAGE = "not_below_average"
     EQUAL = "equal"
+    MORE_LOADED = "more_loaded"
+    KEPT_IDLE = "kept_idle"
+    ANOTHER_IDLE = "another_idle"
+    LESS_ROOM = "less_room"
+    NOT_ITS_TURN = "not_its_turn"
+    NOT_DRAWN = "not_drawn"
+    NOT_LIVE = "not_live"
     NO_LOAD_DATA = "no_load_data"
     # a filter did not filter
     FILTER_FAILED = "filter_failed"
@@ -79,6 +93,8 @@ class Code(StrEnum):
     ANTI_AFFINITY_FORBIDS = "anti_affinity_forbids"
     NO_DESTINATION = "no_destination"
     SAME_BROKER = "same_broker"
+    NONE_COMFORTABLE = "none_comfortable"
+    RECENTLY_UNLOADED = "recently_unloaded"
     NO_OWNER = "no_owner"
     FAILED = "failed"
     # a bundle is split, or not
@@ -143,6 +159,13 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.NONE_BELOW_AVERAGE: "no candidate's smoothed usage is far enough below the mean, so one was drawn at random",
     Code.PINNED: "it was chosen for this bundle before and is still a candidate",
     Code.DRAWN: "it was drawn at random",
+    Code.LEAST_LOADED: "it is the least loaded of the candidates that are not idle",
+    Code.LEAST_MESSAGE_RATE: "it has the least message rate of the candidates that are not idle",
+    Code.IDLE_BROKER: "it is idle, and no other candidate is underloaded",
+    Code.MOST_ROOM: "every candidate is overloaded, and it has room for the most bundles",
+    Code.ALL_FULL: "every candidate is full, and it was its turn",
+    Code.WEIGHTED_DRAW: "it was drawn at random, weighted by the room it has",
+    Code.NO_ROOM_LEFT: "no candidate has any room left, so one was drawn at random",
     Code.NO_CANDIDATE: "no broker qualifies",
     Code.TOO_MANY_TOPICS: "it has too many topics",
     Code.NOT_FEWEST_BUNDLES: "others have fewer bundles of the namespace",
@@ -159,6 +182,13 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.HIGHER_RATE: "it has a higher long-term message rate",
     Code.NOT_BELOW_AVERAGE: "its smoothed usage is not far enough below the mean",
     Code.EQUAL: "it was equally good and lost the draw",
+    Code.MORE_LOADED: "it is more loaded, or equally loaded and later in line",
+    Code.KEPT_IDLE: "it is idle, and stays so while another candidate is underloaded",
+    Code.ANOTHER_IDLE: "it is idle, too, and later in line",
+    Code.LESS_ROOM: "it has room for fewer bundles, or for as many and is later in line",
+    Code.NOT_ITS_TURN: "it was not its turn",
+    Code.NOT_DRAWN: "it was not drawn",
+    Code.NOT_LIVE: "it is no longer registered",
     Code.NO_LOAD_DATA: "nothing is known of its load",
     Code.FILTER_FAILED: "a filter could not judge the candidates, so all that policies allow came back",
     Code.FILTER_IGNORED: "a filter would have left no broker, so it was ignored",
@@ -189,6 +219,8 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.ANTI_AFFINITY_FORBIDS: "every broker that policies allow has as many namespaces of its anti-affinity group",
     Code.NO_DESTINATION: "no broker would take it",
     Code.SAME_BROKER: "the best destination is the broker it is on",
+    Code.NONE_COMFORTABLE: "no broker that may serve it is below the comfort level",
+    Code.RECENTLY_UNLOADED: "it was unloaded a short while ago",
     Code.NO_OWNER: "its owner is not known",
     Code.FAILED: "carrying it out failed",
     Code.BUNDLE_TOO_LARGE: "it is too large",

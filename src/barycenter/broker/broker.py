@@ -24,7 +24,7 @@ from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.dynamic_configuration import ConfigHolder
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager import LoadManager, LoadManagerFactory
-from barycenter.broker.load_managers import load_manager_factory
+from barycenter.broker.load_managers import configured_load_manager
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.broker.resources import Resources
 from barycenter.broker.service_urls import ServiceUrls
@@ -97,7 +97,7 @@ class Broker:
             self.config,
             env,
             directory=self.resources,
-            load_manager=load_manager or load_manager_factory(config.load_manager_class_name),
+            load_manager=load_manager or configured_load_manager,
         )
         self.ownership = self.control.ownership
         self.lookup = self.control.lookup

@@ -16,6 +16,7 @@ from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfigu
 from barycenter.broker.environment import Environment
 from barycenter.broker.leadership import Duty, Leadership
 from barycenter.broker.load_manager import LoadManager, LoadManagerContext, LoadManagerFactory
+from barycenter.broker.load_manager_switch import LoadManagerSwitch
 from barycenter.broker.lookup_service import ClusterLookup, TopicDirectory
 from barycenter.broker.namespace_service import NamespaceService
 from barycenter.broker.own_namespaces import OwnNamespaces
@@ -27,6 +28,7 @@ from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.serving_log import ServingLog
 from barycenter.load.reports import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
+from barycenter.load.strategy_names import check_change
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import heartbeat_namespaces
@@ -47,8 +49,6 @@ class ControlPlane:
         self.env = env
         self.incarnation = f"{env.random.getrandbits(64):016x}"
         self.started_at_ms = env.clock.now_ms()
-        self._load_manager_factory = load_manager
-        self._load_manager: LoadManager | None = None
         self._bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]] = dict
         self._topic_loads: Callable[[Bundle], Iterable[TopicLoad]] = lambda _bundle: ()
         session_timeout_s = config.current.metadata_store_session_timeout_millis / 1000
@@ -67,6 +67,8 @@ class ControlPlane:
         )
         self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
         self.registration = Registration(store, session_timeout_s=session_timeout_s)
+        self._switch = LoadManagerSwitch(config, self.registration, load_manager)
+        config.add_check(check_change)
         self.leadership = Leadership(store)
         self.search = OwnerSearch(self.ownership, self.registration, self.leadership, lambda: self.load_manager)
         self.lookup = ClusterLookup(config, self.bundles, self.ownership, self.registration, self.search, directory)
@@ -87,8 +89,8 @@ class ControlPlane:
 
     @property
     def load_manager(self) -> LoadManager:
-        assert self._load_manager is not None, "the load manager exists once the ports are known"
-        return self._load_manager
+        """The load manager of now; another one after `loadManagerClassName` changed."""
+        return self._switch.current
 
     def attach(
         self,
@@ -110,7 +112,7 @@ class ControlPlane:
         """Say under which URLs this broker is reached; makes the load manager, which is not started yet."""
         self.urls = urls
         self.serving_log.broker_id = urls.broker_id
-        self._load_manager = self._load_manager_factory(
+        self._switch.make(
             LoadManagerContext(
                 config=self.config,
                 env=self.env,
@@ -143,7 +145,7 @@ class ControlPlane:
         await self.own_namespaces.own(
             heartbeat_namespaces(config.cluster_name, self.urls.broker_id), config.bootstrap_namespaces
         )
-        await self.load_manager.start()
+        await self._switch.start()
         self._periodic.start(
             "load report",
             self._write_report,
@@ -154,9 +156,10 @@ class ControlPlane:
         """Hand everything over: no new bundles, another leader, then one bundle after the other; return how many."""
         await self.own_namespaces.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
-        if self._load_manager is not None:
+        await self._switch.settle()
+        if self._switch.is_made:
             with suppress(MetadataError):
-                await self._load_manager.disable()
+                await self.load_manager.disable()
         await self.leadership.resign()
         return await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second)
 
@@ -168,9 +171,10 @@ class ControlPlane:
         await self.leadership.resign()
         await self.lookup.close()
         await self.namespaces.close()
-        if self._load_manager is not None:
+        await self._switch.settle()
+        if self._switch.is_made:
             with suppress(MetadataError):
-                await self._load_manager.stop()
+                await self.load_manager.stop()
         await self.ownership.close()
         await self.registration.close()
         await self.leadership.close()

@@ -24,17 +24,51 @@ _RELOAD_S: Final = 30.0
 
 Listener = Callable[[BrokerConfig], None]
 
+Check = Callable[[BrokerConfig, BrokerConfig], None]
+"""Raises a ValueError that says in a sentence why brokers cannot go from the first configuration to the second."""
+
+
+class ChangeRefusedError(ConfigError):
+    """The value is allowed, but brokers cannot take it while they run, or not beside the others."""
+
+    def __init__(self, key: str, value: str, reason: str) -> None:
+        ValueError.__init__(self, reason)
+        self.key = key
+        self.value = value
+        self.allowed = reason
+
 
 class ConfigHolder:
     """The configuration of now. Read `current` anew each time; values change at run time."""
 
-    __slots__ = ("_any_listeners", "_listeners", "current", "from_file")
+    __slots__ = ("_any_listeners", "_checks", "_listeners", "current", "from_file")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.from_file = config
         self.current = config
         self._listeners: dict[str, list[Listener]] = {}
         self._any_listeners: list[Listener] = []
+        self._checks: list[Check] = []
+
+    def add_check(self, check: Check) -> None:
+        """Ask `check` before each change; one that it refuses is told in the log, and the value before stays."""
+        self._checks.append(check)
+
+    def changed(self, key: str, text: str) -> BrokerConfig:
+        """Return the configuration that would be in force after a change; changes nothing.
+
+        Raises:
+            ConfigError: the key is not dynamic, or the value is not allowed.
+            ChangeRefusedError: a check refused it.
+        """
+        validate_dynamic(key, text)
+        after = with_overrides(self.current, {key: text})
+        for check in self._checks if after != self.current else ():
+            try:
+                check(self.current, after)
+            except ValueError as error:
+                raise ChangeRefusedError(key, text, str(error)) from error
+        return after
 
     def on_any_change(self, listener: Listener) -> None:
         """Call `listener` with the new configuration after any key changed, before those of single keys."""
@@ -47,19 +81,14 @@ class ConfigHolder:
 
     def apply(self, overrides: Mapping[str, str]) -> list[str]:
         """Put the overrides in force that are dynamic and valid; return the keys whose value changed."""
-        accepted: dict[str, str] = {}
-        for key, text in overrides.items():
-            try:
-                validate_dynamic(key, text)
-            except ConfigError as error:
-                log.warning("dynamic_configuration_ignored", key=key, value=text, reason=str(error))
-            else:
-                accepted[key] = text
         changed = []
-        for key in sorted(accepted):
-            before = self.current
-            after = with_overrides(before, {key: accepted[key]})
-            if after != before:
+        for key in sorted(overrides):
+            try:
+                after = self.changed(key, overrides[key])
+            except ConfigError as error:
+                log.warning("dynamic_configuration_ignored", key=key, value=overrides[key], reason=str(error))
+                continue
+            if after != self.current:
                 self.current = after
                 changed.append(key)
         if changed:
@@ -108,9 +137,9 @@ class DynamicConfiguration:
         """Store an override for the whole cluster; it is in force here on return.
 
         Raises:
-            ConfigError: the key is not dynamic, or the value is not allowed.
+            ConfigError: the key is not dynamic, or the value is not allowed, or brokers cannot take it now.
         """
-        validate_dynamic(key, text)
+        self._holder.changed(key, text)
         await self._modify(lambda overrides: {**overrides, key: text})
 
     async def remove(self, key: str) -> None:

@@ -11,8 +11,9 @@ The broker calls `write_report` every `loadBalancerReportUpdateMinIntervalMillis
 Source: Pulsar's `LoadManager`, `ModularLoadManagerImpl`, `NoopLoadManager`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -22,6 +23,7 @@ from barycenter.broker.report_identity import identity_report
 from barycenter.load.decisions import Placement
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.load.strategy_names import ManagerKind
 from barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class LoadManagerContext:
     owned_bundles: Callable[[], Iterable[Bundle]]
     is_leader: Callable[[], bool]
     leader_web_url: Callable[[], str | None]
+    sequences: Iterator[int] = field(default_factory=lambda: count(1))
+    """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
 
 
 class LoadManager(Protocol):
@@ -150,5 +154,5 @@ class NoopLoadManager:
         return msgspec.structs.replace(
             identity_report(self._context),
             last_update=self._context.env.clock.now_ms(),
-            load_manager_class_name="org.apache.pulsar.broker.loadbalance.NoopLoadManager",
+            load_manager_class_name=ManagerKind.NOOP.class_name,
         )

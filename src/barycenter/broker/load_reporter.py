@@ -29,6 +29,7 @@ from barycenter.load.reports import (
     weighted_resource_usage,
     with_stats,
 )
+from barycenter.load.strategy_names import ManagerKind
 from barycenter.load.weights import resource_weights
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import SessionEvent
@@ -85,16 +86,18 @@ class LoadReporter:
         self._context = context
         self._meter = meter
         self._report_log = report_log
-        self._sequence = 0
         self._written: LocalBrokerData | None = None
         self._usage = SystemResourceUsage()
         self._measured_at_s = -math.inf
         self._connected = True
+        self._closed = False
         self._writing = asyncio.Lock()
         self._local = identity_report(context)
         self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
     def close(self) -> None:
+        """Write no more reports."""
+        self._closed = True
         self._stop_listening()
 
     def current(self) -> LocalBrokerData:
@@ -110,16 +113,15 @@ class LoadReporter:
             bandwidth_in=usage.bandwidth_in,
             bandwidth_out=usage.bandwidth_out,
             max_resource_usage=max_resource_usage(usage),
-            load_manager_class_name=self._context.config.current.load_manager_class_name,
+            load_manager_class_name=ManagerKind.MODULAR.class_name,
         )
         self._local = data
         return data
 
     def next_report(self) -> LocalBrokerData:
         """Return the figures of now as a report to be written: with time and the next sequence number."""
-        self._sequence += 1
         return msgspec.structs.replace(
-            self.current(), last_update=self._context.env.clock.now_ms(), sequence=self._sequence
+            self.current(), last_update=self._context.env.clock.now_ms(), sequence=next(self._context.sequences)
         )
 
     def wrote(self, report: LocalBrokerData) -> None:
@@ -140,7 +142,7 @@ class LoadReporter:
         Needs a registered broker and a store that answers; what fails is told in the log and tried again next time.
         """
         async with self._writing:
-            if not self._connected or not self._context.registration.is_registered:
+            if self._closed or not self._connected or not self._context.registration.is_registered:
                 return False
             if not force and self._written is not None and not self._is_due(self._written):
                 return False

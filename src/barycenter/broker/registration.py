@@ -9,8 +9,8 @@ second process with the same URLs take the key over).
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -59,6 +59,7 @@ class Registration:
             failure="broker_list_not_read",
         )
         self._regaining: asyncio.Task[None] | None = None
+        self._is_kept = False
 
     @property
     def is_registered(self) -> bool:
@@ -107,7 +108,11 @@ class Registration:
 
         Raises:
             BrokerIdInUseError: another process was faster.
+            LockBusyError: the registration is kept (`kept`), but was lost just now.
         """
+        if self._is_kept:
+            await self.update(data)
+            return
         try:
             self._hold(await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data))
         except LockBusyError as error:
@@ -147,6 +152,8 @@ class Registration:
 
     async def unregister(self) -> None:
         """Leave the list; a key that is gone already is no error. Idempotent."""
+        if self._is_kept:
+            return
         lock, self._lock = self._lock, None
         if self._regaining is not None:
             self._regaining.cancel()
@@ -154,6 +161,15 @@ class Registration:
             self._regaining = None
         if lock is not None:
             await lock.release()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While one load manager takes the place of another: `unregister` does nothing, `register` writes a report."""
+        self._is_kept = True
+        try:
+            yield
+        finally:
+            self._is_kept = False
 
     async def data_of(self, broker_id: str) -> LocalBrokerData | None:
         """Return what a broker registered, its last load report included; None if it is gone."""

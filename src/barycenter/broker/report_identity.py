@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from barycenter.load.reports import AdvertisedListener, LocalBrokerData
+from barycenter.load.strategy_names import manager_in_force
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
@@ -24,7 +25,7 @@ def identity_report(context: "LoadManagerContext") -> LocalBrokerData:
         non_persistent_topics_enabled=config.enable_non_persistent_topics,
         broker_version_string=program_version(),
         advertised_listeners=_listeners(urls),
-        load_manager_class_name=config.load_manager_class_name,
+        load_manager_class_name=manager_in_force(config).class_name,
         start_timestamp=context.started_at_ms,
         incarnation=context.incarnation,
     )

@@ -160,11 +160,11 @@ class UnknownLoadManagerError(StrategyError):
 
 
 class LoadManagerNotOfferedError(StrategyError):
-    """Brokers do not run the extensible load manager; its decisions can be had from a snapshot."""
+    """Brokers here do not run that load manager; its decisions can be had from a snapshot."""
 
-    def __init__(self, class_name: str) -> None:
+    def __init__(self, class_name: str, kind: ManagerKind) -> None:
         super().__init__(
-            f"{MANAGER_KEY}={class_name}: brokers here do not run the extensible load manager (its strategies can be "
+            f"{MANAGER_KEY}={class_name}: brokers here do not run the {kind} load manager (its strategies can be "
             f"tried on a snapshot with `barycenter decide`); set {MANAGER_KEY}={ManagerKind.MODULAR.class_name}"
         )
 

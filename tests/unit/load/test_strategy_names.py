@@ -1,0 +1,144 @@
+"""Which load manager and which strategies a configuration names, and what is said of names that do not go together."""
+
+from typing import Any
+
+import pytest
+
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF
+from barycenter.load.strategy_names import (
+    STRATEGIES,
+    ManagerKind,
+    ManagerSwitchRefusedError,
+    NothingToDecideError,
+    Role,
+    StrategyError,
+    UnknownLoadManagerError,
+    UnknownStrategyError,
+    check_change,
+    manager_in_force,
+    manager_kind,
+    placer_name,
+    shedder_name,
+    supported,
+)
+
+IMPL = "org.apache.pulsar.broker.loadbalance.impl"
+EXTENSIONS = "org.apache.pulsar.broker.loadbalance.extensions"
+
+
+def configured(manager: ManagerKind = ManagerKind.MODULAR, **settings: Any) -> BrokerConfig:
+    return BrokerConfig(load_manager_class_name=manager.class_name, **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (f"{IMPL}.SimpleLoadManagerImpl", ManagerKind.SIMPLE),
+        ("", ManagerKind.SIMPLE),
+        (f"{IMPL}.ModularLoadManagerImpl", ManagerKind.MODULAR),
+        (" ModularLoadManagerWrapper ", ManagerKind.MODULAR),
+        (f"{EXTENSIONS}.ExtensibleLoadManagerImpl", ManagerKind.EXTENSIBLE),
+        ("NoopLoadManager", ManagerKind.NOOP),
+    ],
+)
+def test_a_load_manager_goes_by_the_class_name_or_its_last_part(name: str, kind: ManagerKind) -> None:
+    assert manager_kind(name) is kind
+
+
+@pytest.mark.parametrize("kind", list(ManagerKind))
+def test_the_name_of_each_load_manager_leads_back_to_it(kind: ManagerKind) -> None:
+    assert manager_kind(kind.class_name) is kind
+    assert manager_kind(kind.class_name.rpartition(".")[2]) is kind
+
+
+@pytest.mark.parametrize("name", ["com.acme.ModularLoadManagerImpl", "Modular", "ModularLoadManagerImp"])
+def test_an_unknown_load_manager_is_refused_by_name_and_falls_back_to_the_simple_one(name: str) -> None:
+    with pytest.raises(UnknownLoadManagerError, match=name):
+        manager_kind(name)
+    assert manager_in_force(BrokerConfig(load_manager_class_name=name)) is ManagerKind.SIMPLE
+
+
+def test_a_misspelt_name_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(UnknownLoadManagerError, match=r"did you mean ModularLoadManagerImpl\?"):
+        manager_kind("ModularLoadManagerImp")
+    with pytest.raises(UnknownStrategyError, match=r"did you mean ThresholdShedder\?"):
+        shedder_name(configured(load_balancer_load_shedding_strategy="ThreshholdShedder"))
+
+
+def test_each_strategy_is_known_by_its_name_and_its_class_name_and_can_be_made() -> None:
+    for each in STRATEGIES:
+        key = f"load_balancer_load_{each.role}_strategy"
+        if each.manager is ManagerKind.MODULAR:
+            for name in (each.name, each.class_name):
+                both: dict[str, Any] = (
+                    {"load_balancer_load_placement_strategy": name} if each.name == "AvgShedder" else {}
+                )
+                config = configured(**{"load_balancer_load_shedding_strategy": name, **both, key: name})
+                named = shedder_name if each.role is Role.SHEDDING else placer_name
+                assert named(config, ManagerKind.MODULAR) == each.name
+    for role, made in ((Role.SHEDDING, SHEDDERS_OF), (Role.PLACEMENT, PLACERS_OF)):
+        for manager, strategies in made.items():
+            assert set(strategies) >= supported(manager, role)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("TransferShedder", "belongs to the extensible load manager, and loadManagerClassName names the modular one"),
+        (f"{EXTENSIONS}.scheduler.TransferShedder", "belongs to the extensible load manager"),
+        ("com.acme.ThresholdShedder", "is a class that is not Pulsar's, and only Pulsar's ThresholdShedder can run"),
+        ("RoundRobinBrokerSelector", "is a strategy of placement, not of shedding"),
+        ("Quicksort", "is not a strategy known here; use one of AvgShedder, "),
+    ],
+)
+def test_a_shedder_that_the_modular_manager_has_not_is_refused_with_the_reason(name: str, said: str) -> None:
+    with pytest.raises(UnknownStrategyError) as refused:
+        shedder_name(configured(load_balancer_load_shedding_strategy=name))
+    assert str(refused.value).startswith(f"loadBalancerLoadSheddingStrategy='{name}' {said}")
+    assert "ThresholdShedder" in str(refused.value)
+
+
+def test_the_same_short_name_means_each_managers_own_function() -> None:
+    name = "LeastResourceUsageWithWeight"
+    config = configured(load_balancer_load_placement_strategy=name)
+    assert placer_name(config) == name
+    of_extensible = f"{EXTENSIONS}.strategy.{name}"
+    with pytest.raises(UnknownStrategyError, match="belongs to the extensible load manager"):
+        placer_name(configured(load_balancer_load_placement_strategy=of_extensible))
+    classes = {each.class_name for each in STRATEGIES if each.name == name}
+    assert classes == {f"{IMPL}.{name}", of_extensible}
+
+
+def test_the_extensible_manager_has_its_own_strategies_whatever_the_keys_say() -> None:
+    config = configured(ManagerKind.EXTENSIBLE)
+    assert (shedder_name(config), placer_name(config)) == ("TransferShedder", "LeastResourceUsageWithWeight")
+
+
+def test_the_simple_manager_places_by_its_own_key_and_the_no_op_one_not_at_all() -> None:
+    assert placer_name(configured(ManagerKind.SIMPLE)) == "leastLoadedServer"
+    for named in (shedder_name, placer_name):
+        with pytest.raises(NothingToDecideError, match="set loadManagerClassName="):
+            named(configured(ManagerKind.NOOP))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ManagerKind if kind is not ManagerKind.EXTENSIBLE])
+def test_to_and_from_the_extensible_manager_brokers_go_by_a_restart_alone(kind: ManagerKind) -> None:
+    here, there = configured(kind), configured(ManagerKind.EXTENSIBLE)
+    for before, after in ((here, there), (there, here)):
+        with pytest.raises(ManagerSwitchRefusedError, match="restart the brokers"):
+            check_change(before, after)
+    check_change(there, there)
+
+
+def test_a_change_that_would_leave_strategies_that_do_not_go_together_is_refused() -> None:
+    check_change(configured(), configured(load_balancer_load_shedding_strategy="UniformLoadShedder"))
+    avg = "AvgShedder"
+    with pytest.raises(StrategyError, match="set loadBalancerLoadPlacementStrategy=AvgShedder, too"):
+        check_change(configured(), configured(load_balancer_load_shedding_strategy=avg))
+    simple = configured(ManagerKind.SIMPLE, load_balancer_load_shedding_strategy=avg)
+    check_change(configured(ManagerKind.SIMPLE), simple)
+    with pytest.raises(StrategyError, match="sheds and places as one"):
+        check_change(simple, configured(load_balancer_load_shedding_strategy=avg))
+    with pytest.raises(UnknownLoadManagerError):
+        check_change(configured(), BrokerConfig(load_manager_class_name="Modular"))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.anti_affinity import anti_affinity
@@ -27,8 +26,9 @@ from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
 from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
-from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, Reason
+from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.selection_reason import explained
 from barycenter.load.snapshot import Flags, LoadSnapshot
 from barycenter.load.weights import resource_weights
 from barycenter.naming.namespace import SYSTEM_NAMESPACE
@@ -99,7 +99,7 @@ def select_broker(
     else:
         choice, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
         memory = replace(memory, placement=remembered)
-    overload: tuple[Compared, ...] = ()
+    overload: Compared | None = None
     if choice.broker is not None:
         usage = float(snapshot.brokers.weighted_usage(settings.weights)[choice.broker])
         if usage > settings.overload_limit:
@@ -107,9 +107,10 @@ def select_broker(
             candidates = candidates | policies.kept
             second, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
             memory = replace(memory, placement=remembered)
-            overload = (Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%"),)
+            overload = Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%")
             choice = second if second.broker is not None else choice
-    return _placement(snapshot, request, choice, candidates, outcomes, notes, overload), memory
+    placement = explained(snapshot, request, choice, candidates, outcomes, notes)
+    return (placement if overload is None else _chosen_again(placement, overload)), memory
 
 
 def _narrow(
@@ -129,9 +130,9 @@ def _narrow(
         return outcome.kept
 
     candidates = apply(max_topics(snapshot, allowed, settings.max_topics))
-    if settings.distribute_evenly or request.namespace == str(SYSTEM_NAMESPACE):
     for step in anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains):
         candidates = apply(step)
+    if settings.distribute_evenly or request.namespace == str(SYSTEM_NAMESPACE):
         candidates = apply(even_distribution(snapshot, candidates, request.namespace))
     try:
         candidates = apply(load_manager_class(snapshot, candidates, settings.load_manager_class_name))
@@ -143,47 +144,12 @@ def _narrow(
     return candidates
 
 
-def _placement(
-    snapshot: LoadSnapshot,
-    request: PlacementRequest,
-    choice: PlacementChoice,
-    candidates: Flags,
-    outcomes: list[FilterOutcome],
-    notes: list[str],
-    overload: tuple[Compared, ...],
-) -> Placement:
-    filtered = _removed(snapshot, candidates, outcomes)
-    alternatives = (*choice.rejected, *(alternative for alternative, _ in filtered))[:MAX_ALTERNATIVES]
-    total = choice.rejected_count + len(filtered)
-    cause = Reason(
-        code=choice.code,
-        strategy=choice.strategy,
-        compared=choice.compared,
-        alternatives=alternatives,
-        more_alternatives=total - len(alternatives),
-        settings=tuple(
-            dict.fromkeys((*choice.settings, *(key for _, outcome in filtered for key in outcome.settings)))
-        ),
-        flags=() if choice.broker is None else snapshot.flags_of_broker(choice.broker),
-        detail="; ".join(notes),
+def _chosen_again(placement: Placement, overload: Compared) -> Placement:
+    reason = Reason(
+        code=Code.CHOSEN_AGAIN,
+        subject=placement.reason.subject,
+        compared=(overload,),
+        settings=(_OVERLOAD_KEY,),
+        cause=msgspec.structs.replace(placement.reason, subject=""),
     )
-    if choice.broker is None:
-        return Placement(request.bundle, None, cause)
-    broker = snapshot.brokers.names[choice.broker]
-    if overload:
-        reason = Reason(
-            code=Code.CHOSEN_AGAIN, subject=broker, compared=overload, settings=(_OVERLOAD_KEY,), cause=cause
-        )
-        return Placement(request.bundle, broker, reason)
-    return Placement(request.bundle, broker, msgspec.structs.replace(cause, subject=broker))
-
-
-def _removed(
-    snapshot: LoadSnapshot, candidates: Flags, outcomes: list[FilterOutcome]
-) -> list[tuple[Alternative, FilterOutcome]]:
-    """Return the brokers that a filter removed for good, by name, each with the first filter that did."""
-    found: dict[int, FilterOutcome] = {}
-    for outcome in outcomes:
-        for row in np.flatnonzero(outcome.removed & ~candidates).tolist():
-            found.setdefault(row, outcome)
-    return [(found[row].alternative(snapshot, row), found[row]) for row in sorted(found)]
+    return msgspec.structs.replace(placement, reason=reason)

@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
 from barycenter.load.placement.choice import PlacementChoice, no_choice
-from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
-from barycenter.load.shedding.plan import sequential_mean
-from barycenter.load.snapshot import BrokerTable, Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot import BrokerTable, Flags, Floats, LoadSnapshot
 from barycenter.load.weights import resource_weights
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "LeastResourceUsageWithWeight"
-_KEY: Final = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +77,8 @@ def least_resource_usage_with_weight(
     if not len(rows):
         return no_choice(NAME), memory
     scores = _step(snapshot, candidates, settings, memory)
-    mean = sequential_mean(scores[rows])
-    best = rows[scores[rows] + settings.difference <= mean]
-    drawn_from = (best if len(best) else rows).tolist()
-    chosen = drawn_from[rng.randrange(len(drawn_from))] if len(drawn_from) > 1 else drawn_from[0]
-    found = bool(len(best))
-    line = mean - settings.difference
-    choice = PlacementChoice(
-        broker=chosen,
-        strategy=NAME,
-        code=Code.BELOW_AVERAGE if found else Code.NONE_BELOW_AVERAGE,
-        compared=(_comparison(float(scores[chosen]), "<=" if found else ">", line),) if found or len(rows) > 1 else (),
-        rejected=_rejected(snapshot, rows, scores, chosen, line, set(drawn_from)),
-        rejected_count=len(rows) - 1,
-        settings=(_KEY, "loadBalancerHistoryResourcePercentage"),
-    )
+    keys = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
+    choice = draw_below_average(snapshot, rows, scores, settings.difference, rng, strategy=NAME, settings=keys)
     return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
 
 
@@ -106,22 +91,3 @@ def _step(
     weight = settings.history_weight
     smoothed = np.where(np.isnan(past) | idle, usage, past * weight + (1 - weight) * usage)
     return np.where(candidates, smoothed, past)
-
-
-def _comparison(score: float, relation: str, line: float) -> Compared:
-    return Compared("smoothed usage", score, relation, "mean - threshold", line, "%")
-
-
-def _rejected(
-    snapshot: LoadSnapshot, rows: Integers, scores: Floats, chosen: int, line: float, equal: set[int]
-) -> tuple[Alternative, ...]:
-    """Return the other candidates, least smoothed usage first; those drawn from were equally good."""
-    some = rows[np.argsort(scores[rows], kind="stable")][: MAX_ALTERNATIVES + 1].tolist()
-    others = [row for row in some if row != chosen][:MAX_ALTERNATIVES]
-    names = snapshot.brokers.names
-    return tuple(
-        Alternative(names[row], Code.EQUAL)
-        if row in equal
-        else Alternative(names[row], Code.NOT_BELOW_AVERAGE, _comparison(float(scores[row]), ">", line))
-        for row in others
-    )

@@ -1,0 +1,66 @@
+"""LeastResourceUsageWithWeight of the extensible load manager: by the smoothed usage that brokers report themselves.
+
+Worked example (threshold 10 points): brokers at 10 %, 30 % and 80 %, and one that reported nothing yet. The mean of the
+three is 40 %, so the first two share what is placed. Were all three at 40 %, nobody would lie 10 points below, and all
+four, the silent one too, would share it.
+
+When to use it: the extensible load manager, whose only placement it is; it goes by the same figure as the
+TransferShedder. When not: nothing else can be had there. Beware of many bundles at once (after a broker left, or at a
+start): they all go to the few brokers below the line, since a placement raises a broker's usage with its next report
+only.
+
+Unlike the modular one of that name it remembers nothing: each broker smooths its usage and reports it as
+`weightedMaxEMA`. Needs a snapshot with `extensible`; without, nobody's load is known.
+
+Source: Pulsar's `extensions.strategy.LeastResourceUsageWithWeight` (3.0 and newer).
+"""
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
+from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "LeastResourceUsageWithWeight"
+
+
+@dataclass(frozen=True, slots=True)
+class LeastResourceUsageExtensibleSettings:
+    """`difference` (to the mean) is a fraction."""
+
+    difference: float = 0.1
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "LeastResourceUsageExtensibleSettings":
+        return LeastResourceUsageExtensibleSettings(
+            config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0
+        )
+
+
+def least_resource_usage_with_weight_extensible(
+    snapshot: LoadSnapshot, candidates: Flags, settings: LeastResourceUsageExtensibleSettings, rng: random.Random
+) -> PlacementChoice:
+    """Choose at random among the candidates of usage u with `u + difference <= mean`, or among all if there are none.
+
+    The mean is that of the candidates whose load is known.
+    """
+    rows = np.flatnonzero(candidates)
+    if not len(rows):
+        return no_choice(NAME)
+    return draw_below_average(
+        snapshot, rows, _usage(snapshot), settings.difference, rng, strategy=NAME, settings=(DIFFERENCE_KEY,)
+    )
+
+
+def _usage(snapshot: LoadSnapshot) -> Floats:
+    load = snapshot.extensible
+    if load is None:
+        return np.full(len(snapshot.brokers), np.nan)
+    return np.where(load.has_load, load.weighted_max_ema, np.nan)

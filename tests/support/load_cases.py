@@ -1,10 +1,11 @@
 """Clusters under load, written down in a few words or drawn by hypothesis."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
+from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
@@ -54,6 +55,7 @@ class Cluster:
     data: dict[str, BundleData] = field(default_factory=dict)
     recently_unloaded: set[str] = field(default_factory=set)
     preallocated: dict[str, dict[str, BundleData]] = field(default_factory=dict)
+    policies: ClusterPolicies = NO_POLICIES
 
     def add(
         self,
@@ -78,13 +80,14 @@ class Cluster:
 
     def snapshot(self) -> LoadSnapshot:
         averages = {name: broker_averages(report.last_stats, self.data) for name, report in self.reports.items()}
-        return build_snapshot(
+        built = build_snapshot(
             self.reports,
             self.data,
             averages,
             preallocated=self.preallocated,
             recently_unloaded=self.recently_unloaded,
         )
+        return replace(built, policies=self.policies)
 
 
 def equal_bundles(

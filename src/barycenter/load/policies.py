@@ -253,12 +253,26 @@ def compile_regex(text: str) -> re.Pattern[str]:
     """
     quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
     with warnings.catch_warnings():
-        # Java reads nested sets and intersections of sets where Python reads plain characters
-        warnings.simplefilter("error", FutureWarning)
+        warnings.simplefilter("error", FutureWarning)  # Python's warning of sets of sets, which it does not find all
         try:
-            return re.compile(quoted, re.ASCII)
-        except FutureWarning as warning:
-            raise re.error(f"sets of sets are not supported ({warning})", text) from None
+            if not _has_nested_set(quoted):
+                return re.compile(quoted, re.ASCII)
+        except FutureWarning:
+            pass
+    raise re.error("sets within or beside sets are read differently by Java and not supported", text)
+
+
+def _has_nested_set(regex: str) -> bool:
+    in_set = is_escaped = False
+    for character in regex:
+        if not is_escaped and character == "[":
+            if in_set:
+                return True
+            in_set = True
+        elif not is_escaped and character == "]":
+            in_set = False
+        is_escaped = character == "\\" and not is_escaped
+    return False
 
 
 def _compiled(policy: str, field_name: str, texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:

@@ -1,16 +1,23 @@
-"""Maximum topics: keep brokers that have at most so many topics, those of bundles about to arrive included.
+"""Maximum topics: keep brokers that may take more topics.
 
-Worked example (maximum 50 000): a broker that reports 49 990 topics and was just given a bundle of 11 is left out, one
-with exactly 50 000 is not.
+| load manager | a broker is left out                                             | when that leaves nobody |
+|--------------|------------------------------------------------------------------|-------------------------|
+| modular      | above the maximum, topics of bundles about to arrive included    | the filter is ignored   |
+| extensible   | at the maximum or above, by its report                           | nobody is left          |
 
-Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`.
+Worked example (maximum 50 000): a broker that reports 49 990 topics and was just given a bundle of 11 is left out by
+the modular load manager, one with exactly 50 000 by the extensible one only.
+
+Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMaxTopicCountFilter`.
 """
 
 import numpy as np
 
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot import Flags, Integers, LoadSnapshot
+
+_KEY = "loadBalancerBrokerMaxTopics"
 
 
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
@@ -18,15 +25,26 @@ def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> Filte
     topics = snapshot.brokers.topics + snapshot.preallocated_topics
     kept = candidates & (topics <= maximum)
     ignored = bool(candidates.any()) and not kept.any()
-    if ignored:
-        kept = candidates
+    return _outcome(candidates, candidates if ignored else kept, topics, ">", maximum, ignored=ignored)
+
+
+def below_max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
+    """Remove brokers at `maximum` or above, all if need be. A broker whose load is not known has no topics."""
+    topics = snapshot.brokers.topics
+    return _outcome(candidates, candidates & (topics < maximum), topics, ">=", maximum)
+
+
+def _outcome(
+    candidates: Flags, kept: Flags, topics: Integers, relation: str, maximum: int, *, ignored: bool = False
+) -> FilterOutcome:
     return FilterOutcome(
         kept=kept,
         removed=candidates & ~kept,
         code=Code.TOO_MANY_TOPICS,
-        settings=("loadBalancerBrokerMaxTopics",),
+        settings=(_KEY,),
         what="topics",
         figures=topics.astype(np.float64),
+        relation=relation,
         against="maximum",
         limit=float(maximum),
         unit="topics",

@@ -1,0 +1,110 @@
+"""The extensible load manager's filters, placement and transfers agree with slow, obvious versions of themselves."""
+
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barycenter.load.extensible_selection import (
+    ExtensibleSelectionSettings,
+    may_transfer,
+    narrow,
+    select_broker_extensible,
+)
+from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
+from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+    LeastResourceUsageExtensibleSettings,
+    least_resource_usage_with_weight_extensible,
+)
+from barycenter.load.reasons import Code, render
+from barycenter.load.selection import Placer, SelectionMemory
+from barycenter.load.snapshot import Flags, LoadSnapshot
+from support import extensible_choices as oracle
+from support.extensible_choices import PLACES, ExtensibleCluster, extensible_clusters
+from support.load_cases import bundle_name
+from support.scripted_random import every_outcome
+
+places = st.sampled_from(PLACES)
+
+
+def placer(difference: float) -> Placer:
+    options = LeastResourceUsageExtensibleSettings(difference)
+
+    def place(
+        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        return least_resource_usage_with_weight_extensible(snapshot, candidates, options, rng), memory
+
+    return place
+
+
+def names(snapshot: LoadSnapshot, flags: Flags) -> set[str]:
+    return {name for name, flag in zip(snapshot.brokers.names, flags, strict=True) if flag}
+
+
+@given(extensible_clusters(), oracle.difference_settings, st.sets(st.integers(0, 5)))
+def test_placement_draws_from_what_its_oracle_allows(
+    case: ExtensibleCluster, difference: float, excluded: set[int]
+) -> None:
+    """It can draw each of them, and every other candidate is told why it was not."""
+    snapshot = case.snapshot()
+    candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
+    options = LeastResourceUsageExtensibleSettings(difference)
+    choices = every_outcome(lambda rng: least_resource_usage_with_weight_extensible(snapshot, candidates, options, rng))
+    among = names(snapshot, candidates)
+    found = {None if choice.broker is None else snapshot.brokers.names[choice.broker] for choice in choices}
+    assert found == (oracle.least_usage(among, case.ema, difference) if among else {None})
+    for choice in choices:
+        assert len(choice.rejected) == choice.rejected_count == max(0, len(among) - 1)
+        for alternative in choice.rejected:
+            assert (alternative.code is Code.EQUAL) == (alternative.name in found)
+            assert alternative.name in case.ema or alternative.code in (Code.EQUAL, Code.NO_LOAD_DATA)
+
+
+@settings(max_examples=400)
+@given(extensible_clusters(), oracle.selection_settings, places, st.booleans(), st.sets(st.integers(0, 5), max_size=2))
+def test_filters_leave_what_their_oracle_leaves(
+    case: ExtensibleCluster,
+    options: ExtensibleSelectionSettings,
+    namespace: str,
+    non_persistent: bool,
+    lost: set[int],
+) -> None:
+    """Whoever is chosen is one of them; every live broker that is not left has one reason."""
+    snapshot = case.snapshot()
+    without = {f"b{number}:8080" for number in lost}
+    live = set(snapshot.brokers.names) - case.gone - without
+    among = np.array([name in live for name in snapshot.brokers.names], bool)
+    request = PlacementRequest(bundle_name(9, namespace), non_persistent)
+    expected, failed = oracle.narrowed(case, options, namespace, live, non_persistent=non_persistent)
+    narrowed = narrow(snapshot, request, options, among)
+    assert names(snapshot, narrowed.candidates) == expected
+    assert bool(narrowed.failures) == failed
+    for placement, _ in every_outcome(
+        lambda rng: select_broker_extensible(
+            snapshot, request, options, placer(0.1), rng, SelectionMemory(), without=without
+        )
+    ):
+        assert (placement.broker in expected) if expected else placement.broker is None
+        told = [alternative.name for alternative in placement.reason.alternatives]
+        assert sorted(told) == sorted(live - {placement.broker})
+        assert render(placement.reason)
+
+
+@settings(max_examples=400)
+@given(extensible_clusters(), oracle.selection_settings, st.integers(0, 5), st.integers(0, 5), st.booleans())
+def test_transfers_are_allowed_where_their_oracle_allows_them(
+    case: ExtensibleCluster, options: ExtensibleSelectionSettings, at: int, to: int, merely_unload: bool
+) -> None:
+    snapshot = case.snapshot()
+    brokers = snapshot.brokers.names
+    if not len(snapshot.bundles):
+        return
+    bundle = at % len(snapshot.bundles)
+    source, destination = int(snapshot.bundles.owner[bundle]), None if merely_unload else to % len(brokers)
+    namespace = snapshot.bundles.names[bundle].rpartition("/")[0]
+    target = None if destination is None else brokers[destination]
+    expected = oracle.transferable(case, options, namespace, brokers[source], target)
+    assert may_transfer(snapshot, bundle, source, destination, options) == expected

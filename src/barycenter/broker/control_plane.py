@@ -12,6 +12,7 @@ from contextlib import suppress
 import structlog
 
 from barycenter.broker.bundle_cache import BundleCache
+from barycenter.broker.cluster_policies import ClusterPolicyWatch
 from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfiguration
 from barycenter.broker.environment import Environment
 from barycenter.broker.leadership import Duty, Leadership
@@ -67,6 +68,7 @@ class ControlPlane:
         )
         self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
         self.registration = Registration(store, session_timeout_s=session_timeout_s)
+        self.policies = ClusterPolicyWatch(store, config.current.cluster_name)
         self._switch = LoadManagerSwitch(config, self.registration, load_manager)
         config.add_check(check_change)
         self.leadership = Leadership(store)
@@ -104,9 +106,10 @@ class ControlPlane:
         self._topic_loads = topic_loads
 
     async def start(self) -> None:
-        """Read what the store says: dynamic configuration, registered brokers."""
+        """Read what the store says: dynamic configuration, registered brokers, policies of the cluster."""
         await self.dynamic_configuration.start()
         await self.registration.start()
+        await self.policies.start()
 
     def set_identity(self, urls: ServiceUrls) -> None:
         """Say under which URLs this broker is reached; makes the load manager, which is not started yet."""
@@ -125,6 +128,7 @@ class ControlPlane:
                 owned_bundles=self.ownership.owned_bundles,
                 is_leader=self.leadership.is_leader,
                 leader_web_url=self._leader_web_url,
+                policies=self.policies,
             )
         )
         self.search.set_identity(urls)
@@ -179,6 +183,7 @@ class ControlPlane:
         await self.registration.close()
         await self.leadership.close()
         self.bundles.close()
+        await self.policies.close()
         await self.dynamic_configuration.close()
 
     def _leader_web_url(self) -> str | None:

@@ -28,6 +28,7 @@ from barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
     from barycenter.broker.bundle_cache import BundleCache
+    from barycenter.broker.cluster_policies import ClusterPolicyWatch
     from barycenter.broker.dynamic_configuration import ConfigHolder
     from barycenter.broker.registration import Registration
     from barycenter.broker.service_urls import ServiceUrls
@@ -39,6 +40,7 @@ class LoadManagerContext:
 
     `bundle_stats` gives the figures of every bundle with loaded topics here, keyed by the bundle's text; bundles
     owned without topics are in `owned_bundles` alone. `is_leader` is asked at the moment of each decision.
+    `policies` knows isolation policies and failure domains; ask it to learn the anti-affinity groups that matter.
     """
 
     config: "ConfigHolder"
@@ -52,6 +54,7 @@ class LoadManagerContext:
     owned_bundles: Callable[[], Iterable[Bundle]]
     is_leader: Callable[[], bool]
     leader_web_url: Callable[[], str | None]
+    policies: "ClusterPolicyWatch"
     sequences: Iterator[int] = field(default_factory=lambda: count(1))
     """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
 

@@ -12,7 +12,7 @@ Source: Pulsar's `ModularLoadManagerImpl` (`updateAll`, `updateBundleData`, `get
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -261,6 +261,9 @@ class LoadPicture:
             self._with_preallocations = None
         if self._with_preallocations is None:
             self._with_preallocations = self._snapshot.with_preallocations(self.preallocated())
+        policies = self._context.policies.current
+        if self._with_preallocations.policies is not policies:
+            self._with_preallocations = replace(self._with_preallocations, policies=policies)
         return self._with_preallocations
 
     def changed(self) -> None:

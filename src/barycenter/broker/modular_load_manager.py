@@ -190,19 +190,29 @@ class ModularLoadManager:
         """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        name = str(bundle)
+        name, policies = str(bundle), self._context.policies
         # read outside the lock, or the store's time would add up over all bundles that are being assigned
+        await policies.learn_groups(str(bundle.namespace), lambda: ())
         data = None if self._picture.preallocated_broker(name) else await self._picture.obtain(name)
         async with self._selecting:
             broker = self._picture.preallocated_broker(name)
             if broker is not None:
                 return Placement(name, broker, Reason(code=Code.PREALLOCATED, subject=broker))
-            placement = self._select(name, (await self._current_picture()).snapshot())
+            placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
             if placement.broker is not None:
                 self._picture.preallocate(name, placement.broker, data or default_bundle_data())
         self.metrics.assigned(loop.time() - started)
         self._tell_placement(placement)
         return placement if placement.broker is not None else None
+
+    async def _snapshot_for(self, namespace: str) -> "LoadSnapshot":
+        """Return the load as known now, with the anti-affinity groups that placing a bundle of `namespace` needs."""
+        picture = await self._current_picture()
+        snapshot = picture.snapshot()
+        await self._context.policies.learn_groups(
+            namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.held)
+        )
+        return picture.snapshot()
 
     def _select(self, bundle: str, snapshot: "LoadSnapshot") -> Placement:
         from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
@@ -283,7 +293,7 @@ class ModularLoadManager:
 
     async def _carry_out_unload(self, unload: Unload) -> bool:
         """Unload one bundle unless something speaks against it; return whether it was unloaded."""
-        refusal, destination = self._destination_of(unload)
+        refusal, destination = await self._destination_of(unload)
         if destination is None:
             self._refuse("unload", unload.bundle, unload.source, refusal)
             return False
@@ -301,20 +311,18 @@ class ModularLoadManager:
         self._after_unload(unload, destination)
         return True
 
-    def _destination_of(self, unload: Unload) -> tuple[Reason, Placement | None]:
+    async def _destination_of(self, unload: Unload) -> tuple[Reason, Placement | None]:
         """Return where the bundle shall go, or why it stays."""
-        from barycenter.load.filters.namespace_policies import policy_candidates
+        from barycenter.load.unload_veto import unload_veto
 
         namespace = unload.bundle.rpartition("/")[0]
         if namespace in self._context.config.current.load_balancer_shedding_excluded_namespaces:
             key = ("loadBalancerSheddingExcludedNamespaces",)
             return self._stays(unload, Code.EXCLUDED_NAMESPACE, settings=key), None
-        snapshot = self._picture.snapshot()
-        allowed = policy_candidates(snapshot, self._request_for(unload.bundle)).kept
-        source = snapshot.brokers.index.get(unload.source)
-        others = int(allowed.sum()) - (1 if source is not None and allowed[source] else 0)
-        if others == 0:
-            return self._stays(unload, Code.POLICIES_FORBID), None
+        snapshot = await self._snapshot_for(namespace)
+        veto = unload_veto(snapshot, self._request_for(unload.bundle), unload.source)
+        if veto is not None:
+            return msgspec.structs.replace(veto, cause=unload.reason), None
         destination = self._select(unload.bundle, snapshot)
         if destination.broker is None:
             return self._stays(unload, Code.NO_DESTINATION, cause=destination.reason), None
@@ -400,7 +408,7 @@ class ModularLoadManager:
             return
         config = self._context.config.current
         algorithm = config.default_namespace_bundle_split_algorithm
-        unload = config.load_balancer_auto_unload_split_bundles_enabled and len(self.available_brokers()) > 1
+        unload = config.load_balancer_auto_unload_split_bundles_enabled and await self._children_may_leave(split)
         try:
             await self._context.env.peers.split_bundle(urls.web_url, bundle, algorithm=algorithm, unload=unload)
         except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
@@ -408,6 +416,17 @@ class ModularLoadManager:
             self._refuse("split", split.bundle, split.broker, failure)
             return
         await self._after_split(split, bundle)
+
+    async def _children_may_leave(self, split: Split) -> bool:
+        from barycenter.load.unload_veto import unload_veto
+
+        if len(self.available_brokers()) < 2:
+            return False
+        snapshot = await self._snapshot_for(split.bundle.rpartition("/")[0])
+        veto = unload_veto(snapshot, self._request_for(split.bundle), split.broker)
+        if veto is not None:
+            self._refuse("unload", split.bundle, split.broker, msgspec.structs.replace(veto, cause=split.reason))
+        return veto is None
 
     async def _split_refusal(self, bundle: Bundle) -> Code | None:
         if not can_divide(bundle.range):

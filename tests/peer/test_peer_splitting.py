@@ -9,14 +9,15 @@ import pytest
 
 from barycenter.load.splitting.algorithms import ALGORITHMS, split_algorithm
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
-from barycenter.load.splitting.request import SplitRefusedError, SplitRequest
+from barycenter.load.splitting.flow_or_qps_equally_divide import NAME as TRAFFIC
+from barycenter.load.splitting.request import MEBIBYTE, SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits
 from barycenter.load.splitting.specified_positions_divide import FORCE_NAME
 from barycenter.naming.bundle import MAX_HASH, BundleRange
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 from support.load_cases import Cluster
-from support.peer_cases import cluster, configuration, drawn, load_document
+from support.peer_cases import cluster, configuration, drawn, load_document, pick
 from support.pulsar_peer import PulsarPeer
 
 pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("peer"), pytest.mark.timeout(3600)]
@@ -127,8 +128,7 @@ def draw_cut(rng: random.Random, algorithm: str) -> Cut:
     return Cut(algorithm, found, topics, positions)
 
 
-# what flow_or_qps_equally_divide is asked besides does not fit in here
-@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"flow_or_qps_equally_divide"}))
+@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {TRAFFIC}))
 def test_split_algorithms_cut_where_pulsars_cut(peer: PulsarPeer, cases: int, seed: int, algorithm: str) -> None:
     """The boundaries are the same, but that ours name none twice, and both refuse the same."""
     questions = drawn(random.Random(f"{algorithm} {seed}"), cases, lambda rng: draw_cut(rng, algorithm))
@@ -138,6 +138,79 @@ def test_split_algorithms_cut_where_pulsars_cut(peer: PulsarPeer, cases: int, se
         assert ours == (answer if answer == "refused" else sorted(set(answer))), number
         cut += ours not in ([], "refused")
     assert cut > cases // 10
+
+
+@dataclass
+class TrafficCut:
+    range: BundleRange
+    topics: dict[str, dict[str, float] | None]
+    overrides: dict[str, Any]
+
+    def ours(self) -> list[int]:
+        loads = tuple(
+            TopicLoad(
+                TopicName.parse(topic).hash32,
+                figures["msgRateIn"] + figures["msgRateOut"],
+                figures["msgThroughputIn"] + figures["msgThroughputOut"],
+            )
+            for topic, figures in self.topics.items()
+            if figures is not None
+        )
+        limits = TrafficLimits.of(configuration(self.overrides))
+        request = SplitRequest(self.range, tuple(load.hash for load in loads), loads=loads, limits=limits)
+        return list(split_algorithm(TRAFFIC)(request))
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "namespace": "t/ns",
+            "lower": self.range.lower,
+            "upper": self.range.upper,
+            "algorithm": TRAFFIC,
+            "forced": False,
+            "topics": list(self.topics),
+            "stats": {topic: figures for topic, figures in self.topics.items() if figures is not None},
+            "configuration": self.overrides,
+        }
+
+
+def draw_traffic_cut(rng: random.Random) -> TrafficCut:
+    """Draw as many topics as there are positions for them; few carry nothing or have no statistics."""
+    count = rng.choice((1, 2, 4, 16))
+    found = NamespaceBundles.equal(NamespaceName.parse("t/ns"), count).bundles[rng.randrange(count)].range
+    wanted = rng.choice((0, 1, 2, 3, rng.randint(0, 40)))
+    scale = rng.choice((0.0, 0.1, 1.0, 1.0))
+    topics: dict[str, dict[str, float] | None] = {}
+    for _ in range(wanted):
+        name = topic_name(rng)
+        while not found.contains(TopicName.parse(name).hash32):
+            name = topic_name(rng)
+        topics[name] = {
+            "msgRateIn": pick(rng, (0, 0, 1, 5_000, 15_000), 0, 2e4) * scale,
+            "msgRateOut": pick(rng, (0, 0, 1, 5_000, 15_000), 0, 2e4) * scale,
+            "msgThroughputIn": pick(rng, (0, 0, 1, 10.0 * MEBIBYTE), 0, 5e7) * scale,
+            "msgThroughputOut": pick(rng, (0, 0, 1, 10.0 * MEBIBYTE), 0, 5e7) * scale,
+        }
+        if rng.random() < 0.1:
+            topics[name] = None
+    overrides = {
+        "loadBalancerNamespaceBundleMaxMsgRate": rng.choice((0, 1000, 20_000, 30_000, 30_000)),
+        "loadBalancerNamespaceBundleMaxBandwidthMbytes": rng.choice((1, 20, 100, 100)),
+        "flowOrQpsDifferenceThresholdPercentage": rng.choice((0, 10, 10, 50)),
+    }
+    return TrafficCut(found, topics, overrides)
+
+
+def test_traffic_is_cut_where_pulsar_cuts_it(peer: PulsarPeer, cases: int, seed: int) -> None:
+    questions = drawn(random.Random(f"{TRAFFIC} {seed}"), cases, draw_traffic_cut)
+    cut = several = 0
+    for (number, case), answer in peer.ask("Splitting", "boundaries", questions, lambda case: case[1].document()):
+        ours = case.ours()
+        assert ours == answer, number
+        cut += bool(ours)
+        several += len(ours) > 1
+    print(f"{cases} cases, {cut} that cut, {several} of them more than once")
+    assert cut > cases // 10
+    assert several > cases // 10
 
 
 def draw_bundles(rng: random.Random) -> tuple[NamespaceBundles, list[str]]:

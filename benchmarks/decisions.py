@@ -105,7 +105,8 @@ def random_snapshot(brokers: int, bundles: int, seed: int) -> LoadSnapshot:
 def cycle(snapshot: LoadSnapshot) -> tuple[ShedPlan, np.ndarray]:
     plan, _ = threshold_shedder(snapshot, ThresholdShedderSettings(), {})
     rates = snapshot.bundles.long.rate_in[plan.rows] + snapshot.bundles.long.rate_out[plan.rows]
-    return plan, place_all(snapshot, rates, LeastLongTermMessageRateSettings(), random.Random(1))
+    everyone = np.ones(len(snapshot.brokers), bool)
+    return plan, place_all(snapshot, everyone, rates, LeastLongTermMessageRateSettings(), random.Random(1))
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -206,7 +207,9 @@ def main() -> None:
     )
     empty = random_snapshot(1_000, 1_000, 2)
     fresh = np.random.default_rng(3).pareto(2.0, 50_000) * 100
-    placing = timed(lambda: place_all(empty, fresh, LeastLongTermMessageRateSettings(), random.Random(1)))
+    placing = timed(
+        lambda: place_all(empty, np.ones(1_000, bool), fresh, LeastLongTermMessageRateSettings(), random.Random(1))
+    )
     print_table(
         "Placement and snapshots",
         ["what", "ms"],

@@ -13,7 +13,6 @@ from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.placement.least_long_term_message_rate import (
     LeastLongTermMessageRateSettings,
     least_long_term_message_rate,
-    place_all,
 )
 from barycenter.load.reasons import render
 from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
@@ -83,33 +82,6 @@ def test_placement_is_among_what_its_oracle_allows(
     chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
     assert chosen in (load_oracles.least_long_term(cluster, names, options) or {None})
     assert choice.rejected_count == max(0, len(names) - 1)
-
-
-@given(clusters(), placements, st.lists(st.integers(0, 5), max_size=30), st.integers(0, 3))
-def test_placing_many_is_placing_one_after_the_other(
-    cluster: Cluster, options: LeastLongTermMessageRateSettings, rates: list[int], seed: int
-) -> None:
-    """Rates are whole numbers here, whose sums are exact in any order."""
-    for name, data in cluster.data.items():
-        whole = msgspec.structs.replace(
-            data.long_term_data,
-            msg_rate_in=float(int(data.long_term_data.msg_rate_in)),
-            msg_rate_out=float(int(data.long_term_data.msg_rate_out)),
-        )
-        cluster.data[name] = msgspec.structs.replace(data, long_term_data=whole)
-    cluster.preallocated = {}
-    before = cluster.snapshot()
-    at_once = place_all(before, np.array(rates, float), options, random.Random(seed))
-    rng = random.Random(seed)
-    for number, rate in enumerate(rates):
-        snapshot = cluster.snapshot()
-        choice = least_long_term_message_rate(snapshot, np.ones(len(snapshot.brokers), bool), options, rng)
-        if choice.broker is None:
-            assert at_once[number] == -1
-            continue
-        assert at_once[number] == choice.broker
-        data = next(iter(Cluster().add("x", bundles=equal_bundles(1, throughput=0, rate=rate)).data.values()))
-        cluster.preallocated.setdefault(snapshot.brokers.names[choice.broker], {})[bundle_name(number, "t/new")] = data
 
 
 @given(clusters(), st.sampled_from([1, 7, 20, 128]))

@@ -9,16 +9,17 @@ was tried). Where we differ: pins to brokers that left are dropped with the next
 
 import random
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.placement.drawing import draws
 from barycenter.load.reasons import Code
 from barycenter.load.shedding.avg_shedder import NAME
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot import Flags, Indices, LoadSnapshot
 
 _MERGE: Final = 512
 """Pins since the last merge; few, so that one more costs little however many there are."""
@@ -70,3 +71,25 @@ def avg_shedder_placement(
     chosen = int(rows[zlib.crc32(str(number).encode()) % len(rows)])
     choice = PlacementChoice(chosen, NAME, Code.DRAWN, rejected_count=len(rows) - 1)
     return choice, pins.adding(bundle, snapshot.brokers.names[chosen])
+
+
+def place_all(
+    snapshot: LoadSnapshot, candidates: Flags, bundles: Sequence[str], rng: random.Random, pins: Pins
+) -> tuple[Indices, Pins]:
+    """Place `bundles` and return their brokers' rows: the same as so many single choices; all -1 without candidates.
+
+    Draws included. Each bundle stands in `bundles` once.
+    """
+    rows = np.flatnonzero(candidates)
+    if not len(rows) or not bundles:
+        return np.full(len(bundles), -1, np.int32), pins
+    index, recent, settled = snapshot.brokers.index, pins.recent, pins.settled
+    placed = np.fromiter(
+        (index.get(recent.get(bundle) or settled.get(bundle, ""), -1) for bundle in bundles), np.int32, len(bundles)
+    )
+    free = np.flatnonzero((placed < 0) | ~candidates[placed])
+    numbers = draws(rng, 2**32, len(free)) - 2**31
+    placed[free] = rows[[zlib.crc32(b"%d" % number) % len(rows) for number in numbers.tolist()]]
+    names = snapshot.brokers.names
+    drawn = {bundles[row]: names[broker] for row, broker in zip(free.tolist(), placed[free].tolist(), strict=True)}
+    return placed, Pins({**settled, **recent, **drawn}) if drawn else pins

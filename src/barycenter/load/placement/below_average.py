@@ -31,9 +31,7 @@ def draw_below_average(
     `usage` is a fraction for each broker of the snapshot, NaN if it is not known: such a broker has no part in the mean
     and is never below it. There has to be one row at least.
     """
-    candidates = usage[rows]
-    mean = sequential_mean(candidates[~np.isnan(candidates)])
-    best = rows[candidates + difference <= mean]
+    best, mean = below_average(rows, usage, difference)
     drawn_from = (best if len(best) else rows).tolist()
     chosen = drawn_from[rng.randrange(len(drawn_from))] if len(drawn_from) > 1 else drawn_from[0]
     found = bool(len(best))
@@ -48,6 +46,13 @@ def draw_below_average(
         rejected_count=len(rows) - 1,
         settings=settings,
     )
+
+
+def below_average(rows: Integers, usage: Floats, difference: float) -> tuple[Integers, float]:
+    """Return those of `rows` with `usage + difference <= mean`, which may be none, and the mean of those known."""
+    candidates = usage[rows]
+    mean = sequential_mean(candidates[~np.isnan(candidates)])
+    return rows[candidates + difference <= mean], mean
 
 
 def _comparison(usage: float, relation: str, line: float) -> Compared:

@@ -13,7 +13,6 @@ Source: Pulsar's `LeastLongTermMessageRate` (4.x: weighted usage in the overload
 import heapq
 import math
 import random
-from bisect import insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -119,42 +118,79 @@ def _rejected(
 
 def place_all(
     snapshot: LoadSnapshot,
+    candidates: Flags,
     long_rates: Floats,
     settings: LeastLongTermMessageRateSettings,
     rng: random.Random,
 ) -> Indices:
     """Place bundles of these long-term rates (msg/s) one after the other and return their brokers' rows.
 
-    The same as choosing each with `least_long_term_message_rate` among all brokers and preallocating it to the broker
-    chosen, draws included, but with brokers kept in groups of equal score: O(log brokers) a bundle. All -1 without
-    brokers.
+    The same as choosing each with `least_long_term_message_rate` and preallocating it to the broker chosen, draws
+    included, in a third of a microsecond each. All -1 without candidates.
     """
-    placed = np.full(len(long_rates), -1, np.int32)
-    scores = long_term_scores(snapshot, settings).tolist()
-    preallocated, reported = snapshot.preallocated_long_rate.tolist(), snapshot.brokers.long.rate.tolist()
-    groups: dict[float, list[int]] = {}
-    for row, score in enumerate(scores):
-        groups.setdefault(score, []).append(row)
-    heap = list(groups)
-    heapq.heapify(heap)
-    for bundle, rate in enumerate(long_rates.tolist()):
-        while heap and heap[0] not in groups:
-            heapq.heappop(heap)
-        if not heap:
-            break
+    rows = np.flatnonzero(candidates)
+    if not len(rows):
+        return np.full(len(long_rates), -1, np.int32)
+    rates = np.where(np.isfinite(long_rates), long_rates, 0.0).tolist()
+    scores = long_term_scores(snapshot, settings)[rows].tolist()
+    on_their_way, reported = snapshot.preallocated_long_rate[rows].tolist(), snapshot.brokers.long.rate[rows].tolist()
+    reported = [math.inf if score == math.inf else rate for score, rate in zip(scores, reported, strict=True)]
+    return rows.astype(np.int32)[_place_on_least(scores, rates, on_their_way, reported, rng)]
+
+
+def _place_on_least(
+    scores: list[float], rates: list[float], on_their_way: list[float], reported: list[float], rng: random.Random
+) -> list[int]:
+    """Return for each of `rates` the broker of the least score then; a score is what is on its way and reported.
+
+    Brokers of one score form a group, whose score is in the heap once: the broker itself, or a list of several, which
+    is put in order when its turn comes.
+    """
+    heap: list[float] = []
+    groups: dict[float, int | list[int]] = {}
+
+    def join(score: float, broker: int) -> None:
+        found = groups.get(score)
+        if found is None:
+            groups[score] = broker
+            heapq.heappush(heap, score)
+        elif isinstance(found, list):
+            found.append(broker)
+        else:
+            groups[score] = [found, broker]
+
+    for broker, score in enumerate(scores):
+        join(score, broker)
+    placed: list[int] = []
+    in_order, getrandbits = math.nan, rng.getrandbits
+    for rate in rates:
         score = heap[0]
-        best = groups[score]
-        if len(best) > 1:
-            row = best.pop(rng.randrange(len(best)))
+        group = groups[score]
+        if isinstance(group, list):
+            if score != in_order:
+                group.sort()
+                in_order = score
+            count = len(group)
+            where = 0 if count == 1 else getrandbits(count.bit_length())
+            while where >= count:  # as `randrange` draws
+                where = getrandbits(count.bit_length())
+            broker = group[where]
         else:
-            row = best[0]
+            broker = group
+        placed.append(broker)
+        on_their_way[broker] = carried = on_their_way[broker] + rate
+        new_score = carried + reported[broker]
+        if new_score == score:
+            continue
+        if isinstance(group, list) and len(group) > 1:
+            del group[where]
+            join(new_score, broker)
+        elif new_score in groups:
             del groups[score]
-        placed[bundle] = row
-        preallocated[row] += rate
-        new_score = preallocated[row] + reported[row] if score < math.inf else score
-        if new_score in groups:
-            insort(groups[new_score], row)
+            heapq.heappop(heap)
+            join(new_score, broker)
         else:
-            groups[new_score] = [row]
-            heapq.heappush(heap, new_score)
+            del groups[score]
+            groups[new_score] = broker
+            heapq.heapreplace(heap, new_score)
     return placed

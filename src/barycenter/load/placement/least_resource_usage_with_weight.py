@@ -12,15 +12,17 @@ brokers that left are dropped at once.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
+from barycenter.load.placement.below_average import DIFFERENCE_KEY, below_average, draw_below_average
 from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.placement.drawing import draws
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
-from barycenter.load.snapshot import BrokerTable, Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot import BrokerTable, Flags, Floats, Indices, LoadSnapshot
 from barycenter.load.weights import resource_weights
 
 if TYPE_CHECKING:
@@ -76,18 +78,56 @@ def least_resource_usage_with_weight(
     rows = np.flatnonzero(candidates)
     if not len(rows):
         return no_choice(NAME), memory
-    scores = _step(snapshot, candidates, settings, memory)
+    scores = _stepping(snapshot, candidates, settings)(memory.of(snapshot.brokers))
     keys = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
     choice = draw_below_average(snapshot, rows, scores, settings.difference, rng, strategy=NAME, settings=keys)
     return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
 
 
-def _step(
-    snapshot: LoadSnapshot, candidates: Flags, settings: LeastResourceUsageSettings, memory: LeastResourceUsageMemory
-) -> Floats:
+def place_all(
+    snapshot: LoadSnapshot,
+    candidates: Flags,
+    count: int,
+    settings: LeastResourceUsageSettings,
+    rng: random.Random,
+    memory: LeastResourceUsageMemory,
+) -> tuple[Indices, LeastResourceUsageMemory]:
+    """Place `count` bundles and return their brokers' rows: the same as so many single choices, draws included.
+
+    Since nothing but the histories changes from one to the next, and these come to rest after some hundred steps, the
+    others are drawn at once. All -1 without candidates.
+    """
+    rows = np.flatnonzero(candidates)
+    placed = np.full(count, -1, np.int32)
+    if not len(rows) or not count:
+        return placed, memory
+    step = _stepping(snapshot, candidates, settings)
+    past = memory.of(snapshot.brokers)
+    for position in range(count):
+        scores = step(past)
+        best, _ = below_average(rows, scores, settings.difference)
+        drawn_from = best if len(best) else rows
+        at_rest = np.array_equal(scores[rows], past[rows])
+        times = count - position if at_rest else 1
+        numbers = draws(rng, len(drawn_from), times) if len(drawn_from) > 1 else np.zeros(times, np.int64)
+        placed[position : position + times] = drawn_from[numbers]
+        past = scores
+        if at_rest:
+            break
+    return placed, LeastResourceUsageMemory(snapshot.brokers.names, past)
+
+
+def _stepping(
+    snapshot: LoadSnapshot, candidates: Flags, settings: LeastResourceUsageSettings
+) -> Callable[[Floats], Floats]:
+    """Return what takes histories one step."""
     brokers, latest = snapshot.brokers, snapshot.brokers.latest
-    past, usage = memory.of(brokers), brokers.weighted_usage(settings.weights)
+    usage, weight = brokers.weighted_usage(settings.weights), settings.history_weight
     idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
-    weight = settings.history_weight
-    smoothed = np.where(np.isnan(past) | idle, usage, past * weight + (1 - weight) * usage)
-    return np.where(candidates, smoothed, past)
+    share = (1 - weight) * usage
+
+    def step(past: Floats) -> Floats:
+        smoothed = np.where(np.isnan(past) | idle, usage, past * weight + share)
+        return np.where(candidates, smoothed, past)
+
+    return step

@@ -11,7 +11,7 @@ import numpy as np
 
 from barycenter.load.placement.choice import PlacementChoice, no_choice
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot import Flags, Indices, LoadSnapshot
 
 NAME: Final = "RoundRobinBrokerSelector"
 _WRAP: Final = 2**31 - 1
@@ -46,3 +46,24 @@ def round_robin_broker_selector(
         settings=("loadBalancerSheddingExcludedNamespaces",),
     )
     return choice, RoundRobinMemory(counter, order)
+
+
+def place_all(
+    snapshot: LoadSnapshot, candidates: Flags, count: int, memory: RoundRobinMemory
+) -> tuple[Indices, RoundRobinMemory]:
+    """Place `count` bundles and return their brokers' rows, the same as so many single choices; -1: no candidate."""
+    rows = np.flatnonzero(candidates)
+    if not len(rows) or not count:
+        return np.full(count, -1, np.int32), memory
+    counters = (memory.counter + np.arange(count, dtype=np.int64)) % (_WRAP + 1)
+    positions = counters % len(rows)
+    names = tuple(snapshot.brokers.names[row] for row in rows.tolist())
+    order = memory.order if len(memory.order) == len(names) else names
+    index = snapshot.brokers.index
+    remembered = np.array([index.get(name, -1) for name in order], np.int32)
+    hits = remembered[positions]
+    strangers = (hits < 0) | ~candidates[hits]
+    since = int(np.argmax(strangers)) if strangers.any() else count
+    placed = np.concatenate((hits[:since], rows[positions[since:]].astype(np.int32)))
+    after = 0 if counters[-1] >= _WRAP else int(counters[-1]) + 1
+    return placed, RoundRobinMemory(after, order if since == count else names)

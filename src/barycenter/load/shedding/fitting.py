@@ -3,7 +3,7 @@
 UniformLoadShedder and AvgShedder share it. A budget is of messages or of bytes, whichever the strategy found to matter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -63,6 +63,13 @@ class FittingPlan(ShedPlan):
 
     def __iter__(self) -> Iterator[Unload]:
         return (self.unload(position) for position in range(len(self)))
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""
+        bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
+        goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
+        pairs = zip(self.rows.tolist(), goals, strict=True)
+        return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
 
 
 def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:

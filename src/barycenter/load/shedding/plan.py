@@ -4,7 +4,7 @@ Figures stay columns; `Unload` values and reasons are made when somebody asks fo
 decision nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -108,6 +108,10 @@ class ShedPlan:
 
     def __iter__(self) -> Iterator[Unload]:
         return (self.unload(position) for position in range(len(self)))
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return the broker that each bundle shall go to, of those of which the strategy says so."""
+        return {}
 
     def refusals(self) -> Iterator[Refusal]:
         """Tell of each broker that sheds nothing why."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from barycenter.load.decisions import Refusal, Split
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot, MessageColumns
 from barycenter.load.splitting.request import MEBIBYTE
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ class BundleSplitterSettings:
 _CRITERIA: Final = (
     ("topics", "loadBalancerNamespaceBundleMaxTopics", "topics"),
     ("producers and consumers", "loadBalancerNamespaceBundleMaxSessions", "sessions"),
-    ("long-term rate in + out", "loadBalancerNamespaceBundleMaxMsgRate", "msg/s"),
-    ("long-term throughput in + out", "loadBalancerNamespaceBundleMaxBandwidthMbytes", "bytes/s"),
+    ("rate in + out", "loadBalancerNamespaceBundleMaxMsgRate", "msg/s"),
+    ("throughput in + out", "loadBalancerNamespaceBundleMaxBandwidthMbytes", "bytes/s"),
 )
+_OF_TRAFFIC: Final = 2
+"""The first of the criteria that are measured over a time, which a plan's `window` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,11 @@ class SplitPlan:
     """`rows` of `snapshot.bundles` to split, in the order of names, and what else was too large.
 
     `figures` and `limits` hold topics, sessions, rate and throughput in this order; `exceeded` the same of flags.
+    `strategy` names who plans, `window` the time over which rate and throughput were measured.
     """
 
+    strategy: str
+    window: str
     snapshot: LoadSnapshot
     settings: BundleSplitterSettings
     rows: Integers
@@ -92,35 +97,50 @@ class SplitPlan:
             elif code is Code.FEWER_THAN_TWO_TOPICS:
                 compared = (Compared("topics", count, "<", "least", 2, "topics"),)
             name = self.snapshot.bundles.names[row]
-            reason = Reason(code=code, strategy=NAME, subject=name, compared=compared, settings=settings, cause=cause)
+            reason = Reason(
+                code=code, strategy=self.strategy, subject=name, compared=compared, settings=settings, cause=cause
+            )
             yield Refusal("split", name, reason)
 
     def _reason(self, row: int, code: Code) -> Reason:
         above = [which for which in range(len(_CRITERIA)) if self.exceeded[which, row]]
         return Reason(
             code=code,
-            strategy=NAME,
+            strategy=self.strategy,
             subject=self.snapshot.bundles.names[row],
-            compared=tuple(
-                Compared(_CRITERIA[k][0], float(self.figures[k, row]), ">", "limit", self.limits[k], _CRITERIA[k][2])
-                for k in above
-            ),
-            settings=tuple(_CRITERIA[k][1] for k in above),
+            compared=tuple(self._compared(which, row) for which in above),
+            settings=tuple(_CRITERIA[which][1] for which in above),
         )
+
+    def _compared(self, which: int, row: int) -> Compared:
+        what, _, unit = _CRITERIA[which]
+        named = f"{self.window} {what}" if which >= _OF_TRAFFIC else what
+        return Compared(named, float(self.figures[which, row]), ">", "limit", self.limits[which], unit)
 
 
 def bundle_splitter(
     snapshot: LoadSnapshot, settings: BundleSplitterSettings, bundle_counts: Mapping[str, int]
 ) -> SplitPlan:
-    """Return the bundles to split. `bundle_counts` says how many bundles each namespace has now.
+    """Return the bundles to split by their long-term averages, as `plan_splits`."""
+    return plan_splits(snapshot, snapshot.bundles.long, settings, bundle_counts, strategy=NAME, window="long-term")
+
+
+def plan_splits(
+    snapshot: LoadSnapshot,
+    traffic: MessageColumns,
+    settings: BundleSplitterSettings,
+    bundle_counts: Mapping[str, int],
+    *,
+    strategy: str,
+    window: str,
+) -> SplitPlan:
+    """Return the bundles to split, with these rates and throughputs. `bundle_counts`: bundles of each namespace now.
 
     All comparisons are strict. A namespace never gets more than `max_bundles`, the splits already chosen counted.
     A namespace without a count is taken to be as large as the bundles that are reported of it.
     """
     bundles = snapshot.bundles
-    figures = np.stack(
-        [bundles.topics.astype(float), bundles.sessions.astype(float), bundles.long.rate, bundles.long.throughput]
-    )
+    figures = np.stack([bundles.topics.astype(float), bundles.sessions.astype(float), traffic.rate, traffic.throughput])
     limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
     exceeded = figures > np.array(limits)[:, None]
     exceeded[1] &= settings.max_sessions > 0
@@ -142,4 +162,4 @@ def bundle_splitter(
             chosen[name] = row
             counts[namespace] += 1
     rows = np.array(list(chosen.values()), np.int64)
-    return SplitPlan(snapshot, settings, rows, tuple(refused), figures, limits, exceeded)
+    return SplitPlan(strategy, window, snapshot, settings, rows, tuple(refused), figures, limits, exceeded)

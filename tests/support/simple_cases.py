@@ -1,0 +1,121 @@
+"""Random clusters of brokers with the simple load manager; whole figures, so that sums do not depend on their order."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
+from barycenter.load.simple.load_report import CLASS_NAME, LoadReport, complete
+from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from support.load_cases import bundle_name
+
+NAMESPACES = ("t/a", "t/a", "t/b")
+
+
+def usage(rng: random.Random, limits: Sequence[float] = (100.0, 800.0, 1600.0)) -> ResourceUsage:
+    """A use of 0 to 130 %, often a round one; now and then unknown, negative or without a limit."""
+    limit = rng.choice(limits)
+    if rng.random() < 0.06:
+        return rng.choice((ResourceUsage(-1, -1), ResourceUsage(0, 0), ResourceUsage(-1, limit), ResourceUsage(5, -1)))
+    share = rng.choice((0, 10, 30, 45, 50, 55, 60, 64, 65, 66, 84, 85, 86, 90, 100, 120)) if rng.random() < 0.6 else 0
+    return ResourceUsage(limit * (share or rng.randint(0, 130)) / 100, limit)
+
+
+def system_usage(rng: random.Random) -> SystemResourceUsage:
+    calm = rng.random() < 0.5  # so that some brokers are below the comfort level
+    known = usage(rng)
+    low = ResourceUsage(rng.randint(0, 60), 100)
+    return SystemResourceUsage(
+        cpu=known,
+        memory=usage(rng, (500, 4000)),
+        direct_memory=low if calm else usage(rng),
+        bandwidth_in=low if calm else usage(rng, (10_000, 1_000_000)),
+        bandwidth_out=low if calm else usage(rng, (10_000, 1_000_000)),
+    )
+
+
+def stats(rng: random.Random) -> NamespaceBundleStats:
+    return NamespaceBundleStats(
+        msg_rate_in=rng.choice((0, 1, 40, 99, 100, 15_000, rng.randint(0, 40_000))),
+        msg_rate_out=rng.choice((0, 1, 120, 15_000, rng.randint(0, 40_000))),
+        msg_throughput_in=rng.choice((0, 100_000, 99_999, 5_000_000, rng.randint(0, 200_000_000))),
+        msg_throughput_out=rng.choice((0, 100_000, 300_000, 5_000_000, rng.randint(0, 200_000_000))),
+        topics=rng.choice((0, 1, 2, 3, 499, 500, 1000, 1001)),
+        consumer_count=rng.choice((0, 1, 500, 1000)),
+        producer_count=rng.choice((0, 1, 2, 500)),
+    )
+
+
+def report(rng: random.Random, name: str, bundles: Sequence[str], at_ms: int) -> LoadReport:
+    return complete(
+        LoadReport(
+            name=name,
+            timestamp=at_ms,
+            load_manager_class_name=CLASS_NAME,
+            persistent_topics_enabled=rng.random() < 0.9,
+            system_resource_usage=system_usage(rng),
+            bundle_stats={bundle: stats(rng) for bundle in bundles},
+        )
+    )
+
+
+def bundle_names(rng: random.Random, count: int) -> list[str]:
+    return [bundle_name(index, rng.choice(NAMESPACES)) for index in range(count)]
+
+
+def cluster(rng: random.Random, *, at_ms: int = 1_000_000, most_brokers: int = 7) -> dict[str, LoadReport]:
+    """Return reports of 1 to 7 brokers with 0 to 60 bundles; some brokers have none."""
+    brokers = [f"b{number:02}:8080" for number in rng.sample(range(100), rng.randint(1, most_brokers))]
+    owners = rng.sample(brokers, rng.randint(1, len(brokers)))
+    held: dict[str, list[str]] = {broker: [] for broker in brokers}
+    for bundle in bundle_names(rng, rng.choice((0, 1, 2, 5, 12, 40, 60))):
+        held[rng.choice(owners)].append(bundle)
+    return {broker: report(rng, broker, held[broker], at_ms - rng.choice((0, 0, 7000))) for broker in brokers}
+
+
+def later(
+    rng: random.Random, before: dict[str, LoadReport], placed: dict[str, str], *, by_ms: int
+) -> dict[str, LoadReport]:
+    """Return the reports some time later: other figures, some placed bundles loaded, maybe a broker fewer or more."""
+    names = [name for name in before if rng.random() < 0.9] or list(before)
+    if rng.random() < 0.2:
+        names.append("b-new:8080")
+    found = {}
+    for name in names:
+        kept = [] if name not in before else list(before[name].bundle_stats)
+        arrived = [bundle for bundle, broker in placed.items() if broker == name and rng.random() < 0.7]
+        newest = max(report.timestamp for report in before.values())
+        found[name] = report(rng, name, sorted({*kept, *arrived}), newest + by_ms)
+    return found
+
+
+def quota(rng: random.Random) -> ResourceQuota:
+    """A quota of powers of two, so that sums and differences are exact."""
+    return ResourceQuota(
+        msg_rate_in=float(2 ** rng.randint(2, 12)),
+        msg_rate_out=float(2 ** rng.randint(2, 12)),
+        bandwidth_in=float(2 ** rng.randint(13, 20)),
+        bandwidth_out=float(2 ** rng.randint(13, 20)),
+        memory=float(2 ** rng.randint(1, 8)),
+        dynamic=rng.random() < 0.9,
+    )
+
+
+def settings(rng: random.Random, *strategies: SimpleStrategy) -> SimpleSettings:
+    return SimpleSettings(
+        strategy=rng.choice(strategies or tuple(SimpleStrategy)),
+        overload=rng.choice((85, 85, 70, 99, 0)),
+        underload=rng.choice((50, 50, 1, 80, 100)),
+        comfort=rng.choice((65, 65, 30, 90)),
+    )
+
+
+def document(report: LoadReport) -> dict[str, Any]:
+    """Return what a reader of the report needs, as the JVM side takes it."""
+    return {
+        "name": report.name,
+        "timestamp": report.timestamp,
+        "systemResourceUsage": report.system_resource_usage,
+        "bundleStats": report.bundle_stats,
+        "persistentTopicsEnabled": report.persistent_topics_enabled,
+    }

@@ -1,0 +1,240 @@
+"""The windows of all bundles, and the averages of all brokers, computed anew from the table of samples.
+
+For history at scale: after a loss of state, for another history gap, as a check of the stream. Spark spreads the files;
+each task folds a stretch of them, by arrays (`barycenter.pipeline.fold_kernel`); the stretches are composed in the
+order of time. Two looks at the data: the first counts the samples of each bundle, which decides what later samples
+weigh, and reads two columns; the second folds.
+
+The result is that of `barycenter.pipeline.batch`, to rounding. Bundles whose samples do not lie in the files in the
+order of their times (reports that came late) are folded by `barycenter.pipeline.windows`, which sorts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+
+from barycenter.load.windows import HISTORY_GAP_MS
+from barycenter.pipeline.broker_averages import broker_averages
+from barycenter.pipeline.fold_kernel import (
+    MEMBERS,
+    SIZES,
+    STRETCH,
+    NewestReports,
+    StretchFold,
+    count_samples,
+    filesystem_of,
+)
+from barycenter.pipeline.schemas import BROKER_DATA, BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, WINDOWS
+from barycenter.pipeline.windows import fold_windows
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """`bundles` BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker, both as of the newest sample.
+
+    Bundles and brokers not heard of for the history gap before it are left out. A broker whose newest report names no
+    bundle does not stand in the samples, and is left out. `late` is how many bundles had to be sorted.
+    """
+
+    bundles: pa.Table
+    brokers: pa.Table
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    address: str
+    rows: int
+    first_at: int
+
+
+def refold(
+    session: SparkSession, files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int | None = None
+) -> Refolded:
+    """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; `file:`, `s3a:`, `hdfs:` or local paths).
+
+    `stretches` is the number of tasks; None: one for each core that Spark has.
+
+    Raises:
+        ValueError: there is no sample in `files`.
+    """
+    tasks = stretches or session.sparkContext.defaultParallelism
+    parts = _in_stretches(_in_order(files), tasks)
+    if not parts:
+        raise ValueError("no samples: the files given hold no rows")
+    priors = _priors(session, parts, history_gap_ms)
+    answers = _run(session, partial(_fold_stretch, parts, priors, history_gap_ms), len(parts))
+    newest = NewestReports()
+    for answer in answers:
+        for row in answer[1].group_by(MEMBERS.names[:4]).aggregate([("bundle", "list")]).to_pylist():
+            newest.add(row["broker"], (row["reported_at"], row["incarnation"], row["sequence"]), row["bundle_list"])
+    bundles, late = _composed([answer[0] for answer in answers], history_gap_ms)
+    if len(late):
+        bundles = pa.concat_tables([bundles, _sorted_fold(session, files, late, history_gap_ms).cast(bundles.schema)])
+    as_of = pc.max(bundles.column("as_of"))
+    oldest = pa.scalar(as_of.cast(pa.int64()).as_py() - history_gap_ms * 1000, pa.int64()).cast(as_of.type)
+    bundles = bundles.filter(pc.greater_equal(bundles.column("as_of"), oldest)).sort_by("bundle")
+    members = newest.table()
+    members = members.filter(pc.greater_equal(members.column("reported_at"), oldest.cast(pa.int64()).as_py() // 1000))
+    return Refolded(bundles, _averaged(session, members, bundles, as_of), len(late))
+
+
+def _in_order(files: Sequence[str]) -> list[_File]:
+    """The files that hold rows, in the order of their first samples, as their footers tell."""
+    with ThreadPoolExecutor() as pool:
+        looked_at = list(pool.map(_footer, files))
+    return sorted((file for file in looked_at if file.rows), key=lambda file: (file.first_at, file.address))
+
+
+def _footer(address: str) -> _File:
+    system, path = filesystem_of(address)
+    with pq.ParquetFile(path, filesystem=system) as source:
+        metadata = source.metadata
+        column = source.schema_arrow.get_field_index("reported_at")
+        firsts = [
+            metadata.row_group(group).column(column).statistics.min
+            for group in range(metadata.num_row_groups)
+            if metadata.row_group(group).num_rows
+        ]
+        first_at = min((int(first.timestamp() * 1000) for first in firsts), default=0)
+        return _File(address, metadata.num_rows, first_at)
+
+
+def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
+    """Cut `files` into at most `count` stretches of about as many rows."""
+    ends = np.cumsum([file.rows for file in files])
+    if not len(ends):
+        return []
+    which = np.minimum((ends - 1) * count // ends[-1], count - 1)
+    return [
+        [file.address for file, at in zip(files, which, strict=True) if at == stretch] for stretch in np.unique(which)
+    ]
+
+
+def _priors(session: SparkSession, parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
+    """What came before each stretch: `bundle`, `samples`, `last_at`; None before the first."""
+    if len(parts) == 1:
+        return [None]
+    # Each stretch but the last is counted, in two halves: with few tasks one would else wait for the other.
+    halves = [half for part in parts[:-1] for half in (part[: len(part) // 2], part[len(part) // 2 :])]
+    counts = [answer[0] for answer in _run(session, partial(_count_half, halves, gap_ms), len(halves))]
+    priors: list[pa.Table | None] = [None]
+    before: pa.Table | None = None
+    for place, counted in enumerate(counts):
+        before = counted if before is None else _counted_after(before, counted, gap_ms)
+        if place % 2:
+            priors.append(before.select(["bundle", "samples", "last_at"]))
+    return priors
+
+
+def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
+    """The counts of two stretches, one after the other, as of one."""
+    both = before.join(after, "bundle", join_type="full outer", right_suffix="_after")
+    had, has = (pc.is_valid(both.column(name)) for name in ("samples", "samples_after"))
+    silent = pc.greater(pc.subtract(both.column("first_at_after"), both.column("last_at")), gap_ms)
+    anew = pc.fill_null(pc.or_(both.column("cut_after"), silent), fill_value=False)
+    total = pc.add(both.column("samples"), both.column("samples_after"))
+    return pa.table(
+        {
+            "bundle": both.column("bundle"),
+            "samples": pc.if_else(
+                pc.and_(pc.and_(had, has), pc.invert(anew)),
+                total,
+                pc.if_else(has, both.column("samples_after"), both.column("samples")),
+            ),
+            "first_at": pc.coalesce(both.column("first_at"), both.column("first_at_after")),
+            "last_at": pc.coalesce(both.column("last_at_after"), both.column("last_at")),
+            "cut": pc.or_(pc.fill_null(both.column("cut"), fill_value=False), anew),
+            "late": pc.or_(*(pc.fill_null(both.column(name), fill_value=False) for name in ("late", "late_after"))),
+        }
+    )
+
+
+def _count_half(halves: Sequence[Sequence[str]], gap_ms: int, task: int) -> tuple[pa.Table, pa.Table]:
+    return count_samples(halves[task], gap_ms), MEMBERS.empty_table()
+
+
+def _fold_stretch(
+    parts: Sequence[Sequence[str]], priors: Sequence[pa.Table | None], gap_ms: int, task: int
+) -> tuple[pa.Table, pa.Table]:
+    fold = StretchFold(priors[task], gap_ms)
+    return fold.fold(parts[task]), fold.newest.table()
+
+
+_Work = Callable[[int], tuple[pa.Table, pa.Table]]
+
+
+def _run(session: SparkSession, work: _Work, tasks: int) -> list[tuple[pa.Table, pa.Table]]:
+    """Let Spark's workers do `work` of 0..tasks - 1, and return the answers in this order."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # Spark has given this worker one core
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                first, second = work(task)
+                yield pa.record_batch([[task], [_packed(first)], [_packed(second)]], ["task", "first", "second"])
+
+    rows = session.range(0, tasks, 1, tasks).mapInArrow(answer, "task long, first binary, second binary").toArrow()
+    found = {row["task"]: (_unpacked(row["first"]), _unpacked(row["second"])) for row in rows.to_pylist()}
+    return [found[task] for task in range(tasks)]
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpacked(packed: bytes) -> pa.Table:
+    return pa.ipc.open_stream(packed).read_all()
+
+
+def _composed(stretches: Sequence[pa.Table], gap_ms: int) -> tuple[pa.Table, pa.Array]:
+    """BUNDLE_STATE of the bundles whose rows came in order, and the names of the others."""
+    names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
+    count = len(names)
+    last_at, samples, topics = np.full(count, np.iinfo(np.int64).min), np.zeros(count, int), np.zeros(count, int)
+    late = np.zeros(count, bool)
+    averages = {(size, figure): np.zeros(count) for size in SIZES for figure in FIGURES}
+    for part in stretches:
+        rows = pc.index_in(part.column("bundle"), names).to_numpy()
+        column = {name: part.column(name).to_numpy() for name in STRETCH.names[1:]}
+        late[rows] |= column["late"] | (column["first_at"] < last_at[rows])
+        last_at[rows], samples[rows], topics[rows] = column["last_at"], column["samples"], column["topics"]
+        for (size, figure), average in averages.items():
+            average[rows] = column[f"share_{size}"] * average[rows] + column[f"sum_{size}_{figure}"]
+    columns: dict[str, object] = {"bundle": names, "as_of": pa.array(last_at * 1000, pa.timestamp("us", "UTC"))}
+    for window, size in zip(WINDOWS, SIZES, strict=True):
+        columns[f"{window}_num_samples"] = np.minimum(samples, size).astype(np.int32)
+        columns |= {f"{window}_{figure}": averages[size, figure] for figure in FIGURES}
+    columns["topics"] = topics
+    state = pa.table({name: columns[name] for name in BUNDLE_STATE.names})
+    return state.filter(pa.array(~late)), names.filter(pa.array(late))
+
+
+def _sorted_fold(session: SparkSession, files: Sequence[str], late: pa.Array, gap_ms: int) -> pa.Table:
+    """BUNDLE_STATE of the bundles named in `late`, whatever the order of their rows."""
+    samples = session.read.schema(BUNDLE_SAMPLES).parquet(*files)
+    names = session.createDataFrame(pa.table({"bundle": late}))
+    folded = fold_windows(samples.join(F.broadcast(names), "bundle", "left_semi"), history_gap_ms=gap_ms)
+    return folded.select(*BUNDLE_STATE.names).toArrow()
+
+
+def _averaged(session: SparkSession, members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
+    averages = broker_averages(
+        session.createDataFrame(members.select(["broker", "bundle"])), session.createDataFrame(bundles)
+    ).toArrow()
+    times = pa.array([as_of.as_py()] * len(averages), pa.timestamp("us", "UTC"))
+    return averages.append_column("as_of", times).select(BROKER_DATA.names).sort_by("broker")

@@ -13,6 +13,7 @@ import structlog
 
 from barycenter.broker.bundle_cache import BundleCache
 from barycenter.broker.cluster_policies import ClusterPolicyWatch
+from barycenter.broker.configuration_warnings import ConfigurationWarnings
 from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfiguration
 from barycenter.broker.environment import Environment
 from barycenter.broker.leadership import Duty, Leadership
@@ -55,6 +56,7 @@ class ControlPlane:
         session_timeout_s = config.current.metadata_store_session_timeout_millis / 1000
         store = env.store
         self.dynamic_configuration = DynamicConfiguration(store, config)
+        self._warnings = ConfigurationWarnings(config)
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
         self.ownership = OwnershipCache(
@@ -108,6 +110,7 @@ class ControlPlane:
     async def start(self) -> None:
         """Read what the store says: dynamic configuration, registered brokers, policies of the cluster."""
         await self.dynamic_configuration.start()
+        self._warnings.start()
         await self.registration.start()
         await self.policies.start()
 

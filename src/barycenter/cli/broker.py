@@ -21,6 +21,7 @@ from barycenter.cli.main import fail, in_words
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.load.configuration_advice import key_advice
 from barycenter.load.strategy_names import StrategyError
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError
@@ -43,8 +44,8 @@ def command(conf: Path) -> None:
     configure_logging(as_json=not sys.stderr.isatty())
     try:
         result = load_broker_conf(conf)
-        for key in result.unknown_keys:
-            log.warning("unknown_configuration_key", key=key, file=str(conf))
+        for unknown in key_advice(result.unknown_keys):
+            log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
         Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
         uvloop.run(_serve(result.config))
     except (ConfigError, OSError, BrokerStartError, MetadataError, UnknownStoreError, StrategyError) as error:

@@ -16,7 +16,7 @@ from msgspec import structs
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.config.key import Key, format_value, key_of
 
-_FORMER_NAMES: Final = {
+FORMER_NAMES: Final = {
     "zookeeperServers": ("metadataStoreUrl", "zk:"),
     "configurationStoreServers": ("configurationMetadataStoreUrl", "zk:"),
     "globalZookeeperServers": ("configurationMetadataStoreUrl", "zk:"),
@@ -106,8 +106,8 @@ def parse_broker_conf(text: str, source: str) -> ConfResult:
     for name, value in pairs.items():
         if name in keys():
             known[name] = value
-        elif name in _FORMER_NAMES:
-            newer, prefix = _FORMER_NAMES[name]
+        elif name in FORMER_NAMES:
+            newer, prefix = FORMER_NAMES[name]
             if value and not pairs.get(newer):
                 known[newer] = value if value.startswith(prefix) else prefix + value
         else:

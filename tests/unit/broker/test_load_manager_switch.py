@@ -243,3 +243,34 @@ def test_another_shedder_is_in_force_at_the_next_round_without_a_restart() -> No
 def test_the_extensible_manager_is_refused_at_the_start_with_what_to_set() -> None:
     with pytest.raises(LoadManagerNotOfferedError, match=f"set loadManagerClassName={MODULAR}"):
         load_manager_factory("ExtensibleLoadManagerImpl")
+
+
+def test_advice_is_told_once_at_the_start_and_after_a_change_only_what_is_new() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        broker = cluster.make(8081, Factory())
+        share, rate = "maxUnloadPercentage", "loadBalancerMsgRateDifferenceShedderThreshold"
+        broker.config.current = msgspec.structs.replace(
+            broker.config.current,
+            load_balancer_load_shedding_strategy="UniformLoadShedder",
+            load_balancer_distribute_bundles_evenly_enabled=False,
+            max_unload_percentage=0.0,
+        )
+
+        def told() -> list[tuple[str, str, str]]:
+            entries = [entry for entry in logs if entry["event"] == "configuration_advice"]
+            logs.clear()
+            return [(entry["log_level"], entry["key"], entry["value"]) for entry in entries]
+
+        with capture_logs() as logs:
+            await broker.start()
+            assert told() == [("warning", share, "0")]
+            await choose(broker, "0", rate)
+            assert told() == []
+            await choose(broker, "0.3", share)
+            await choose(broker, "0", share)
+            assert told() == [("warning", share, "0")]
+            await choose(broker, "false", "loadBalancerSheddingEnabled")
+            assert told() == [("info", "loadBalancerSheddingEnabled", "false")]
+
+    on_virtual_time(scenario)

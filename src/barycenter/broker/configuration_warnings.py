@@ -1,0 +1,33 @@
+"""Tells the log what `load.configuration_advice` says: at the start, and after a dynamic change what is new."""
+
+import structlog
+
+from barycenter.broker.dynamic_configuration import ConfigHolder
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.configuration_advice import Advice, Severity, advice
+
+log = structlog.get_logger(__name__)
+
+
+class ConfigurationWarnings:
+    """Tells each advice once for as long as it holds; one that was mended and is true again is told again."""
+
+    def __init__(self, config: ConfigHolder) -> None:
+        self._told: frozenset[Advice] = frozenset()
+        self._config = config
+        self._following = False
+
+    def start(self) -> None:
+        """Tell what holds now, and follow the configuration from now on. Idempotent."""
+        if not self._following:
+            self._following = True
+            self._config.on_any_change(self._tell)
+            self._tell(self._config.current)
+
+    def _tell(self, config: BrokerConfig) -> None:
+        found = advice(config)
+        for each in found:
+            if each not in self._told:
+                tell = log.info if each.severity is Severity.NOTE else log.warning
+                tell("configuration_advice", key=each.key, value=each.value, reason=each.sentence, mend=each.mend)
+        self._told = frozenset(found)

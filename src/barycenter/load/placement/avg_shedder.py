@@ -83,13 +83,14 @@ def place_all(
     rows = np.flatnonzero(candidates)
     if not len(rows) or not bundles:
         return np.full(len(bundles), -1, np.int32), pins
-    index, recent, settled = snapshot.brokers.index, pins.recent, pins.settled
-    placed = np.fromiter(
-        (index.get(recent.get(bundle) or settled.get(bundle, ""), -1) for bundle in bundles), np.int32, len(bundles)
-    )
+    names, index, known = snapshot.brokers.names, snapshot.brokers.index, {**pins.settled, **pins.recent}
+    placed = np.full(len(bundles), -1, np.int32)
+    if known:
+        placed[:] = [index.get(known.get(bundle, ""), -1) for bundle in bundles]
     free = np.flatnonzero((placed < 0) | ~candidates[placed])
-    numbers = draws(rng, 2**32, len(free)) - 2**31
-    placed[free] = rows[[zlib.crc32(b"%d" % number) % len(rows) for number in numbers.tolist()]]
-    names = snapshot.brokers.names
-    drawn = {bundles[row]: names[broker] for row, broker in zip(free.tolist(), placed[free].tolist(), strict=True)}
-    return placed, Pins({**settled, **recent, **drawn}) if drawn else pins
+    numbers = (draws(rng, 2**32, len(free)) - 2**31).tolist()
+    hashes = np.array([zlib.crc32(b"%d" % number) for number in numbers], np.int64)
+    placed[free] = chosen = rows[hashes % len(rows)]
+    unpinned = bundles if len(free) == len(bundles) else [bundles[position] for position in free.tolist()]
+    drawn = dict(zip(unpinned, map(names.__getitem__, chosen.tolist()), strict=True))
+    return placed, Pins({**known, **drawn}) if drawn else pins

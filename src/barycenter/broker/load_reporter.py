@@ -10,21 +10,19 @@ Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerData
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 
-from barycenter.broker.host_usage import Traffic, UsageMeter
+from barycenter.broker.host_usage import UsageMeter
 from barycenter.broker.load_report_log import ReportLog
+from barycenter.broker.local_load import LocalLoad
 from barycenter.broker.report_identity import identity_report
 from barycenter.load.reports import (
     DEFAULT_WEIGHTS,
     LocalBrokerData,
-    NamespaceBundleStats,
     ResourceWeights,
-    SystemResourceUsage,
-    exact_sum,
     max_resource_usage,
     weighted_resource_usage,
     with_stats,
@@ -32,14 +30,11 @@ from barycenter.load.reports import (
 from barycenter.load.strategy_names import ManagerKind
 from barycenter.load.weights import resource_weights
 from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.store import SessionEvent
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
 
 log = structlog.get_logger(__name__)
-
-_NO_STATS: Final = NamespaceBundleStats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +79,20 @@ class LoadReporter:
 
     def __init__(self, context: "LoadManagerContext", meter: UsageMeter, report_log: ReportLog) -> None:
         self._context = context
-        self._meter = meter
+        self._load = LocalLoad(context, meter)
         self._report_log = report_log
         self._written: LocalBrokerData | None = None
-        self._usage = SystemResourceUsage()
-        self._measured_at_s = -math.inf
-        self._connected = True
-        self._closed = False
         self._writing = asyncio.Lock()
         self._local = identity_report(context)
-        self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
     def close(self) -> None:
         """Write no more reports."""
-        self._closed = True
-        self._stop_listening()
+        self._load.close()
 
     def current(self) -> LocalBrokerData:
         """Return this broker's figures of now; host figures are as old as the last measurement."""
-        stats = self._stats()
-        self._measure(stats)
-        usage = self._usage
+        stats = self._load.stats()
+        usage = self._load.usage(stats)
         data = msgspec.structs.replace(
             with_stats(self._local, stats),
             cpu=usage.cpu,
@@ -142,7 +130,7 @@ class LoadReporter:
         Needs a registered broker and a store that answers; what fails is told in the log and tried again next time.
         """
         async with self._writing:
-            if self._closed or not self._connected or not self._context.registration.is_registered:
+            if not self._load.may_write:
                 return False
             if not force and self._written is not None and not self._is_due(self._written):
                 return False
@@ -163,29 +151,6 @@ class LoadReporter:
             weights=resource_weights(config),
         )
         return is_due(written, self.current(), self._context.env.clock.now_ms(), rule)
-
-    def _stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the figures of every bundle owned here; one without loaded topics has zeros."""
-        measured = self._context.bundle_stats()
-        names = map(str, self._context.owned_bundles())
-        return {name: measured.get(name, _NO_STATS) for name in names}
-
-    def _measure(self, stats: dict[str, NamespaceBundleStats]) -> None:
-        now_s = asyncio.get_running_loop().time()
-        interval_s = self._context.config.current.load_balancer_host_usage_check_interval_minutes * 60
-        if now_s - self._measured_at_s < interval_s:
-            return
-        self._measured_at_s = now_s
-        self._usage = self._meter.measure(
-            now_s,
-            Traffic(
-                bytes_in_per_s=exact_sum(each.msg_throughput_in for each in stats.values()),
-                bytes_out_per_s=exact_sum(each.msg_throughput_out for each in stats.values()),
-            ),
-        )
-
-    def _on_session_event(self, event: SessionEvent) -> None:
-        self._connected = event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
 
 
 def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:

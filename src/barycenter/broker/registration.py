@@ -11,8 +11,9 @@ second process with the same URLs take the key over).
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, Protocol, cast
 
+import msgspec
 import structlog
 
 from barycenter.broker.changes import NextChange, StoreWatch
@@ -21,6 +22,7 @@ from barycenter.broker.service_urls import ServiceUrls
 from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.load.reports import LocalBrokerData
 from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.codec import JsonCodec
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.locks import LockManager, ResourceLock
 from barycenter.metadata.store import MetadataStore
@@ -33,9 +35,30 @@ _REFRESH_S: Final = 5.0
 """How often the list is read without a notification: one may be late or lost."""
 
 
-def same_process(stored: LocalBrokerData, mine: LocalBrokerData) -> bool:
+class BrokerRecord(Protocol):
+    """What a broker registers: a report that names its process, and its URLs as LocalBrokerData does."""
+
+    @property
+    def incarnation(self) -> str: ...
+
+
+def same_process(stored: BrokerRecord, mine: BrokerRecord) -> bool:
     """Tell whether a registration found in the store was written by this very process, in any session."""
     return bool(mine.incarnation) and stored.incarnation == mine.incarnation
+
+
+class RecordCodec:
+    """JSON of the report of any load manager; read are the parts that all have, as LocalBrokerData."""
+
+    def __init__(self) -> None:
+        self._json = JsonCodec(LocalBrokerData)
+        self._encoder = msgspec.json.Encoder()
+
+    def encode(self, value: BrokerRecord) -> bytes:
+        return self._encoder.encode(value)
+
+    def decode(self, path: str, data: bytes) -> BrokerRecord:
+        return self._json.decode(path, data)
 
 
 class Registration:
@@ -45,8 +68,10 @@ class Registration:
         self._store = store
         self._session_timeout_s = session_timeout_s
         self._cache = MetadataCache(store, LocalBrokerData)
-        self._locks: LockManager[LocalBrokerData] = LockManager(store, LocalBrokerData, same_owner=same_process)
-        self._lock: ResourceLock[LocalBrokerData] | None = None
+        self._locks: LockManager[BrokerRecord] = LockManager(
+            store, cast("type[BrokerRecord]", LocalBrokerData), same_owner=same_process, codec=RecordCodec()
+        )
+        self._lock: ResourceLock[BrokerRecord] | None = None
         self._brokers: frozenset[str] = frozenset()
         self._listeners: list[Callable[[], None]] = []
         self._change = NextChange()
@@ -103,7 +128,7 @@ class Registration:
                 log.warning("broker_id_still_registered", broker=broker_id, waiting_up_to_s=limit_s)
             await self.wait_change(min(0.5, limit_s - waited_s))
 
-    async def register(self, broker_id: str, data: LocalBrokerData) -> None:
+    async def register(self, broker_id: str, data: BrokerRecord) -> None:
         """Take this broker's key with `data`.
 
         Raises:
@@ -119,15 +144,15 @@ class Registration:
             raise BrokerIdInUseError(broker_id, 0) from error
         self._brokers |= {broker_id}
 
-    def _hold(self, lock: ResourceLock[LocalBrokerData]) -> None:
+    def _hold(self, lock: ResourceLock[BrokerRecord]) -> None:
         self._lock = lock
         lock.expired.add_done_callback(lambda _: self._on_expired(lock))
 
-    def _on_expired(self, lock: ResourceLock[LocalBrokerData]) -> None:
+    def _on_expired(self, lock: ResourceLock[BrokerRecord]) -> None:
         if self._lock is lock:  # not by `unregister`
             self._regaining = asyncio.create_task(self._regain(lock), name="regain registration")
 
-    async def _regain(self, lost: ResourceLock[LocalBrokerData]) -> None:
+    async def _regain(self, lost: ResourceLock[BrokerRecord]) -> None:
         """Take the key again as soon as it is free; until then this broker is given no new bundles."""
         log.error("registration_lost", path=lost.path)
         while self._lock is lost:
@@ -140,7 +165,7 @@ class Registration:
                 self._hold(lock)
                 log.info("registration_regained", path=lost.path)
 
-    async def update(self, data: LocalBrokerData) -> None:
+    async def update(self, data: BrokerRecord) -> None:
         """Write a new load report into the key.
 
         Raises:
@@ -172,7 +197,10 @@ class Registration:
             self._is_kept = False
 
     async def data_of(self, broker_id: str) -> LocalBrokerData | None:
-        """Return what a broker registered, its last load report included; None if it is gone."""
+        """Return what a broker registered, its last load report included; None if it is gone.
+
+        Of the report of another load manager than the modular one: its names, URLs and usage, but not its bundles.
+        """
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
     async def urls_of(self, broker_id: str) -> ServiceUrls | None:

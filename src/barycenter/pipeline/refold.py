@@ -55,7 +55,7 @@ class Refolded:
 class _File:
     address: str
     rows: int
-    first_at: int
+    last_at: int
 
 
 def refold(
@@ -90,10 +90,13 @@ def refold(
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
-    """The files that hold rows, in the order of their first samples, as their footers tell."""
+    """The files that hold rows, in the order of their last samples, as their footers tell.
+
+    One sample that came late stands in a file of newer ones: the last tells where most belong, the first would not.
+    """
     with ThreadPoolExecutor() as pool:
         looked_at = list(pool.map(_footer, files))
-    return sorted((file for file in looked_at if file.rows), key=lambda file: (file.first_at, file.address))
+    return sorted((file for file in looked_at if file.rows), key=lambda file: (file.last_at, file.address))
 
 
 def _footer(address: str) -> _File:
@@ -101,13 +104,13 @@ def _footer(address: str) -> _File:
     with pq.ParquetFile(path, filesystem=system) as source:
         metadata = source.metadata
         column = source.schema_arrow.get_field_index("reported_at")
-        firsts = [
-            metadata.row_group(group).column(column).statistics.min
+        lasts = [
+            metadata.row_group(group).column(column).statistics.max
             for group in range(metadata.num_row_groups)
             if metadata.row_group(group).num_rows
         ]
-        first_at = min((int(first.timestamp() * 1000) for first in firsts), default=0)
-        return _File(address, metadata.num_rows, first_at)
+        last_at = max((int(last.timestamp() * 1000) for last in lasts), default=0)
+        return _File(address, metadata.num_rows, last_at)
 
 
 def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barycenter.load.placement import least_long_term_message_rate as long_term
 from barycenter.load.placement import least_resource_usage_with_weight as least_usage
+from barycenter.load.placement import least_resource_usage_with_weight_extensible as extensible_usage
 from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
 from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.round_robin_broker_selector import (
@@ -33,7 +34,14 @@ from barycenter.load.shedding import (
 )
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, LoadSnapshot
-from barycenter.load.strategy_names import ManagerKind, manager_in_force, placer_name, shedder_name
+from barycenter.load.strategy_names import (
+    ManagerKind,
+    OwnStrategiesError,
+    Role,
+    manager_in_force,
+    placer_name,
+    shedder_name,
+)
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -117,6 +125,18 @@ def _least_resource_usage(config: "BrokerConfig") -> Placer:
     return place
 
 
+def _least_resource_usage_extensible(config: "BrokerConfig") -> Placer:
+    settings = extensible_usage.LeastResourceUsageExtensibleSettings.of(config)
+
+    def place(
+        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        choice = extensible_usage.least_resource_usage_with_weight_extensible(snapshot, candidates, settings, rng)
+        return choice, memory
+
+    return place
+
+
 def _round_robin(_config: "BrokerConfig") -> Placer:
     def place(
         snapshot: LoadSnapshot, candidates: Flags, _bundle: str, _rng: random.Random, memory: PlacementMemory
@@ -159,6 +179,7 @@ SHEDDERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], 
 
 PLACERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Placer]]]] = {
     ManagerKind.MODULAR: PLACERS,
+    ManagerKind.EXTENSIBLE: {extensible_usage.NAME: _least_resource_usage_extensible},
 }
 """By load manager; one that decides otherwise than by a strategy that a key names has its own."""
 
@@ -169,10 +190,14 @@ def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Sh
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
         MismatchedStrategiesError: one of the two keys alone names a strategy that sheds and places as one.
-        NothingToDecideError: the load manager is the no-op one.
+        OwnStrategiesError: it decides by itself (`load.simple`).
+        NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    return SHEDDERS_OF[manager][shedder_name(config, manager)](config)
+    name = shedder_name(config, manager)
+    if manager not in SHEDDERS_OF:
+        raise OwnStrategiesError(manager, Role.SHEDDING)
+    return SHEDDERS_OF[manager][name](config)
 
 
 def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Placer:
@@ -180,10 +205,14 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Pla
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
-        NothingToDecideError: the load manager is the no-op one.
+        OwnStrategiesError: it decides by itself (`load.simple`).
+        NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    return PLACERS_OF[manager][placer_name(config, manager)](config)
+    name = placer_name(config, manager)
+    if manager not in PLACERS_OF:
+        raise OwnStrategiesError(manager, Role.PLACEMENT)
+    return PLACERS_OF[manager][name](config)
 
 
 def with_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:

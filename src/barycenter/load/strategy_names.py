@@ -179,6 +179,16 @@ class ManagerSwitchRefusedError(StrategyError):
         )
 
 
+class OwnStrategiesError(StrategyError):
+    """The load manager decides by itself, not by a strategy that a key names."""
+
+    def __init__(self, manager: ManagerKind, role: Role) -> None:
+        super().__init__(
+            f"the {manager} load manager has a {role} of its own, which no other can use; set {MANAGER_KEY}="
+            f"{ManagerKind.MODULAR.class_name} to choose one by its name"
+        )
+
+
 class NothingToDecideError(StrategyError):
     """The no-op load manager has no strategies."""
 

@@ -1,16 +1,21 @@
 """Which load manager and which strategies a configuration names, and what is said of names that do not go together."""
 
+import random
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF
+from barycenter.load.snapshot import ExtensibleLoad
+from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of, shedder_of
 from barycenter.load.strategy_names import (
     STRATEGIES,
     ManagerKind,
     ManagerSwitchRefusedError,
     NothingToDecideError,
+    OwnStrategiesError,
     Role,
     StrategyError,
     UnknownLoadManagerError,
@@ -22,6 +27,7 @@ from barycenter.load.strategy_names import (
     shedder_name,
     supported,
 )
+from support.load_cases import Cluster
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl"
 EXTENSIONS = "org.apache.pulsar.broker.loadbalance.extensions"
@@ -120,6 +126,29 @@ def test_the_simple_manager_places_by_its_own_key_and_the_no_op_one_not_at_all()
     for named in (shedder_name, placer_name):
         with pytest.raises(NothingToDecideError, match="set loadManagerClassName="):
             named(configured(ManagerKind.NOOP))
+
+
+def test_what_the_simple_manager_decides_is_no_strategy_for_others() -> None:
+    for made in (shedder_of, placer_of):
+        with pytest.raises(OwnStrategiesError, match="the simple load manager has a"):
+            made(configured(ManagerKind.SIMPLE))
+
+
+def test_the_extensible_placement_goes_by_what_brokers_smoothed_themselves() -> None:
+    place = placer_of(configured(ManagerKind.EXTENSIBLE))
+    plain = Cluster().add("b0", cpu=10).add("b1", cpu=80).snapshot()
+    load = ExtensibleLoad(
+        weighted_max_ema=np.array([0.9, 0.1]),
+        throughput_ema=np.zeros(2),
+        max_usage=np.zeros(2),
+        updated_at_ms=np.zeros(2, np.int64),
+        has_load=np.ones(2, bool),
+        live=np.ones(2, bool),
+        top=np.zeros(0, np.int64),
+        owned=np.zeros(0, bool),
+    )
+    choice, memory = place(replace(plain, extensible=load), np.ones(2, bool), "", random.Random(0), None)
+    assert (choice.broker, memory) == (1, None)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ManagerKind if kind is not ManagerKind.EXTENSIBLE])

@@ -7,6 +7,8 @@
 | anti-affinity group | `/admin/local-policies/<tenant>/<namespace>`           | when the namespace is placed or moved |
 
 A namespace in a group needs the groups of all others that have bundles; without groups each namespace is read once.
+Isolation policies are looked at once more for each bundle that is placed, as notifications come late: what is unloaded
+because a policy was set must not be placed by the one before.
 
 What cannot be read counts as no policy until it can, or as what was read last, and is logged.
 Source: Pulsar's `SimpleResourceAllocationPolicies`, `LoadManagerShared.refreshBrokerToFailureDomainMap`,
@@ -45,12 +47,14 @@ _UNKNOWN: Final = ""
 """Stands for a group that could not be read; no group is blank."""
 
 
-def isolation_policies_path(cluster: str) -> str:
-    return f"{CLUSTERS_ROOT}/{cluster}/namespaceIsolationPolicies"
+def isolation_policies_of(cluster: str) -> str:
+    """Return the name of the record below CLUSTERS_ROOT that holds a cluster's isolation policies."""
+    return f"{cluster}/namespaceIsolationPolicies"
 
 
-def failure_domains_path(cluster: str) -> str:
-    return f"{CLUSTERS_ROOT}/{cluster}/failureDomain"
+def failure_domains_of(cluster: str) -> str:
+    """Return the name of the folder below CLUSTERS_ROOT that holds a cluster's failure domains."""
+    return f"{cluster}/failureDomain"
 
 
 class _Group(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,8 +68,8 @@ class ClusterPolicyWatch:
 
     def __init__(self, store: MetadataStore, cluster: str) -> None:
         self._store = store
-        self._isolation_path = isolation_policies_path(cluster)
-        self._domains_path = failure_domains_path(cluster)
+        self._isolation_path = f"{CLUSTERS_ROOT}/{isolation_policies_of(cluster)}"
+        self._domains_path = f"{CLUSTERS_ROOT}/{failure_domains_of(cluster)}"
         self._current = ClusterPolicies()
         self._isolation_read: tuple[int, int] | None = None
         self._told: set[str] = set()
@@ -147,6 +151,14 @@ class ClusterPolicyWatch:
             log.warning(event, path=path, reason=reason)
 
     # ---- anti-affinity groups ----
+
+    async def refresh(self, namespace: str) -> None:
+        """Bring up to date what a bundle of `namespace` is placed by; a policy that was set before is respected."""
+        try:
+            await self._read_isolation()
+        except MetadataError as error:
+            log.warning("cluster_policies_not_read", reason=str(error))
+        await self.learn_groups(namespace, lambda: ())
 
     async def learn_groups(self, namespace: str, others: Callable[[], Iterable[str]]) -> None:
         """See to it that `current` holds the group of `namespace` and, if it has one, those of `others`."""

@@ -192,11 +192,11 @@ class ModularLoadManager:
         started = loop.time()
         name, policies = str(bundle), self._context.policies
         # read outside the lock, or the store's time would add up over all bundles that are being assigned
-        await policies.learn_groups(str(bundle.namespace), lambda: ())
+        await policies.refresh(str(bundle.namespace))
         data = None if self._picture.preallocated_broker(name) else await self._picture.obtain(name)
         async with self._selecting:
             broker = self._picture.preallocated_broker(name)
-            if broker is not None:
+            if broker is not None and await self._is_allowed(bundle, broker):
                 return Placement(name, broker, Reason(code=Code.PREALLOCATED, subject=broker))
             placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
             if placement.broker is not None:
@@ -204,6 +204,16 @@ class ModularLoadManager:
         self.metrics.assigned(loop.time() - started)
         self._tell_placement(placement)
         return placement if placement.broker is not None else None
+
+    async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
+        """Tell whether policies, which may be newer than the choice of `broker`, still let it serve the bundle."""
+        from barycenter.load.filters.namespace_policies import policy_candidates
+
+        if not self._context.policies.current.isolation:
+            return True
+        snapshot = await self._snapshot_for(str(bundle.namespace))
+        row = snapshot.brokers.index.get(broker)
+        return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
 
     async def _snapshot_for(self, namespace: str) -> "LoadSnapshot":
         """Return the load as known now, with the anti-affinity groups that placing a bundle of `namespace` needs."""

@@ -94,6 +94,16 @@ class Records(Generic[T]):
                 return changed
         raise AssertionError("the last attempt returned or raised")
 
+    async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
+        """Replace the record by `change` of it, fields that `T` does not have included; None makes a new one.
+
+        `change` is called anew after each change that somebody else made in between.
+
+        Raises:
+            BadVersionError: others were faster, for long.
+        """
+        return await self._cache.read_modify_update_or_create(self.path(name), change)
+
     async def put(self, name: str, value: T) -> None:
         """Store the record whatever was there."""
         await self._cache.put(self.path(name), value)

@@ -15,8 +15,9 @@ Source: Pulsar's `PulsarResources`, `BrokerService.isAllowAutoTopicCreationAsync
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
+from barycenter.broker.cluster_policies import CLUSTERS_ROOT
 from barycenter.broker.dynamic_configuration import ConfigHolder
 from barycenter.broker.lookup_answers import NamespaceNotFoundError
 from barycenter.broker.policies import (
@@ -27,6 +28,7 @@ from barycenter.broker.policies import (
     TenantInfo,
 )
 from barycenter.broker.records import Records
+from barycenter.load.policies import FailureDomain
 from barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.errors import InvalidNameError
@@ -44,7 +46,9 @@ class Resources:
         self.store = store
         self._config = config
         self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
-        self.clusters = Records(store, ClusterData, "/admin/clusters")
+        self.clusters = Records(store, ClusterData, CLUSTERS_ROOT)
+        self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT)
+        self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT)
         self.tenants = Records(store, TenantInfo, "/admin/policies")
         self.namespaces = Records(store, Policies, "/admin/policies")
         self.local_policies = Records(store, LocalPolicies, "/admin/local-policies")
@@ -55,6 +59,8 @@ class Resources:
         self._loaded_topics = loaded_topics
 
     def close(self) -> None:
+        self.isolation_policies.close()
+        self.failure_domains.close()
         for records in (self.clusters, self.tenants, self.namespaces, self.local_policies, self.partitioned_topics):
             records.close()
 

@@ -13,6 +13,8 @@ from barycenter.broker.rest.brokers import Brokers
 from barycenter.broker.rest.clusters import Clusters
 from barycenter.broker.rest.decisions import Decisions
 from barycenter.broker.rest.errors import RestError, errors_as_reasons
+from barycenter.broker.rest.failure_domains import FailureDomains
+from barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from barycenter.broker.rest.lookup import Lookup
 from barycenter.broker.rest.metrics import Metrics
 from barycenter.broker.rest.namespaces import Namespaces
@@ -30,7 +32,20 @@ MAX_BODY_BYTES: Final = 4 << 20
 def build_app(services: BrokerServices) -> web.Application:
     """Return the application; whoever runs it chooses the socket. Run it without an access log."""
     app = web.Application(middlewares=[errors_as_reasons], client_max_size=MAX_BODY_BYTES)
-    resources = (Lookup, Clusters, Tenants, Namespaces, Topics, TopicFigures, Brokers, BrokerStats, Metrics, Decisions)
+    resources = (
+        Lookup,
+        Clusters,
+        NamespaceIsolation,
+        FailureDomains,
+        Tenants,
+        Namespaces,
+        Topics,
+        TopicFigures,
+        Brokers,
+        BrokerStats,
+        Metrics,
+        Decisions,
+    )
     for resource in resources:
         app.router.add_routes(resource(services).routes())
     app.router.add_routes(_status_routes(services))

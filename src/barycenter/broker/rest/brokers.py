@@ -16,6 +16,7 @@ from barycenter.broker.rest.ownership import location
 from barycenter.broker.rest.requests import flag, json_response, no_content, text_response
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_conf import ConfigError, dynamic_keys, runtime_values
+from barycenter.naming.bundle import Bundle
 
 _AWAIT_LEADER_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.25
@@ -83,14 +84,19 @@ class Brokers:
             raise RedirectError(location(request, f"http://{broker}", authoritative=False))
         ownership = self._control.ownership
         shown = {
-            str(bundle): {
-                "broker_assignment": "shared",
-                "is_controlled": False,
-                "is_active": ownership.is_owned(bundle),
-            }
+            str(bundle): {**self._assignment(bundle), "is_active": ownership.is_owned(bundle)}
             for bundle in sorted(ownership.held_bundles())
         }
         return json_response(shown)
+
+    def _assignment(self, bundle: Bundle) -> dict[str, object]:
+        """Return what isolation policies say of this broker and a bundle that it owns."""
+        broker = self._services.urls.broker_id
+        policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))
+        if policy is None:
+            return {"broker_assignment": "shared", "is_controlled": False}
+        kind = "primary" if policy.is_primary(broker) else "secondary" if policy.is_secondary(broker) else "shared"
+        return {"broker_assignment": kind, "is_controlled": True}
 
     # ---- configuration ----
 

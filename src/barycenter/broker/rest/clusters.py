@@ -6,7 +6,9 @@ Source: Pulsar's `ClustersBase`.
 from aiohttp import web
 from msgspec.structs import replace
 
+from barycenter.broker.cluster_policies import CLUSTERS_ROOT, failure_domains_of, isolation_policies_of
 from barycenter.broker.policies import ClusterData
+from barycenter.broker.records import delete_tree
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content
@@ -71,15 +73,28 @@ class Clusters:
         return web.Response(status=200)
 
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a cluster that no tenant may use."""
+        """Delete a cluster that no tenant may use and that has no isolation policies."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         await self._existing(name)
         users = await self._tenants_using(name)
         if users:
             raise RestError(412, f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}")
+        await self._delete_policies(name)
         await self._clusters.delete(name)
         return no_content()
+
+    async def _delete_policies(self, cluster: str) -> None:
+        """Delete the failure domains, and the record of isolation policies unless there are any."""
+        resources = self._services.resources
+        policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
+        if policies:
+            raise RestError(
+                412,
+                f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete them first.",
+            )
+        for name in (isolation_policies_of(cluster), failure_domains_of(cluster)):
+            await delete_tree(resources.store, f"{CLUSTERS_ROOT}/{name}")
 
     async def peers(self, request: web.Request) -> web.Response:
         """List the peer clusters."""

@@ -24,8 +24,9 @@ from barycenter.broker.rest.ownership import (
     require_namespace,
     require_writable_policies,
 )
-from barycenter.broker.rest.requests import body_of, flag, json_response, namespace_of, no_content
+from barycenter.broker.rest.requests import body_of, flag, json_response, namespace_of, no_content, text_response
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.load.policies import group_key
 from barycenter.load.reports import LocalBrokerData
 from barycenter.metadata.errors import AlreadyExistsError
 from barycenter.naming.bundle import Bundle
@@ -59,8 +60,12 @@ class Namespaces:
             web.put(one + "/unload", self.unload),
             web.put(bundle + "/unload", self.unload_bundle),
             web.put(bundle + "/split", self.split_bundle),
+            web.get(one + "/antiAffinity", self.anti_affinity_group),
+            web.post(one + "/antiAffinity", self.set_anti_affinity_group),
+            web.delete(one + "/antiAffinity", self.delete_anti_affinity_group),
             web.delete(bundle, self.delete_bundle),
             web.get(bundle + "/topicHashPositions", self.hash_positions),
+            web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.of_anti_affinity_group),
         ]
 
     async def of_tenant(self, request: web.Request) -> web.Response:
@@ -274,11 +279,70 @@ class Namespaces:
         hashes = {str(topic): topic.hash32 for topic in topics if bundle.contains(topic)}
         return json_response({"namespace": str(namespace), "bundle": str(bundle.range), "topicHashPositions": hashes})
 
+    # ---- anti-affinity group ----
+
+    async def anti_affinity_group(self, request: web.Request) -> web.Response:
+        """Show the anti-affinity group of a namespace as plain text; 204 if it is in none."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        local = await self._resources.local_policies.get_fresh(str(namespace))
+        group = None if local is None else local.namespace_anti_affinity_group
+        return no_content() if group is None else text_response(group)
+
+    async def set_anti_affinity_group(self, request: web.Request) -> web.Response:
+        """Put a namespace into the anti-affinity group that the body names, as text or as a JSON string."""
+        namespace = namespace_of(request)
+        await require_writable_policies(self._services)
+        group = await _text_of(request)
+        if not group.strip():
+            raise RestError(412, "antiAffinityGroup can't be empty: send the name of the group as the body")
+        await self._change_group(namespace, group)
+        return no_content()
+
+    async def delete_anti_affinity_group(self, request: web.Request) -> web.Response:
+        """Take a namespace out of its anti-affinity group."""
+        namespace = namespace_of(request)
+        await require_writable_policies(self._services)
+        await self._change_group(namespace, None)
+        return no_content()
+
+    async def _change_group(self, namespace: NamespaceName, group: str | None) -> None:
+        await require_namespace(self._services, namespace)
+        await self._control.namespaces.bundles_of_now(namespace)  # makes the local policies if there are none yet
+        await self._resources.local_policies.update(
+            str(namespace), lambda found: replace(found, namespace_anti_affinity_group=group)
+        )
+
+    async def of_anti_affinity_group(self, request: web.Request) -> web.Response:
+        """List the namespaces of `tenant` that are in the anti-affinity group; upper and lower case are the same."""
+        cluster, group = request.match_info["cluster"], group_key(request.match_info["group"])
+        if group is None:
+            raise RestError(412, "anti-affinity group can't be empty.")
+        if not await self._resources.clusters.exists(cluster):
+            raise RestError(412, f"Cluster {cluster} does not exist.")
+        tenant = request.rel_url.query.get("tenant", "")
+        if not tenant:
+            raise RestError(400, "The parameter tenant is required: ?tenant=<name>")
+        found = []
+        for namespace in await self._resources.namespaces_of(tenant):
+            local = await self._resources.local_policies.get(str(namespace))
+            if local is not None and group_key(local.namespace_anti_affinity_group) == group:
+                found.append(str(namespace))
+        return json_response(found)
+
     async def _policies(self, namespace: NamespaceName) -> Policies:
         policies = await self._resources.namespaces.get(str(namespace))
         if policies is None:
             raise RestError(404, f"Namespace {namespace} does not exist")
         return policies
+
+
+async def _text_of(request: web.Request) -> str:
+    """Return the text that the body is, or the one that it says in JSON; clients do either."""
+    text = await request.text()
+    if not text.lstrip().startswith(('"', "{", "[")):
+        return text.strip()
+    return await body_of(request, str) or ""
 
 
 def _broker_id(text: str) -> str:

@@ -175,7 +175,10 @@ def test_the_latest_semantic_versions_are_kept(versions: tuple[str, ...], kept: 
     assert names(snapshot, broker_version(snapshot, np.ones(3, bool)).kept) == kept
 
 
-@pytest.mark.parametrize("version", [None, "4.1", "latest"])
+@pytest.mark.parametrize(
+    "version",
+    [None, "4.1", "latest", "4.01.0", "4.1.0-rc.01", "4.1.0-", "4.1.0-rc..1", "4.1.0+", "4.1.0+a..b", "4.1.0 "],
+)
 def test_a_version_that_cannot_be_compared_brings_all_candidates_back(version: str | None) -> None:
     cluster = Cluster().add("b1", version="4.0.0").add("b2", version=version)
     snapshot = cluster.snapshot()

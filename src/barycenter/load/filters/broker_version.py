@@ -1,6 +1,8 @@
 """Broker version: keep the brokers of the latest version (`preferLaterVersions`).
 
-Versions are semantic ones; build metadata (`+…`) is ignored. Source: Pulsar's `BrokerVersionFilter`.
+Versions are semantic ones; build metadata (`+…`) is ignored. Source: Pulsar's `BrokerVersionFilter`. Where we differ:
+numbers may be of any size, and among the parts of a pre-release each number comes before each word, as the standard
+has it (Pulsar's library compares `2` and `1a` as texts, and takes `-1` for a number).
 """
 
 import re
@@ -12,8 +14,14 @@ from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot import Flags, LoadSnapshot
 
+_NUMBER: Final = r"(0|[1-9]\d*)"
+_WORD: Final = r"\d*[A-Za-z-][0-9A-Za-z-]*"
+_PRE_RELEASE: Final = rf"(?:0|[1-9]\d*|{_WORD})"
+_BUILD: Final = r"[0-9A-Za-z-]+"
 _SEMANTIC: Final = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
+    rf"(?:-({_PRE_RELEASE}(?:\.{_PRE_RELEASE})*))?(?:\+{_BUILD}(?:\.{_BUILD})*)?",
+    re.ASCII,
 )
 
 VersionKey: TypeAlias = tuple[int, int, int, int, tuple[tuple[int, int, str], ...]]

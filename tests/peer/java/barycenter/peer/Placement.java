@@ -13,6 +13,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.loadbalance.BrokerFilter;
+import org.apache.pulsar.broker.loadbalance.BrokerFilterException;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.broker.loadbalance.ModularLoadManagerStrategy;
 import org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector;
@@ -97,6 +99,24 @@ public final class Placement {
                 chosen.add(selector.selectBroker(candidates(turn), null, null, null).orElse(null));
             }
             return chosen;
+        });
+    }
+
+    /** The candidates that a filter of the modular load manager keeps, or that it failed. */
+    public static void filter(String name, String questions, String answers) throws Exception {
+        BrokerFilter filter = (BrokerFilter) Class.forName(name).getDeclaredConstructor().newInstance();
+        Cases.answer(questions, answers, document -> {
+            Set<String> candidates = candidates(document);
+            try {
+                filter.filter(
+                        candidates,
+                        null,
+                        Cases.loadData(document.get("load"), false),
+                        Cases.configuration(document.get("configuration")));
+                return new TreeSet<>(candidates);
+            } catch (BrokerFilterException failed) {
+                return "failed";
+            }
         });
     }
 

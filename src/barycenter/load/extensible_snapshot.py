@@ -1,0 +1,120 @@
+"""The snapshot of brokers that run the extensible load manager.
+
+Brokers are all that are registered or whose load is known: a strategy has to see the load of one that is gone, and
+the one that did not report. Bundles are those of each broker's list of top bundles, with their figures, and those that
+the ownership channel names, without figures if no list holds them.
+
+Nothing is averaged over time but what brokers average themselves: `latest`, `short` and `long` hold the same figures,
+those of the newest reports, so that whatever reads windows decides upon them.
+
+Source: Pulsar's `LoadManagerContext`: two load-data stores and a registry; and the ownership channel.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+from barycenter.load.policies import NO_POLICIES, ClusterPolicies
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.load.snapshot import ExtensibleLoad, LoadSnapshot, build_snapshot
+
+_NO_LOAD: Final = BrokerLoadData(max_resource_usage=0.0, weighted_max_ema=0.0)
+_NO_LOOKUP: Final = BrokerLookupData()
+
+
+def build_extensible_snapshot(
+    loads: Mapping[str, BrokerLoadData],
+    tops: Mapping[str, TopBundlesLoadData],
+    lookups: Mapping[str, BrokerLookupData],
+    owners: Mapping[str, str],
+    *,
+    taken_at_ms: int,
+    recently_unloaded: Iterable[str] = (),
+    policies: ClusterPolicies = NO_POLICIES,
+) -> LoadSnapshot:
+    """Return the snapshot of the brokers of `loads` (their loads) and `lookups` (those registered), by broker id.
+
+    `owners` maps bundles to the brokers that own them. Bundles and lists of top bundles of other brokers are left out;
+    of a bundle that stands in a list twice the first place counts. A broker whose load is not known carries nothing,
+    one that is not registered has no version and no load manager.
+    """
+    names = tuple(sorted({*loads, *lookups}))
+    known = [loads.get(name, _NO_LOAD) for name in names]
+    places = {name: _places(tops[name]) for name in names if name in tops}
+    held: dict[str, set[str]] = {name: set(places.get(name, ())) for name in names}
+    for bundle, owner in owners.items():
+        if owner in held:
+            held[owner].add(bundle)
+    reports = {
+        name: _report(load, lookups.get(name, _NO_LOOKUP), tops.get(name), held[name])
+        for name, load in zip(names, known, strict=True)
+    }
+    plain = build_snapshot(reports, {}, {}, recently_unloaded=recently_unloaded)
+    columns = [(load.weighted_max_ema, load.msg_throughput_ema, load.max_resource_usage) for load in known]
+    figures = np.array(columns, float).reshape(-1, 3).T
+    odd = ~np.isfinite(figures)
+    ema, throughput_ema, max_usage = np.where(odd, 0.0, figures)
+    keys = [(bundle, names[row]) for bundle, row in zip(plain.bundles.names, plain.bundles.owner.tolist(), strict=True)]
+    nowhere: dict[str, int] = {}
+    extensible = ExtensibleLoad(
+        weighted_max_ema=ema,
+        throughput_ema=throughput_ema,
+        max_usage=max_usage,
+        updated_at_ms=np.array([load.updated_at for load in known], np.int64),
+        has_load=np.array([name in loads for name in names], bool),
+        live=np.array([name in lookups for name in names], bool),
+        top=np.array([places.get(broker, nowhere).get(bundle, -1) for bundle, broker in keys], np.int64),
+        owned=np.array([owners.get(bundle) == broker for bundle, broker in keys], bool),
+    )
+    brokers = replace(
+        plain.brokers,
+        bundle_count=np.array([load.bundle_count for load in known], np.int64),
+        short=plain.brokers.latest,
+        long=plain.brokers.latest,
+        suspect=plain.brokers.suspect | odd.any(axis=0),
+    )
+    bundles = replace(
+        plain.bundles, short=plain.bundles.latest, long=plain.bundles.latest, has_windows=plain.bundles.sampled
+    )
+    return replace(
+        plain, brokers=brokers, bundles=bundles, extensible=extensible, taken_at_ms=taken_at_ms, policies=policies
+    )
+
+
+def _places(top: TopBundlesLoadData) -> dict[str, int]:
+    places: dict[str, int] = {}
+    for place, bundle in enumerate(top.top_bundles_load_data):
+        places.setdefault(bundle.bundle_name, place)
+    return places
+
+
+def _report(
+    load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None, held: set[str]
+) -> LocalBrokerData:
+    """Return what a broker of the modular load manager would have said of the same load."""
+    stats: dict[str, NamespaceBundleStats] = {}
+    for bundle in () if top is None else top.top_bundles_load_data:
+        stats.setdefault(bundle.bundle_name, bundle.stats)
+    return LocalBrokerData(
+        persistent_topics_enabled=lookup.persistent_topics_enabled,
+        non_persistent_topics_enabled=lookup.non_persistent_topics_enabled,
+        cpu=load.cpu,
+        memory=load.memory,
+        direct_memory=load.direct_memory,
+        bandwidth_in=load.bandwidth_in,
+        bandwidth_out=load.bandwidth_out,
+        msg_throughput_in=load.msg_throughput_in,
+        msg_throughput_out=load.msg_throughput_out,
+        msg_rate_in=load.msg_rate_in,
+        msg_rate_out=load.msg_rate_out,
+        last_update=load.reported_at,
+        last_stats=stats,
+        num_topics=load.topics,
+        bundles=tuple(held),
+        broker_version_string=lookup.broker_version,
+        load_manager_class_name=lookup.load_manager_class_name,
+        start_timestamp=lookup.start_timestamp,
+    )

@@ -1,0 +1,157 @@
+"""Brokers with the modular load manager on virtual time, whose load the test makes up."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from barycenter.broker.host_usage import FixedUsage
+from barycenter.broker.load_instruments import LoadInstruments
+from barycenter.broker.load_manager import LoadManagerContext
+from barycenter.broker.load_report_log import MemoryReportLog
+from barycenter.broker.modular_load_manager import ModularLoadManager
+from barycenter.broker.pipeline_feed import FixedPipeline
+from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.naming.bundle import Bundle
+from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
+
+HEAVY = 50e6
+"""Bytes/s of a bundle worth moving and too light to be split."""
+
+
+class ClusterPeers:
+    """Carries a leader's commands out at the owner, as the REST layer does; remembers them."""
+
+    def __init__(self, cluster: ControlCluster, by: str) -> None:
+        self._cluster = cluster
+        self._by = by
+        self.unloads: list[tuple[str, str, str | None]] = []
+        self.splits: list[tuple[str, str, str, bool]] = []
+        self.error: Exception | None = None
+
+    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+        if self.error is not None:
+            raise self.error
+        owner = broker_url.removeprefix("http://")
+        self.unloads.append((owner, str(bundle), destination))
+        if destination is not None:
+            self._cluster.brokers[self._by].plane.namespaces.set_destination(bundle, destination)
+        plane = self._cluster.brokers[owner].plane
+        await self._cluster.brokers[owner].run(plane.namespaces.unload_bundle(bundle))
+
+    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+        if self.error is not None:
+            raise self.error
+        owner = broker_url.removeprefix("http://")
+        self.splits.append((owner, str(bundle), algorithm, unload))
+        plane = self._cluster.brokers[owner].plane
+        await self._cluster.brokers[owner].run(plane.namespaces.split_bundle(bundle, algorithm=algorithm))
+
+    async def close(self) -> None:
+        pass
+
+
+class Balanced:
+    """A broker of the cluster with all that its load manager touches."""
+
+    def __init__(self, cluster: ControlCluster, port: int) -> None:
+        self.meter = FixedUsage(usage(0))
+        self.report_log = MemoryReportLog()
+        self.pipeline = FixedPipeline()
+        self.stats: dict[str, NamespaceBundleStats] = {}
+        self.peers = ClusterPeers(cluster, f"127.0.0.1:{port}")
+        self.cluster = cluster
+        self.port = port
+        self.manager: ModularLoadManager
+        self.broker: ControlBroker
+
+    def factory(self, context: LoadManagerContext) -> ModularLoadManager:
+        env = dataclasses.replace(context.env, peers=self.peers)
+        context = dataclasses.replace(context, env=env, bundle_stats=lambda: self.stats)
+        instruments = LoadInstruments.in_memory(
+            context, meter=self.meter, report_log=self.report_log, pipeline=self.pipeline
+        )
+        self.manager = ModularLoadManager(context, instruments)
+        return self.manager
+
+    async def start(self, **settings: Any) -> "Balanced":
+        self.broker = self.cluster.make(self.port, self.factory)
+        self.configure(**settings)
+        await self.broker.start()
+        return self
+
+    @property
+    def id(self) -> str:
+        return self.broker.broker_id
+
+    def configure(self, **changes: Any) -> None:
+        self.broker.config.current = msgspec.structs.replace(self.broker.config.current, **changes)
+
+    async def report(self, cpu: float | None = None) -> bool:
+        """Write a report, freshly measured."""
+        if cpu is not None:
+            self.meter.usage = usage(cpu)
+        self.configure(load_balancer_host_usage_check_interval_minutes=1e-9)
+        await asyncio.sleep(0.01)
+        return await self.broker.run(self.manager.write_report(force=True))
+
+    def carries(self, *figures: NamespaceBundleStats) -> None:
+        """Give the bundles owned here these figures, in the order of their names."""
+        self.stats = {str(bundle): each for bundle, each in zip(sorted(self.broker.owned), figures, strict=False)}
+
+    async def do(self, work: Callable[[ModularLoadManager], Any]) -> Any:
+        return await self.broker.run(work(self.manager))
+
+    def told(self, kind: str) -> list[Any]:
+        return [record for record in self.manager.decisions.recent() if record.kind == kind]
+
+
+def usage(cpu: float) -> SystemResourceUsage:
+    return SystemResourceUsage(cpu=ResourceUsage(cpu, 100.0))
+
+
+def traffic(throughput: float, *, rate: float = 0.0, topics: int = 2) -> NamespaceBundleStats:
+    return NamespaceBundleStats(msg_throughput_in=throughput, msg_rate_in=rate, topics=topics)
+
+
+async def balanced(cluster: ControlCluster, count: int, **others: Any) -> list[Balanced]:
+    """Start that many brokers; the first leads, and all but it are configured with `others`."""
+    return [await Balanced(cluster, 8080 + index).start(**(others if index else {})) for index in range(count)]
+
+
+async def own(cluster: ControlCluster, broker: Balanced, *bundles: Bundle) -> None:
+    for bundle in bundles:
+        await broker.broker.run(broker.broker.plane.ownership.acquire(bundle, reason="test"))
+
+
+async def settled(brokers: list[Balanced]) -> None:
+    """Wait until every broker saw the newest reports of all."""
+
+    def all_seen() -> bool:
+        newest = {each.id: each.report_log.reports[-1].sequence for each in brokers}
+        return all(
+            {name: report.sequence for name, report in each.manager._picture.fold.reports.items()} == newest
+            for each in brokers
+        )
+
+    await brokers[0].cluster.until(all_seen, "reports seen")
+
+
+def shed_scenario(
+    scenario: Callable[[ControlCluster, list[Balanced], list[Bundle]], Any], bundles: int = 8, **others: Any
+) -> None:
+    """Run `scenario` with b0 at 90 % owning all bundles of 50 MB/s each, b1 at 10 % and b2 at 20 %."""
+
+    async def run(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(bundles)).bundles)
+        brokers = await balanced(cluster, 3, **others)
+        await own(cluster, brokers[0], *made)
+        brokers[0].carries(*[traffic(HEAVY)] * bundles)
+        for each, cpu in zip(brokers, (90, 10, 20), strict=True):
+            await each.report(cpu)
+        await settled(brokers)
+        await scenario(cluster, brokers, made)
+
+    on_virtual_time(run)

@@ -71,6 +71,10 @@ class Code(StrEnum):
     FAR_ABOVE_DEVIATION = "far_above_deviation"
     HEAVIEST_BUNDLE = "heaviest_bundle"
     FITTING_BUNDLE = "fitting_bundle"
+    SPREAD_TOO_WIDE = "spread_too_wide"
+    FITTING_TOP_BUNDLE = "fitting_top_bundle"
+    EXCHANGED = "exchanged"
+    GIVEN_IN_EXCHANGE = "given_in_exchange"
     # a broker does not
     WITHIN_THRESHOLD = "within_threshold"
     BELOW_LIMIT = "below_limit"
@@ -82,9 +86,16 @@ class Code(StrEnum):
     LESSER_OF_PAIR = "lesser_of_pair"
     GAP_TOO_NEW = "gap_too_new"
     DEVIATION_TOLERATED = "deviation_tolerated"
+    OUTDATED_LOAD_DATA = "outdated_load_data"
+    NO_TOP_BUNDLES = "no_top_bundles"
+    NOTHING_FITS = "nothing_fits"
+    ENOUGH_BROKERS_SHED = "enough_brokers_shed"
     # nothing is shed at all
     NO_LOAD = "no_load"
     BALANCED = "balanced"
+    CONDITION_TOO_NEW = "condition_too_new"
+    COOLING_DOWN = "cooling_down"
+    NO_BROKERS = "no_brokers"
     DISABLED = "disabled"
     TOO_FEW_BROKERS = "too_few_brokers"
     # a planned unload is not carried out
@@ -96,6 +107,9 @@ class Code(StrEnum):
     NONE_COMFORTABLE = "none_comfortable"
     RECENTLY_UNLOADED = "recently_unloaded"
     NO_OWNER = "no_owner"
+    DESTINATION_REFUSES = "destination_refuses"
+    DOES_NOT_FIT = "does_not_fit"
+    LAST_TOP_BUNDLE = "last_top_bundle"
     FAILED = "failed"
     # a bundle is split, or not
     BUNDLE_TOO_LARGE = "bundle_too_large"
@@ -200,6 +214,10 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.FAR_ABOVE_DEVIATION: "it lies above the mean by too many standard deviations",
     Code.HEAVIEST_BUNDLE: "it is the heaviest bundle left on a broker that has to give load away",
     Code.FITTING_BUNDLE: "it is the heaviest bundle left that fits into what has to leave",
+    Code.SPREAD_TOO_WIDE: "it carries the most, and the usages of brokers are spread too widely",
+    Code.FITTING_TOP_BUNDLE: "it is the next of its broker's top bundles, lightest first, and fits into what may leave",
+    Code.EXCHANGED: "it is too much for what may leave, but bundles of the destination make up for it",
+    Code.GIVEN_IN_EXCHANGE: "it is given in exchange for a heavier bundle",
     Code.WITHIN_THRESHOLD: "its smoothed usage is within the threshold of the mean",
     Code.BELOW_LIMIT: "its usage is below the overload limit",
     Code.BELOW_MINIMUM_THROUGHPUT: "the excess is not worth a move",
@@ -210,8 +228,15 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.LESSER_OF_PAIR: "it is the less loaded one of its pair",
     Code.GAP_TOO_NEW: "the gap between it and the broker it is paired with has not lasted long enough",
     Code.DEVIATION_TOLERATED: "it lies within the tolerated number of standard deviations of the mean",
+    Code.OUTDATED_LOAD_DATA: "its load data are too old",
+    Code.NO_TOP_BUNDLES: "no list of its top bundles is known",
+    Code.NOTHING_FITS: "none of its top bundles fits into what may leave; smaller ones or a longer list would help",
+    Code.ENOUGH_BROKERS_SHED: "as many other brokers shed as may in one cycle",
     Code.NO_LOAD: "no broker has any load",
     Code.BALANCED: "no broker has to give anything away",
+    Code.CONDITION_TOO_NEW: "brokers have not been out of balance for enough cycles in a row",
+    Code.COOLING_DOWN: "a broker's load was measured too soon after bundles left it",
+    Code.NO_BROKERS: "no broker has reported its load",
     Code.DISABLED: "it is switched off",
     Code.TOO_FEW_BROKERS: "there are fewer than two brokers",
     Code.EXCLUDED_NAMESPACE: "its namespace is excluded from shedding",
@@ -222,6 +247,9 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.NONE_COMFORTABLE: "no broker that may serve it is below the comfort level",
     Code.RECENTLY_UNLOADED: "it was unloaded a short while ago",
     Code.NO_OWNER: "its owner is not known",
+    Code.DESTINATION_REFUSES: "the broker that it would go to may not serve it",
+    Code.DOES_NOT_FIT: "it is more than what may still leave, and no bundles of the destination make up for it",
+    Code.LAST_TOP_BUNDLE: "it is the last of its broker's top bundles, and stays",
     Code.FAILED: "carrying it out failed",
     Code.BUNDLE_TOO_LARGE: "it is too large",
     Code.NAMESPACE_FULL: "its namespace has as many bundles as it may have",

@@ -26,11 +26,12 @@ class Unload(msgspec.Struct, frozen=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """`bundle`, owned by `broker`, is divided."""
+    """`bundle`, owned by `broker`, is divided, at the hash `boundary` if that was decided with it."""
 
     bundle: str
     broker: str
     reason: Reason
+    boundary: int | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):

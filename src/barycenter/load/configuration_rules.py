@@ -5,6 +5,7 @@ from typing import Final
 
 from barycenter.load.configuration_facts import Advice, Facts, Rule, Severity
 from barycenter.load.configuration_shedding_rules import BY_SHEDDER, EVENLY, SHEDDING, frozen_history
+from barycenter.load.simple.settings import SimpleStrategy
 from barycenter.load.strategy_names import ManagerKind
 
 
@@ -149,6 +150,12 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
         ),
     ),
     ManagerKind.SIMPLE: (
+        Rule(
+            "load_balancer_placement_strategy",
+            lambda f: f.config.load_balancer_placement_strategy not in set(SimpleStrategy),
+            "not a placement of the simple load manager, which uses weightedRandomSelection instead, as in Pulsar",
+            f"use one of {', '.join(SimpleStrategy)}",
+        ),
         Rule(
             "load_balancer_broker_comfort_load_level_percentage",
             lambda f: (

@@ -20,6 +20,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from barycenter.load.simple.settings import SimpleSettings
+
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
@@ -286,8 +288,8 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
 def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
     """Return the short name of the placement strategy that a load manager uses: the one in force unless given.
 
-    For the modular one that of `loadBalancerLoadPlacementStrategy`, for the simple one the value of
-    `loadBalancerPlacementStrategy`.
+    For the modular one that of `loadBalancerLoadPlacementStrategy`, for the simple one that of
+    `loadBalancerPlacementStrategy`, where an unknown name means weightedRandomSelection, as in Pulsar.
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
@@ -298,7 +300,7 @@ def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> s
         case ManagerKind.EXTENSIBLE:
             return EXTENSIBLE_PLACEMENT
         case ManagerKind.SIMPLE:
-            return config.load_balancer_placement_strategy
+            return SimpleSettings.of(config).strategy.value
         case ManagerKind.NOOP:
             raise NothingToDecideError(Role.PLACEMENT)
     return _of_modular(PLACEMENT_KEY, config.load_balancer_load_placement_strategy, Role.PLACEMENT)

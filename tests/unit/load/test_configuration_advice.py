@@ -239,6 +239,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, Severity]] = [
         NOTE,
     ),
     (
+        {**SIMPLE, "load_balancer_placement_strategy": "roundRobin"},
+        {**SIMPLE, "load_balancer_placement_strategy": "leastMsgPerSecond"},
+        "load_balancer_placement_strategy",
+        WARNING,
+    ),
+    (
         {**SIMPLE, "load_balancer_broker_comfort_load_level_percentage": 85},
         {**SIMPLE, "load_balancer_broker_comfort_load_level_percentage": 84},
         "load_balancer_broker_comfort_load_level_percentage",

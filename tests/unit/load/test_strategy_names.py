@@ -123,6 +123,8 @@ def test_the_extensible_manager_has_its_own_strategies_whatever_the_keys_say() -
 
 def test_the_simple_manager_places_by_its_own_key_and_the_no_op_one_not_at_all() -> None:
     assert placer_name(configured(ManagerKind.SIMPLE)) == "leastLoadedServer"
+    unknown = configured(ManagerKind.SIMPLE, load_balancer_placement_strategy="roundRobin")
+    assert placer_name(unknown) == "weightedRandomSelection"
     for named in (shedder_name, placer_name):
         with pytest.raises(NothingToDecideError, match="set loadManagerClassName="):
             named(configured(ManagerKind.NOOP))

@@ -1,9 +1,9 @@
-"""Brokers with the modular load manager on virtual time, whose load the test makes up."""
+"""Brokers with a real load manager on virtual time, whose load the test makes up."""
 
 import asyncio
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from barycenter.broker.load_manager import LoadManagerContext
 from barycenter.broker.load_report_log import MemoryReportLog
 from barycenter.broker.modular_load_manager import ModularLoadManager
 from barycenter.broker.pipeline_feed import FixedPipeline
+from barycenter.broker.simple_load_manager import SimpleLoadManager
 from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
@@ -53,7 +54,10 @@ class ClusterPeers:
         pass
 
 
-class Balanced:
+M = TypeVar("M", ModularLoadManager, SimpleLoadManager)
+
+
+class ManagedBroker(Generic[M]):
     """A broker of the cluster with all that its load manager touches."""
 
     def __init__(self, cluster: ControlCluster, port: int) -> None:
@@ -64,19 +68,22 @@ class Balanced:
         self.peers = ClusterPeers(cluster, f"127.0.0.1:{port}")
         self.cluster = cluster
         self.port = port
-        self.manager: ModularLoadManager
+        self.manager: M
         self.broker: ControlBroker
 
-    def factory(self, context: LoadManagerContext) -> ModularLoadManager:
+    def make(self, context: LoadManagerContext, instruments: LoadInstruments) -> M:
+        raise NotImplementedError
+
+    def factory(self, context: LoadManagerContext) -> M:
         env = dataclasses.replace(context.env, peers=self.peers)
         context = dataclasses.replace(context, env=env, bundle_stats=lambda: self.stats)
         instruments = LoadInstruments.in_memory(
             context, meter=self.meter, report_log=self.report_log, pipeline=self.pipeline
         )
-        self.manager = ModularLoadManager(context, instruments)
+        self.manager = self.make(context, instruments)
         return self.manager
 
-    async def start(self, **settings: Any) -> "Balanced":
+    async def start(self, **settings: Any) -> Self:
         self.broker = self.cluster.make(self.port, self.factory)
         self.configure(**settings)
         await self.broker.start()
@@ -101,11 +108,30 @@ class Balanced:
         """Give the bundles owned here these figures, in the order of their names."""
         self.stats = {str(bundle): each for bundle, each in zip(sorted(self.broker.owned), figures, strict=False)}
 
-    async def do(self, work: Callable[[ModularLoadManager], Any]) -> Any:
+    async def do(self, work: Callable[[M], Any]) -> Any:
         return await self.broker.run(work(self.manager))
 
     def told(self, kind: str) -> list[Any]:
         return [record for record in self.manager.decisions.recent() if record.kind == kind]
+
+
+class Balanced(ManagedBroker[ModularLoadManager]):
+    """A broker with the modular load manager."""
+
+    def make(self, context: LoadManagerContext, instruments: LoadInstruments) -> ModularLoadManager:
+        return ModularLoadManager(context, instruments)
+
+
+class SimplyBalanced(ManagedBroker[SimpleLoadManager]):
+    """A broker with the simple load manager."""
+
+    def make(self, context: LoadManagerContext, instruments: LoadInstruments) -> SimpleLoadManager:
+        return SimpleLoadManager(context, instruments)
+
+    @property
+    def newest(self) -> int:
+        """The number of the report written last."""
+        return self.report_log.reports[-1].sequence
 
 
 def usage(cpu: float) -> SystemResourceUsage:
@@ -121,7 +147,26 @@ async def balanced(cluster: ControlCluster, count: int, **others: Any) -> list[B
     return [await Balanced(cluster, 8080 + index).start(**(others if index else {})) for index in range(count)]
 
 
-async def own(cluster: ControlCluster, broker: Balanced, *bundles: Bundle) -> None:
+async def simply_balanced(cluster: ControlCluster, count: int, **settings: Any) -> list[SimplyBalanced]:
+    """Start that many brokers with these settings; the first leads."""
+    settings = {"load_manager_class_name": "SimpleLoadManagerImpl", **settings}
+    return [await SimplyBalanced(cluster, 8080 + index).start(**settings) for index in range(count)]
+
+
+async def simply_settled(brokers: list[SimplyBalanced]) -> None:
+    """Wait until every broker saw the newest reports of all."""
+
+    def all_seen() -> bool:
+        newest = {each.id: each.newest for each in brokers}
+        return all(
+            {name: report.sequence for name, report in each.manager._picture.reports.items()} == newest
+            for each in brokers
+        )
+
+    await brokers[0].cluster.until(all_seen, "reports seen")
+
+
+async def own(cluster: ControlCluster, broker: Balanced | SimplyBalanced, *bundles: Bundle) -> None:
     for bundle in bundles:
         await broker.broker.run(broker.broker.plane.ownership.acquire(bundle, reason="test"))
 

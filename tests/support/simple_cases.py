@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
-from barycenter.load.simple.load_report import CLASS_NAME, LoadReport, complete
+from barycenter.load.simple.load_report import LoadReport, complete
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from barycenter.load.strategy_names import ManagerKind
 from support.load_cases import bundle_name
 
 NAMESPACES = ("t/a", "t/a", "t/b")
@@ -51,7 +52,7 @@ def report(rng: random.Random, name: str, bundles: Sequence[str], at_ms: int) ->
         LoadReport(
             name=name,
             timestamp=at_ms,
-            load_manager_class_name=CLASS_NAME,
+            load_manager_class_name=ManagerKind.SIMPLE.class_name,
             persistent_topics_enabled=rng.random() < 0.9,
             system_resource_usage=system_usage(rng),
             bundle_stats={bundle: stats(rng) for bundle in bundles},

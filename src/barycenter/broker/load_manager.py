@@ -23,6 +23,7 @@ from barycenter.broker.report_identity import identity_report
 from barycenter.load.decisions import Placement
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.load.simple.load_report import LoadReport
 from barycenter.load.strategy_names import ManagerKind
 from barycenter.naming.bundle import Bundle
 
@@ -62,7 +63,7 @@ class LoadManagerContext:
 class LoadManager(Protocol):
     @property
     def is_centralized(self) -> bool:
-        """Whether the leader alone chooses owners (modular: yes; simple, no-op: no)."""
+        """Whether the leader alone chooses owners (modular: yes; no-op: no; simple: not with the weighted draw)."""
         ...
 
     async def start(self) -> None:
@@ -94,15 +95,15 @@ class LoadManager(Protocol):
         ...
 
     async def check_splits(self) -> None:
-        """Leader: split bundles that grew too large."""
+        """Leader: split bundles that grew too large (simple: nothing, each broker does so after a report)."""
         ...
 
     async def write_resource_quotas(self) -> None:
-        """Leader: persist bundle data and broker time averages."""
+        """Leader: persist bundle data and broker time averages (simple: quotas)."""
         ...
 
-    def load_report(self) -> LocalBrokerData:
-        """Return this broker's figures of now (GET /admin/v2/broker-stats/load-report)."""
+    def load_report(self) -> LocalBrokerData | LoadReport:
+        """Return this broker's figures of now, as it reports them (GET /admin/v2/broker-stats/load-report)."""
         ...
 
 
@@ -110,7 +111,16 @@ LoadManagerFactory = Callable[[LoadManagerContext], LoadManager]
 
 
 class NoopLoadManager:
-    """Registers this broker and gives every bundle to whoever is asked. Source: Pulsar's `NoopLoadManager`."""
+    """No-op load manager: registers this broker and gives every bundle to whoever is asked.
+
+    Worked example: a client looks a topic up at b2, and nobody owns its bundle: b2 does from then on, however loaded it
+    is.
+
+    When to use it: a single broker, or brokers that a proxy spreads clients over. When not: as soon as load shall move;
+    nothing is reported, shed or split, and each bundle stays where it was first asked for.
+
+    Source: Pulsar's `NoopLoadManager`.
+    """
 
     def __init__(self, context: LoadManagerContext) -> None:
         self._context = context

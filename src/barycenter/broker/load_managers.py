@@ -53,5 +53,9 @@ def _factory(kind: ManagerKind, name: str) -> LoadManagerFactory:
             from barycenter.broker.modular_load_manager import ModularLoadManager
 
             return ModularLoadManager
+        case ManagerKind.SIMPLE:
+            from barycenter.broker.simple_load_manager import SimpleLoadManager
+
+            return SimpleLoadManager
         case _:
             raise LoadManagerNotOfferedError(name, kind)

@@ -196,8 +196,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         bool, about("Send lookups to brokers with the newest load manager.", dynamic=True)
     ] = False
     load_balancer_placement_strategy: Annotated[
-        Literal["leastLoadedServer", "weightedRandomSelection", "roundRobin"],
-        about("Placement of the simple load manager."),
+        str,
+        about(
+            "Placement of the simple load manager: leastLoadedServer, leastMsgPerSecond, or weightedRandomSelection, "
+            "which any other name means, too."
+        ),
     ] = "leastLoadedServer"
     load_balancer_load_placement_strategy: Annotated[
         str, about("Placement of the modular load manager, by class name or short name.")

@@ -38,7 +38,6 @@ from barycenter.load.reports import (
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
-CLASS_NAME: Final = "org.apache.pulsar.broker.loadbalance.impl.SimpleLoadManagerImpl"
 MEMORY_AVERAGED_OVER_MS: Final = 120_000
 
 

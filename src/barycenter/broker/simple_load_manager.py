@@ -1,0 +1,260 @@
+"""The simple load manager: brokers report what they carry now, bundles are placed by quotas, overload sheds one bundle.
+
+| what | who |
+|---|---|
+| report, then split check of the own bundles | every broker |
+| placement | the leader; with `weightedRandomSelection` whichever broker is asked |
+| shedding, writing quotas | the leader |
+
+The nodes below /loadbalance/settings override the configuration. Shedding runs even where it is switched off, and tells
+what it would have done.
+
+Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the picture
+and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from barycenter.broker.decision_log import DecisionLog
+from barycenter.broker.load_instruments import LoadInstruments
+from barycenter.broker.load_metrics import LoadMetrics
+from barycenter.broker.orders import Orders
+from barycenter.broker.simple_load_picture import SimpleLoadPicture
+from barycenter.broker.simple_load_reporter import SimpleLoadReporter
+from barycenter.broker.simple_settings_watch import SimpleSettingsWatch
+from barycenter.load.decisions import Placement, Split, Unload
+from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.simple.load_report import LoadReport, as_local_broker_data
+from barycenter.load.simple.shedding import shed
+from barycenter.load.simple.snapshot import build_simple_snapshot
+from barycenter.load.simple.splitting import simple_splits
+from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
+from barycenter.metadata.errors import MetadataError
+from barycenter.naming.bundle import Bundle
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager import LoadManagerContext
+
+log = structlog.get_logger(__name__)
+
+
+class SimpleLoadManager:
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+
+    def __init__(self, context: "LoadManagerContext", instruments: LoadInstruments | None = None) -> None:
+        """`instruments` are those of the machine unless given."""
+        self._context = context
+        self._instruments = instruments or LoadInstruments.of_machine(context)
+        self._settings = SimpleSettingsWatch(context.env.store, context.config)
+        self._picture = SimpleLoadPicture(context, self._settings)
+        self._reporter = SimpleLoadReporter(context, self._instruments, self._picture)
+        self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        self._orders = Orders(context, self._instruments.decisions, self.metrics)
+        self._refreshing = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._force_report = False
+        self._splitting = False
+        self._watcher: asyncio.Task[None] | None = None
+        self._stop_listening: Callable[[], None] | None = None
+
+    @property
+    def is_centralized(self) -> bool:
+        """Whether the leader alone places bundles: by the strategy of now."""
+        return self._settings.current.is_centralized
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Register this broker with its first report, and begin to watch the others."""
+        await self._settings.start()
+        report = self._reporter.next_report(self._settings.current)
+        await self._context.registration.register(self._context.urls.broker_id, report)
+        self._reporter.wrote(report)
+        self.metrics.report(as_local_broker_data(report))
+        self._stop_listening = self._context.registration.on_change(self._changed.set)
+        with suppress(MetadataError):  # the watcher tries again
+            async with self._refreshing:
+                await self._picture.begin()
+        self._watcher = asyncio.create_task(self._watch(), name="load picture")
+
+    async def disable(self) -> None:
+        """Remove the registration. Idempotent."""
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+            self._watcher = None
+        await self._settings.close()
+        self._reporter.close()
+        self._picture.close()
+        await self.disable()
+
+    async def _watch(self) -> None:
+        while True:
+            await self._changed.wait()
+            try:
+                await self._refresh()
+            except MetadataError as error:
+                log.warning("load_picture_not_refreshed", reason=str(error))
+                await asyncio.sleep(1)
+                self._changed.set()
+            except Exception:
+                log.exception("load_picture_not_refreshed")
+
+    async def _refresh(self) -> None:
+        async with self._refreshing:
+            self._changed.clear()
+            await self._picture.refresh()
+
+    async def _current_picture(self) -> SimpleLoadPicture:
+        """Return the picture, brought up to date if something changed and the store answers."""
+        if self._changed.is_set() or not self._picture.brokers:
+            try:
+                await self._refresh()
+            except MetadataError as error:
+                if not self._picture.brokers:
+                    raise
+                self._changed.set()
+                log.warning("load_picture_not_refreshed", reason=str(error))
+        return self._picture
+
+    # ---- reports ----
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    def load_report(self) -> LoadReport:
+        return self._reporter.current(self._settings.current)
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What this broker decided, for REST."""
+        return self._instruments.decisions
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Publish this broker's load if it is due, `force`, or bundles were split; then split what is too large."""
+        forced, self._force_report = self._force_report, False
+        written = await self._reporter.write(self._settings.current, force=force or forced)
+        report = self._reporter.written
+        if not written or report is None:
+            self._force_report = forced
+            return False
+        self.metrics.report(as_local_broker_data(report))
+        if not self._splitting:  # a split has a report written, too
+            self._splitting = True
+            try:
+                await self._split_own(report)
+            finally:
+                self._splitting = False
+        return True
+
+    # ---- placement ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        picture = await self._current_picture()
+        await picture.learn([str(bundle)])
+        placement = picture.select(self._request_for(bundle))  # nothing is awaited in it, so no lock is needed
+        self.metrics.assigned(loop.time() - started)
+        if placement.reason.code is not Code.PREALLOCATED:
+            self._orders.tell_placement(placement)
+        return placement if placement.broker is not None else None
+
+    def _request_for(self, bundle: Bundle) -> PlacementRequest:
+        return PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
+
+    # ---- shedding ----
+
+    async def shed(self) -> None:
+        """Leader: unload at most one bundle from each overloaded broker; its next lookup decides where it goes."""
+        config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
+        if not self._may_act() or not config.load_balancer_enabled:
+            return
+        picture = await self._current_picture()
+        oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
+        picture.recently_unloaded = {name: at for name, at in picture.recently_unloaded.items() if at >= oldest_ms}
+        plan = shed(picture.snapshot(), self._settings.current)
+        self._orders.tell_round(plan.reason)
+        for refusal in plan.refusals():
+            if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):
+                self._orders.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
+        unloaded = 0
+        for unload in plan:
+            if not self._may_act():
+                break
+            unloaded += await self._carry_out_unload(unload)
+        self.metrics.unloaded(brokers=unloaded, bundles=unloaded)
+
+    async def _carry_out_unload(self, unload: Unload) -> bool:
+        """Unload one bundle, or tell that it would have been; either way it is left alone for the grace period."""
+        config = self._context.config.current
+        unloaded = False
+        if not config.load_balancer_shedding_enabled:
+            self._stays(unload, Code.DISABLED, "loadBalancerSheddingEnabled")
+        elif unload.bundle.rpartition("/")[0] in config.load_balancer_shedding_excluded_namespaces:
+            self._stays(unload, Code.EXCLUDED_NAMESPACE, "loadBalancerSheddingExcludedNamespaces")
+        else:
+            unloaded = await self._orders.unload(unload, None)
+            if not unloaded:
+                return False
+        self._picture.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
+        return unloaded
+
+    def _stays(self, unload: Unload, code: Code, key: str) -> None:
+        reason = Reason(code=code, subject=unload.bundle, settings=(key,), cause=unload.reason)
+        self._orders.refuse("unload", unload.bundle, unload.source, reason)
+
+    # ---- splitting ----
+
+    async def check_splits(self) -> None:
+        """Do nothing: every broker splits its own bundles after each report."""
+
+    async def _split_own(self, report: LoadReport) -> None:
+        """Split the bundles of this broker's own report that are too large; a report follows at the next occasion."""
+        settings = BundleSplitterSettings.of(self._context.config.current)
+        snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
+        plan = await self._orders.counted_splits(lambda counts: simple_splits(snapshot, settings, counts))
+        for split in plan:
+            if not self._settings.current.auto_split:
+                self._refuse_split(split)
+            elif await self._orders.split(split, unload=self._children_may_leave()):
+                self._force_report = True
+
+    def _refuse_split(self, split: Split) -> None:
+        key = ("loadBalancerAutoBundleSplitEnabled",)
+        reason = Reason(code=Code.DISABLED, subject=split.bundle, settings=key, cause=split.reason)
+        self._orders.refuse("split", split.bundle, split.broker, reason)
+
+    def _children_may_leave(self) -> bool:
+        """Tell whether children are unloaded: there is no sense in it where no other broker is."""
+        config = self._context.config.current
+        return config.load_balancer_auto_unload_split_bundles_enabled and len(self.available_brokers()) > 1
+
+    # ---- what is stored ----
+
+    async def write_resource_quotas(self) -> None:
+        """Leader: store the learned factors, and the quotas that changed enough."""
+        if not self._may_act():
+            return
+        picture = await self._current_picture()
+        try:
+            await picture.write_quotas()
+        except MetadataError as error:
+            log.warning("resource_quotas_not_stored", reason=str(error))
+
+    def _may_act(self) -> bool:
+        return self._context.is_leader()

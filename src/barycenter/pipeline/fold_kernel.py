@@ -16,7 +16,7 @@ Free of Spark: numpy and Arrow, so that it runs wherever the files are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -208,7 +208,8 @@ class NewestReports:
     """The newest report of each broker so far, by (time, incarnation, sequence), and its bundles."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, tuple[tuple[int, str, int], list[str]]] = {}
+        self._newest_at: dict[str, int] = {}
+        self._found: list[tuple[dict[str, int], pa.Table]] = []
 
     def note(self, table: pa.Table, at: NDArray[np.int64]) -> None:
         """Take in rows of the samples table; `at` are their times in ms. A report may be spread over pieces."""
@@ -216,26 +217,32 @@ class NewestReports:
         codes = broker.indices.to_numpy()
         newest = np.full(len(broker.dictionary), _NEVER)
         np.maximum.at(newest, codes, at)
-        rows = pa.array(np.flatnonzero(at == newest[codes]))
+        newest_at = dict(zip(broker.dictionary.to_pylist(), newest.tolist(), strict=True))
+        known = np.array([self._newest_at.get(name, _NEVER) for name in newest_at])
+        rows = pa.array(np.flatnonzero((at == newest[codes]) & (at >= known[codes])))
         found = table.select(["bundle", *_REPORT]).take(rows).append_column("reported_at", pa.array(at).take(rows))
-        plain = pa.table({name: found.column(name).cast(MEMBERS.field(name).type) for name in MEMBERS.names})
-        for report in plain.group_by(MEMBERS.names[:4]).aggregate([("bundle", "list")]).to_pylist():
-            key = (report["reported_at"], report["incarnation"], report["sequence"])
-            self.add(report["broker"], key, report["bundle_list"])
+        self.add({name: when for name, when in newest_at.items() if when != _NEVER}, found.select(MEMBERS.names))
 
-    def add(self, broker: str, key: tuple[int, str, int], bundles: list[str]) -> None:
-        """Take in the bundles of one report, or of a part of one."""
-        known = self._newest.get(broker)
-        if known is None or known[0] < key:
-            self._newest[broker] = (key, bundles)
-        elif known[0] == key:
-            self._newest[broker] = (key, [*known[1], *bundles])
+    def add(self, newest_at: Mapping[str, int], members: pa.Table) -> None:
+        """Take in MEMBERS of some brokers, whose newest rows are of these times."""
+        fresh = {name: at for name, at in newest_at.items() if at >= self._newest_at.get(name, _NEVER)}
+        self._newest_at.update(fresh)
+        self._found = [
+            (times, rows)
+            for times, rows in (*self._found, (fresh, members))
+            if any(self._newest_at[name] == at for name, at in times.items())
+        ]
 
     def table(self) -> pa.Table:
         """Return MEMBERS."""
-        rows = [(broker, *key, bundle) for broker, (key, bundles) in self._newest.items() for bundle in bundles]
-        columns = zip(*rows, strict=True) if rows else ([] for _ in MEMBERS)
-        return pa.table([pa.array(c, field.type) for c, field in zip(columns, MEMBERS, strict=True)], schema=MEMBERS)
+        found = [MEMBERS.empty_table(), *(rows.cast(MEMBERS) for _, rows in self._found)]
+        rows = pa.concat_tables(found).combine_chunks()
+        reports = rows.group_by(MEMBERS.names[:4]).aggregate([])
+        order = [("broker", "ascending"), *((name, "descending") for name in MEMBERS.names[1:4])]
+        newest = reports.sort_by(order)
+        names = newest.column("broker").to_pylist()
+        first = [place for place, name in enumerate(names) if not place or names[place - 1] != name]
+        return rows.join(newest.take(first), MEMBERS.names[:4], join_type="left semi").select(MEMBERS.names)
 
 
 class StretchFold:

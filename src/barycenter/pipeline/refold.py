@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from barycenter.load.windows import HISTORY_GAP_MS
-from barycenter.pipeline.broker_averages import broker_averages
 from barycenter.pipeline.fold_kernel import (
     MEMBERS,
     SIZES,
@@ -34,7 +33,7 @@ from barycenter.pipeline.fold_kernel import (
     count_samples,
     filesystem_of,
 )
-from barycenter.pipeline.schemas import BROKER_DATA, BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, WINDOWS
+from barycenter.pipeline.schemas import BROKER_DATA, BROKER_FIGURES, BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, WINDOWS
 from barycenter.pipeline.windows import fold_windows
 
 
@@ -75,9 +74,9 @@ def refold(
     priors = _priors(session, parts, history_gap_ms)
     answers = _run(session, partial(_fold_stretch, parts, priors, history_gap_ms), len(parts))
     newest = NewestReports()
-    for answer in answers:
-        for row in answer[1].group_by(MEMBERS.names[:4]).aggregate([("bundle", "list")]).to_pylist():
-            newest.add(row["broker"], (row["reported_at"], row["incarnation"], row["sequence"]), row["bundle_list"])
+    for _, rows in answers:
+        times = rows.group_by("broker").aggregate([("reported_at", "max")])
+        newest.add(dict(zip(*(times.column(name).to_pylist() for name in times.column_names), strict=True)), rows)
     bundles, late = _composed([answer[0] for answer in answers], history_gap_ms)
     if len(late):
         bundles = pa.concat_tables([bundles, _sorted_fold(session, files, late, history_gap_ms).cast(bundles.schema)])
@@ -86,7 +85,7 @@ def refold(
     bundles = bundles.filter(pc.greater_equal(bundles.column("as_of"), oldest)).sort_by("bundle")
     members = newest.table()
     members = members.filter(pc.greater_equal(members.column("reported_at"), oldest.cast(pa.int64()).as_py() // 1000))
-    return Refolded(bundles, _averaged(session, members, bundles, as_of), len(late))
+    return Refolded(bundles, _averaged(members, bundles, as_of), len(late))
 
 
 def _in_order(files: Sequence[str]) -> list[_File]:
@@ -235,9 +234,13 @@ def _sorted_fold(session: SparkSession, files: Sequence[str], late: pa.Array, ga
     return folded.select(*BUNDLE_STATE.names).toArrow()
 
 
-def _averaged(session: SparkSession, members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
-    averages = broker_averages(
-        session.createDataFrame(members.select(["broker", "bundle"])), session.createDataFrame(bundles)
-    ).toArrow()
-    times = pa.array([as_of.as_py()] * len(averages), pa.timestamp("us", "UTC"))
-    return averages.append_column("as_of", times).select(BROKER_DATA.names).sort_by("broker")
+def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
+    """BROKER_DATA sorted by broker: sums over the windows of each broker's bundles, all of which are in `bundles`."""
+    brokers = pc.unique(members.column("broker"))
+    which = pc.index_in(members.column("broker"), brokers).to_numpy()
+    rows = pc.index_in(members.column("bundle"), bundles.column("bundle")).to_numpy()
+    sums = {"broker": brokers, "as_of": pa.array([as_of.as_py()] * len(brokers), pa.timestamp("us", "UTC"))}
+    for name in BROKER_FIGURES:
+        figures = bundles.column(name.replace("_term_", "_")).to_numpy()
+        sums[name] = pa.array(np.bincount(which, weights=figures[rows], minlength=len(brokers)))
+    return pa.table(sums).select(BROKER_DATA.names).sort_by("broker")

@@ -16,12 +16,13 @@ from barycenter.broker.load_managers import load_manager_factory
 from barycenter.broker.load_report_log import MemoryReportLog
 from barycenter.broker.modular_load_manager import ModularLoadManager
 from barycenter.broker.registration import BROKERS_ROOT
+from barycenter.broker.simple_load_manager import SimpleLoadManager
 from barycenter.load.strategy_names import LoadManagerNotOfferedError, ManagerKind, manager_in_force
 from barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
 
 KEY = "loadManagerClassName"
-MODULAR, NOOP = ManagerKind.MODULAR.class_name, ManagerKind.NOOP.class_name
+MODULAR, SIMPLE, NOOP = (kind.class_name for kind in (ManagerKind.MODULAR, ManagerKind.SIMPLE, ManagerKind.NOOP))
 
 
 class Factory:
@@ -33,11 +34,15 @@ class Factory:
         self.made: list[LoadManager] = []
 
     def __call__(self, context: LoadManagerContext) -> LoadManager:
+        instruments = LoadInstruments.in_memory(context, report_log=self.log)
         manager: LoadManager
-        if manager_in_force(context.config.current) is ManagerKind.NOOP:
-            manager = NoopLoadManager(context)
-        else:
-            manager = ModularLoadManager(context, LoadInstruments.in_memory(context, report_log=self.log))
+        match manager_in_force(context.config.current):
+            case ManagerKind.NOOP:
+                manager = NoopLoadManager(context)
+            case ManagerKind.SIMPLE:
+                manager = SimpleLoadManager(context, instruments)
+            case _:
+                manager = ModularLoadManager(context, instruments)
         if self.fault is not None:
             manager.start = self._fail  # type: ignore[method-assign]
         self.made.append(manager)
@@ -91,7 +96,9 @@ def test_the_load_manager_is_exchanged_everywhere_while_clients_look_topics_up()
         cluster.admin.add_listener(
             lambda told: gone.append(told.path) if told.type.name == "DELETED" and BROKERS_ROOT in told.path else None
         )
-        for round_, (value, name) in enumerate(((NOOP, "NoopLoadManager"), (MODULAR, "ModularLoadManager"))):
+        managers = {SIMPLE: "SimpleLoadManager", NOOP: "NoopLoadManager", MODULAR: "ModularLoadManager"}
+        for round_, value in enumerate((SIMPLE, MODULAR, NOOP, SIMPLE, NOOP, MODULAR)):
+            name = managers[value]
             await choose(brokers[1], value)
             looked_up = await clients_until(cluster, brokers, lambda name=name: kinds(brokers) == {name}, round_)  # type: ignore[misc]
             assert looked_up > 0
@@ -238,6 +245,30 @@ def test_another_shedder_is_in_force_at_the_next_round_without_a_restart() -> No
         assert leader.plane.load_manager is manager
 
     on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("SimpleLoadManagerImpl", SimpleLoadManager),
+        ("", SimpleLoadManager),
+        ("NoopLoadManager", NoopLoadManager),
+        (MODULAR, ModularLoadManager),
+    ],
+)
+def test_a_load_manager_is_made_by_its_name(name: str, made: type) -> None:
+    with capture_logs() as logs:
+        assert load_manager_factory(name) is made
+    assert logs == []
+
+
+def test_a_name_that_nobody_knows_is_the_simple_manager_and_the_log_says_so_once() -> None:
+    with capture_logs() as logs:
+        assert load_manager_factory("com.acme.Balancer") is SimpleLoadManager
+    [entry] = logs
+    assert (entry["log_level"], entry["key"], entry["value"]) == ("warning", KEY, "com.acme.Balancer")
+    assert entry["used_instead"] == SIMPLE
+    assert entry["to_silence"].startswith(f"set {KEY}={SIMPLE}")
 
 
 def test_the_extensible_manager_is_refused_at_the_start_with_what_to_set() -> None:

@@ -1,6 +1,12 @@
 """RoundRobinBrokerSelector: one candidate after the other, in a remembered order.
 
-Serves namespaces that are excluded from shedding, whatever placement strategy is set.
+Worked example: b1, b2 and b3 get one bundle each, the fourth goes to b1 again. If a filter leaves b1 and b3 for the
+second bundle, the order is taken anew, and the second of those, b3, gets it.
+
+When to use it: namespaces that are excluded from shedding (`loadBalancerSheddingExcludedNamespaces`), which it serves
+whatever placement strategy is set, so that they are spread by number at least. When not: everything else; it knows
+neither loads nor capacities.
+
 Source: Pulsar's `RoundRobinBrokerSelector`.
 """
 

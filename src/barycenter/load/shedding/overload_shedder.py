@@ -1,10 +1,11 @@
 """OverloadShedder: unload from brokers whose usage reached the overload limit.
 
-Worked example (limit 85 %): a broker at 90 % with 10 GB/s in + out shall lose (0.90 - 0.85 + 0.05) = 10 % of it,
-1 GB/s.
+Worked example (limit 85 %): a broker at 90 % with 1 000 MiB/s in + out shall lose (0.90 - 0.85 + 0.05) = 10 % of it,
+100 MiB/s. Of its bundles of 125 MiB/s one is enough.
 
-When to use it: hardly ever; it looks at no other broker, so with all above the limit it sheds from one overloaded
-broker to the next without end. It has no memory and no minimum.
+When to use it: hardly ever; a last resort against brokers that are full, where unevenness below the limit does not
+matter. When not: it looks at no other broker, so with all above the limit it sheds from one overloaded broker to the
+next without end, and it has no memory and no minimum.
 
 Source: Pulsar's `OverloadShedder` (4.x: weighted usage; up to 3.x the unweighted maximum).
 """

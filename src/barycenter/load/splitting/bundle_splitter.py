@@ -6,6 +6,11 @@ and 20 000 out, on its long-term average, is split by its rate.
 The average is over 1000 samples, so a split by rate or bandwidth comes slowly, by design; topics and sessions count
 as reported last.
 
+When to use it: it is on unless `loadBalancerAutoBundleSplitEnabled` is off; a bundle is the least that can move, so
+shedding needs bundles much smaller than a broker. When not: namespaces whose number of bundles was chosen for their
+load, and topics that cannot be parted: one hot topic makes its bundle too large however often that is split, until the
+namespace has as many bundles as it may.
+
 Source: Pulsar's `BundleSplitterTask` (4.x). Where we differ: bundles are looked at in the order of their names, which
 decides who is served while the namespace fills up, and one that two brokers report is chosen once.
 """

@@ -232,11 +232,9 @@ def group_key(group: str | None) -> str | None:
 
 
 def _folded(character: str) -> str:
-    """Return the character as Java compares it ignoring case: upper, then lower, unless that is several."""
+    """Return the character as Java compares it ignoring case: one upper-case character, if there is one, then lower."""
     upper = character.upper()
-    upper = upper if len(upper) == 1 else character
-    lower = upper.lower()
-    return lower if len(lower) == 1 else upper
+    return (upper if len(upper) == 1 else character).lower()[0]
 
 
 def host_of_broker(broker_id: str) -> str | None:

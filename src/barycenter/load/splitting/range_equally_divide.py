@@ -2,6 +2,9 @@
 
 Worked example: 0x0000..0x8000 is cut at 0x4000.
 
+When to use it: many topics of no great difference, whose hashes spread by themselves; two halves can be told without
+asking for the topics. When not: few topics, which may all lie in one half.
+
 Source: Pulsar's `RangeEquallyDivideBundleSplitAlgorithm`.
 """
 

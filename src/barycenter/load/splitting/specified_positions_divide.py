@@ -2,6 +2,9 @@
 
 Worked example: 0x0000..0x8000 with positions 0x6000, 0x2000 and 0x9000 is cut at 0x2000 and 0x6000.
 
+When to use it: a split by hand, at places that are known to part the load. When not: automatic splits, which have no
+positions to give: every one would fail.
+
 Source: Pulsar's `SpecifiedPositionsBundleSplitAlgorithm`. Where we differ: a position named twice cuts once (Pulsar
 answers it twice).
 """

@@ -2,6 +2,9 @@
 
 Worked example: hashes 0, 5, 0x10, 0x15, 0x20, 0x25 are cut at 0x10 + (0x15 - 0x10) / 2 = 0x12.
 
+When to use it: few topics, or hashes that lie close together, as long as the topics carry alike. When not: one topic
+carries most of the traffic; its half stays as hot as the whole was.
+
 Source: Pulsar's `TopicCountEquallyDivideBundleSplitAlgorithm`.
 """
 

@@ -30,6 +30,7 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.selection_reason import explained
 from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.strategy_names import ManagerKind
 from barycenter.load.weights import resource_weights
 from barycenter.naming.namespace import SYSTEM_NAMESPACE
 
@@ -50,20 +51,20 @@ class SelectionSettings:
     max_topics: int = 50_000
     distribute_evenly: bool = True
     prefer_later_versions: bool = False
-    excluded_namespaces: Collection[str] = ()
     failure_domains: bool = False
+    excluded_namespaces: Collection[str] = ()
     overload_limit: float = 0.85
     weights: ResourceWeights = DEFAULT_WEIGHTS
 
     @staticmethod
     def of(config: "BrokerConfig") -> "SelectionSettings":
         return SelectionSettings(
-            load_manager_class_name=config.load_manager_class_name,
+            load_manager_class_name=ManagerKind.MODULAR.class_name,
             max_topics=config.load_balancer_broker_max_topics,
             distribute_evenly=config.load_balancer_distribute_bundles_evenly_enabled,
             prefer_later_versions=config.prefer_later_versions,
-            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
             failure_domains=config.failure_domains_enabled,
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
             overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
             weights=resource_weights(config),
         )

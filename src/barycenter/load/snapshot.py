@@ -155,12 +155,6 @@ class BundleTable:
         """Rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
-    @cached_property
-    def holders(self) -> tuple[Indices, Indices]:
-        """Rows of brokers and of namespaces, in pairs: the broker reports a bundle of the namespace. Each pair once."""
-        pairs = np.unique((self.owner.astype(np.int64) << 32) | self.namespace)
-        return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
-
 
 @dataclass(frozen=True, slots=True)
 class Preallocations:

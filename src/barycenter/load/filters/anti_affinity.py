@@ -35,30 +35,29 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
     members = snapshot.policies.members_of(namespace)
     if members is None:
         return None
-    rows = _rows_of(snapshot, members)
+    row_of = _rows_of(snapshot, members)
     is_member = np.zeros(len(snapshot.namespaces), bool)
-    is_member[list(rows.values())] = True
-    brokers = len(snapshot.brokers)
+    is_member[[row for row in row_of.values() if row < len(is_member)]] = True
+    bundles, brokers = snapshot.bundles, len(snapshot.brokers)
+    counted = is_member[bundles.namespace]
     if snapshot.extensible is not None:
-        owned = snapshot.extensible.owned & is_member[snapshot.bundles.namespace]
-        return np.bincount(snapshot.bundles.owner[owned], minlength=brokers).astype(np.int64)
-    holders, held = snapshot.bundles.holders
-    counts = np.bincount(holders[is_member[held]], minlength=brokers).astype(np.int64)
-    for member in members:
-        arriving = {broker for broker, _ in snapshot.on_their_way.held.get(member, ())}
-        if arriving and member in rows:
-            arriving.difference_update(holders[held == rows[member]].tolist())
-        counts[sorted(arriving)] += 1
-    return counts
+        return np.bincount(bundles.owner[counted & snapshot.extensible.owned], minlength=brokers).astype(np.int64)
+    on_their_way = snapshot.on_their_way.held
+    # one number for each broker and namespace, so that a namespace counts once for its broker
+    width = len(snapshot.namespaces) + len(members)
+    reported = bundles.owner[counted].astype(np.int64) * width + bundles.namespace[counted]
+    arriving = [broker * width + row_of[name] for name in members for broker, _ in on_their_way.get(name, ())]
+    pairs = np.unique(np.concatenate([reported, np.array(arriving, np.int64)]))
+    return np.bincount(pairs // width, minlength=brokers).astype(np.int64)
 
 
 def _rows_of(snapshot: LoadSnapshot, namespaces: tuple[str, ...]) -> dict[str, int]:
-    """Return the rows of those namespaces that have bundles."""
+    """Return the row of each namespace; those without bundles get rows of their own, after all others."""
     found = {}
-    for name in namespaces:
+    for number, name in enumerate(namespaces):
         row = bisect_left(snapshot.namespaces, name)
-        if row < len(snapshot.namespaces) and snapshot.namespaces[row] == name:
-            found[name] = row
+        is_there = row < len(snapshot.namespaces) and snapshot.namespaces[row] == name
+        found[name] = row if is_there else len(snapshot.namespaces) + number
     return found
 
 

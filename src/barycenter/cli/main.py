@@ -9,6 +9,7 @@ import click
 _COMMANDS: Final = {
     "standalone": ("barycenter.cli.standalone", "Run a cluster on this machine."),
     "broker": ("barycenter.cli.broker", "Run one broker from a broker.conf."),
+    "decide": ("barycenter.cli.decide", "Say what a strategy would do with a snapshot, and why."),
     "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
 }
 

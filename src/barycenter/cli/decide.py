@@ -1,0 +1,110 @@
+"""`barycenter decide`: what a strategy would do with a snapshot, and why; nothing is carried out."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from barycenter.cli.decided import print_json, print_tables
+from barycenter.cli.deciding import (
+    SPLITTER,
+    UNUSABLE,
+    WrongWordError,
+    configured,
+    headline,
+    is_splitter,
+    placement_lines,
+    placing_by,
+    read_memory,
+    role_of,
+    shedding_by,
+    shedding_rounds,
+    split_lines,
+)
+from barycenter.cli.main import fail, in_words
+from barycenter.load.snapshot_file import read_snapshot_file
+from barycenter.load.strategy_names import Role, short_name
+
+SOMETHING_TO_DO: Final = 3
+
+
+@click.command(name="decide")
+@click.option("--snapshot", "path", required=True, type=click.Path(path_type=Path), help="A file or folder.")
+@click.option("--strategy", help="A shedder, a placement or a splitter; unless given, what is configured.")
+@click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
+@click.option("--config", "conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf.")
+@click.option("--place", "bundles", multiple=True, metavar="BUNDLE", help="Place this bundle; may be repeated.")
+@click.option("--split", is_flag=True, help="Tell which bundles are too large.")
+@click.option("--cycles", default=1, show_default=True, type=click.IntRange(1, 1000), help="Rounds, one after another.")
+@click.option(
+    "--history",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What the shedder remembers, as --save-history wrote it; unless given, what the snapshot says.",
+)
+@click.option("--save-history", type=click.Path(dir_okay=False, path_type=Path), help="Write what it remembers then.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of draws.")
+@click.option("--explain", is_flag=True, help="Print whole reasons.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
+def command(
+    path: Path,
+    strategy: str | None,
+    placement: str | None,
+    changes: tuple[str, ...],
+    conf: Path | None,
+    bundles: tuple[str, ...],
+    split: bool,
+    cycles: int,
+    history: Path | None,
+    save_history: Path | None,
+    seed: int,
+    explain: bool,
+    as_json: bool,
+    exit_code: bool,
+) -> None:
+    """Say what a strategy would do with a snapshot, and why.
+
+    SNAPSHOT is a file of `barycenter snapshot`, a load report of `pulsar-admin broker-stats load-report`, or a folder
+    of load reports. One round is run as the leader runs it: shed, then place what was shed. Nothing is carried out.
+
+    Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
+    """
+    try:
+        found = read_snapshot_file(path)
+        config = configured(found, conf, changes, strategy, placement)
+        if split or (strategy and is_splitter(strategy)):
+            by = f"{SPLITTER} splits"
+            rounds = [list(split_lines(found.snapshot, config))]
+        elif bundles:
+            by = placing_by(config)
+            rounds = [list(placement_lines(found.snapshot, config, bundles, seed))]
+        elif strategy and role_of(strategy) is Role.PLACEMENT:
+            raise click.UsageError(f"{short_name(strategy)} places bundles: say which with --place BUNDLE")
+        else:
+            by = shedding_by(config)
+            memory = read_memory(history) if history else found.memory
+            rounds, after = shedding_rounds(found.snapshot, config, memory, cycles, seed)
+            if save_history:
+                save_history.write_bytes(msgspec.json.encode(after))
+    except WrongWordError as error:
+        raise click.UsageError(str(error)) from error
+    except UNUSABLE as error:
+        fail(in_words(error))
+        return
+    for doubt in found.doubts:
+        click.echo(f"barycenter: doubtful data: {doubt}", err=True)
+    if as_json:
+        print_json(line for lines in rounds for line in lines)
+    else:
+        click.echo(headline(found, by))
+        for number, lines in enumerate(rounds, 1):
+            if len(rounds) > 1:
+                click.echo(f"\ncycle {number}")
+            print_tables(lines, explain=explain)
+        if not any(rounds):
+            click.echo("\nnothing to do")
+    if exit_code and any(line.kind in ("unload", "assign", "split") for lines in rounds for line in lines):
+        sys.exit(SOMETHING_TO_DO)

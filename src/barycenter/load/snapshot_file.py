@@ -1,0 +1,239 @@
+"""Snapshots read from files, whatever they are; what kind it is, the content says.
+
+| what | how it comes to be |
+|---|---|
+| Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `snapshot_document` |
+| a load report, `*.json` | `pulsar-admin broker-stats load-report`; of the modular or the simple load manager |
+| a folder of load reports | one file a broker; of several of one broker the newest counts, and all fill the windows |
+
+Load reports say nothing of the past: bundles then have the windows of a leader that has seen these reports and no
+others. A report that does not name its broker is one of the broker that its URL, or else its file, is named after.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from barycenter.load.policies import PolicyError
+from barycenter.load.reports import LocalBrokerData
+from barycenter.load.simple.load_report import LoadReport, complete
+from barycenter.load.simple.snapshot import build_simple_snapshot
+from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_document import MemoryDocument, SnapshotDocument, decode_snapshot, encode_snapshot
+from barycenter.load.snapshot_doubts import doubts
+from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.windows import LiveFold, broker_averages
+
+ACCEPTED: Final = (
+    "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "
+    "or a folder of load reports"
+)
+
+
+_T = TypeVar("_T")
+
+
+class SnapshotFileError(ValueError):
+    """A file that cannot be read as a snapshot; the text names the file, the place, and what is accepted."""
+
+    def __init__(self, path: Path, problem: str, accepted: str = ACCEPTED) -> None:
+        super().__init__(f"{path}: {problem}; give {accepted}")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot and what came with it. `reports` are those of the simple load manager, by broker id.
+
+    `source` says in words what was read; `doubts` what is doubtful about the data.
+    """
+
+    snapshot: LoadSnapshot
+    source: str
+    manager: ManagerKind = ManagerKind.MODULAR
+    memory: MemoryDocument = field(default_factory=MemoryDocument)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    reports: Mapping[str, LoadReport] = field(default_factory=dict)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        return doubts(self.snapshot)
+
+
+def read_snapshot(path: Path | str) -> LoadSnapshot:
+    """Return the snapshot in a file or folder; see `read_snapshot_file`."""
+    return read_snapshot_file(path).snapshot
+
+
+def read_snapshot_file(path: Path | str) -> SnapshotFile:
+    """Return the snapshot in a file or folder with what came with it.
+
+    Raises:
+        SnapshotFileError: it is nothing that is known, or something is wrong in it.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _of_reports(_reports_of_folder(path), path)
+    found = _parse(path)
+    return _of_document(path, found) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
+
+
+def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
+    """Write a snapshot as JSON.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    Path(path).write_bytes(encode_snapshot(document))
+
+
+def _of_document(path: Path, document: SnapshotDocument) -> SnapshotFile:
+    try:
+        snapshot = document.snapshot()
+    except PolicyError as error:
+        raise SnapshotFileError(path, f"in policies: {error}") from error
+    return SnapshotFile(
+        snapshot,
+        "a snapshot",
+        memory=document.memory,
+        configuration=document.configuration,
+    )
+
+
+# ---- load reports ----
+
+_Report = LocalBrokerData | LoadReport
+
+
+def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
+    modular = [(file, each) for file, each in found if isinstance(each, LocalBrokerData)]
+    simple = [(file, each) for file, each in found if isinstance(each, LoadReport)]
+    if modular and simple:
+        raise SnapshotFileError(
+            path,
+            f"{modular[0][0].name} is a report of the modular load manager, {simple[0][0].name} one of the simple",
+            "reports of one load manager",
+        )
+    if simple:
+        return _of_simple(simple)
+    fold = LiveFold()
+    for broker, report in sorted(_named(modular), key=lambda item: item[1].last_update):
+        fold.accept(broker, report)
+    averages = {broker: broker_averages(report.last_stats, fold.bundles) for broker, report in fold.reports.items()}
+    document = SnapshotDocument(
+        taken_at=max(report.last_update for report in fold.reports.values()),
+        brokers=fold.reports,
+        bundle_data=fold.bundles,
+        broker_data=averages,
+    )
+    count = len(fold.reports)
+    return SnapshotFile(document.snapshot(), f"load reports of {count} broker{'' if count == 1 else 's'}")
+
+
+def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
+    reports: dict[str, LoadReport] = {}
+    for file, report in found:
+        broker = report.name or _broker_of(report.web_service_url, report.web_service_url_tls, file)
+        if broker not in reports or reports[broker].timestamp < report.timestamp:
+            reports[broker] = complete(report)
+    taken_at_ms = max(report.timestamp for report in reports.values())
+    snapshot = replace(build_simple_snapshot(reports), taken_at_ms=taken_at_ms)
+    source = f"load reports of {len(reports)} broker{'' if len(reports) == 1 else 's'} with the simple load manager"
+    return SnapshotFile(snapshot, source, ManagerKind.SIMPLE, reports=reports)
+
+
+def _named(found: Iterable[tuple[Path, LocalBrokerData]]) -> Iterable[tuple[str, LocalBrokerData]]:
+    for file, report in found:
+        yield report.broker_id or _broker_of(report.web_service_url, report.web_service_url_tls, file), report
+
+
+def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
+    """Return the broker id that a URL tells, else the name of the file."""
+    for each in (url, url_tls):
+        place = urlsplit(each or "").netloc
+        if place:
+            return place
+    return file.stem
+
+
+def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
+    found: list[tuple[Path, _Report]] = []
+    for file in sorted(folder.rglob("*.json")):
+        parsed = _parse(file)
+        if isinstance(parsed, SnapshotDocument):
+            raise SnapshotFileError(file, "is a snapshot of its own in a folder of load reports", "one of the two")
+        found += parsed
+    if not found:
+        raise SnapshotFileError(folder, "the folder holds no *.json file")
+    return found
+
+
+# ---- one file ----
+
+
+def _parse(file: Path) -> SnapshotDocument | list[tuple[Path, _Report]]:
+    """Return what a JSON file holds: a snapshot, or load reports, one a line or one in all."""
+    content = file.read_bytes()
+    if not content.strip():
+        raise SnapshotFileError(file, "is empty")
+    try:
+        fields = _fields(content)
+    except msgspec.DecodeError as error:
+        lines = content.splitlines()
+        if len(lines) > 1 and _is_object(lines[0]):
+            return [(file, _report(file, line, _fields_of_line(file, line, n), n)) for n, line in enumerate(lines, 1)]
+        raise SnapshotFileError(file, f"is not a JSON object: {error}") from error
+    if "format" in fields or "brokers" in fields:
+        return _decoded(file, content, decode_snapshot)
+    return [(file, _report(file, content, fields))]
+
+
+def _fields(content: bytes) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        _fields(line)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _fields_of_line(file: Path, line: bytes, number: int) -> dict[str, msgspec.Raw]:
+    try:
+        return _fields(line)
+    except msgspec.DecodeError as error:
+        raise SnapshotFileError(file, f"line {number} is not a JSON object: {error}") from error
+
+
+def _report(file: Path, content: bytes, fields: Mapping[str, msgspec.Raw], line: int | None = None) -> _Report:
+    kind = bytes(fields.get("loadReportType", b"")).strip(b'"').decode()
+    if kind == "LoadReport" or (not kind and "bundleStats" in fields):
+        return _decoded(file, content, _lenient(LoadReport), line)
+    if kind == "LocalBrokerData" or (not kind and "lastStats" in fields):
+        return _decoded(file, content, _lenient(LocalBrokerData), line)
+    shown = ", ".join(list(fields)[:5]) or "none"
+    what = f"loadReportType is {kind!r}" if kind else f"its fields ({shown}, …) are those of no load report"
+    raise SnapshotFileError(file, _at(line, what))
+
+
+def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
+    """Return a decoder that also takes figures as texts, as Pulsar writes those that are no numbers."""
+    return msgspec.json.Decoder(kind, strict=False).decode
+
+
+def _decoded(file: Path, content: bytes, decode: Callable[[bytes], _T], line: int | None = None) -> _T:
+    try:
+        return decode(content)
+    except msgspec.DecodeError as error:
+        raise SnapshotFileError(file, _at(line, str(error))) from error
+
+
+def _at(line: int | None, text: str) -> str:
+    return text if line is None else f"line {line}: {text}"

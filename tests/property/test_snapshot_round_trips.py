@@ -1,0 +1,81 @@
+"""What is written of a snapshot is read again, bit by bit."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.load.policies import IsolationPolicies, PolicyError
+from barycenter.load.snapshot_document import PoliciesDocument, SnapshotDocument, decode_snapshot, encode_snapshot
+from barycenter.load.snapshot_file import read_snapshot, write_snapshot
+from support.load_cases import Cluster, clusters
+from support.snapshot_cases import a_policy, assert_same_snapshot, document_of, documents
+
+
+@given(documents())
+def test_a_document_is_read_as_it_was_written(document: SnapshotDocument) -> None:
+    again = decode_snapshot(encode_snapshot(document))
+    assert encode_snapshot(again) == encode_snapshot(document)
+    assert (again.memory, again.configuration, again.taken_at) == (
+        document.memory,
+        document.configuration,
+        document.taken_at,
+    )
+    assert_same_snapshot(again.snapshot(), document.snapshot())
+
+
+@given(clusters())
+def test_a_snapshot_file_gives_the_snapshot_that_the_leader_had(cluster: Cluster) -> None:
+    again = decode_snapshot(encode_snapshot(document_of(cluster))).snapshot()
+    assert_same_snapshot(again, cluster.snapshot())
+
+
+def test_policies_come_back(tmp_path: Path) -> None:
+    cluster = Cluster().add("b1:8080").add("b2:8080")
+    cluster.policies = a_policy("mine", "t/a.*", "b1")
+    write_snapshot(tmp_path / "s.json", document_of(cluster))
+    again = read_snapshot(tmp_path / "s.json")
+    assert_same_snapshot(again, cluster.snapshot())
+    assert again.policies.isolation.of_namespace("t/abc") is not None
+
+
+@given(st.text(alphabet=r"a\QE.*[]", max_size=8))
+def test_a_policy_that_came_back_covers_what_it_covered(regex: str) -> None:
+    stored = {
+        "p": {
+            "namespaces": [regex],
+            "primary": ["x"],
+            "auto_failover_policy": {
+                "policy_type": "min_available",
+                "parameters": {"min_limit": "1", "usage_threshold": "80"},
+            },
+        }
+    }
+    policies, errors = IsolationPolicies.decode(stored)
+    if errors:
+        return
+    document = PoliciesDocument.of(a_policy("p", regex, "x"))
+    try:
+        again = document.policies().isolation
+    except PolicyError as error:
+        raise AssertionError(f"{regex!r} became {document.isolation}") from error
+    texts = ["", "a", "Q", "E", "\\", ".", r"\Q", r"\E", "aa", "[", "]", regex]
+    assert [policies.policies[0].covers(text) for text in texts] == [again.policies[0].covers(text) for text in texts]
+
+
+def test_a_document_that_says_only_who_is_there_gets_windows_of_one_report(tmp_path: Path) -> None:
+    content = b'{"format": "barycenter-snapshot", "brokers": {"b:1": {"lastStats": {"t/n/0x0_0x1": {"msgRateIn": 3}}}}}'
+    (tmp_path / "s.json").write_bytes(re.sub(rb'"lastStats"', b'"bundles": ["t/n/0x0_0x1"], "lastStats"', content))
+    snapshot = read_snapshot(tmp_path / "s.json")
+    assert snapshot.bundles.short.rate_in.tolist() == [3.0]
+    assert snapshot.bundles.short_samples.tolist() == [1]
+    assert snapshot.brokers.long.rate_in.tolist() == [3.0]
+
+
+def test_what_is_no_policy_is_refused_with_its_name(tmp_path: Path) -> None:
+    content = b'{"brokers": {}, "policies": {"isolation": {"mine": {"namespaces": ["("], "primary": ["x"]}}}}'
+    (tmp_path / "s.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"s\.json: in policies: isolation policy 'mine'"):
+        read_snapshot(tmp_path / "s.json")

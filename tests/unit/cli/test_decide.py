@@ -1,0 +1,182 @@
+"""`barycenter decide` as a person types it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.snapshot_document import MemoryDocument
+from barycenter.load.snapshot_file import write_snapshot
+from support.load_cases import Cluster, bundle_name, equal_bundles
+from support.snapshot_cases import document_of
+
+THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A busy broker and two that are not."""
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8, rate=4000))
+    cluster.add("b:1", cpu=40, bundles=equal_bundles(1, throughput=1e8, first=8)).add("c:1", cpu=30)
+    write_snapshot(tmp_path / "s.json", document_of(cluster, taken_at=1_790_000_000_000))
+    return str(tmp_path / "s.json")
+
+
+def decide(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["decide", *words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def lines(*words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in decide(*words, "--json").stdout.splitlines()]
+
+
+def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [line for line in found if line["kind"] == kind]
+
+
+def test_a_round_is_told_as_json_lines(file: str) -> None:
+    found = lines("--snapshot", file, "--strategy", "ThresholdShedder")
+    assert [(line["broker"], line.get("unloads", 0)) for line in of_kind(found, "verdict")] == [
+        ("a:1", 1),
+        ("b:1", 0),
+        ("c:1", 0),
+    ]
+    (move,) = of_kind(found, "unload")
+    assert (move["bundle"], move["source"], move["destination"]) == (bundle_name(0), "a:1", "c:1")
+    assert move["reason"]["code"] == "heaviest_bundle"
+    assert move["reason"]["cause"]["code"] == "above_average"
+    assert move["placement"]["code"] == "least_long_term_rate"
+    assert move["figures"]["msgThroughput"] == 1e8
+    (outcome,) = of_kind(found, "shed")
+    assert outcome["reason"]["code"] == "above_average"
+
+
+def test_a_key_changes_the_answer(file: str) -> None:
+    found = lines("--snapshot", file, "--strategy", "ThresholdShedder", "--set", f"{THRESHOLD}=40")
+    assert not of_kind(found, "unload")
+    assert of_kind(found, "shed")[0]["reason"]["code"] == "balanced"
+    assert of_kind(found, "verdict")[0]["reason"]["settings"] == [THRESHOLD]
+
+
+def test_the_tables_say_the_same(file: str) -> None:
+    shown = decide("--snapshot", file, "--strategy", "ThresholdShedder").stdout
+    assert "3 brokers, 5 bundles, as of 2026-09-21 14:13:20 UTC; ThresholdShedder sheds" in shown
+    assert f"{bundle_name(0)}  a:1 → c:1  95.37 MiB/s" in shown
+    assert "keeps all: its smoothed usage is within the threshold of the mean" in shown
+    assert f"a:1 sheds; set by {THRESHOLD}" in shown
+    explained = decide("--snapshot", file, "--strategy", "ThresholdShedder", "--explain").stdout
+    assert "usage now 80 %, smoothed 80 %, mean 50 %" in explained
+
+
+def test_configuration_comes_from_the_snapshot_then_the_file_then_the_command(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
+    of_snapshot = {THRESHOLD: "41", "keyOfAnotherVersion": "x", "loadBalancerLoadSheddingStrategy": "OverloadShedder"}
+    write_snapshot(tmp_path / "s.json", document_of(cluster, configuration=of_snapshot))
+    (tmp_path / "broker.conf").write_text(f"{THRESHOLD}=5\n")
+    base = ["--snapshot", str(tmp_path / "s.json")]
+    assert of_kind(lines(*base), "verdict")[0]["reason"]["strategy"] == "OverloadShedder"
+    threshold = [*base, "--strategy", "ThresholdShedder"]
+    assert not of_kind(lines(*threshold), "unload")
+    with_file = [*threshold, "--config", str(tmp_path / "broker.conf")]
+    assert of_kind(lines(*with_file), "unload")
+    assert not of_kind(lines(*with_file, "--set", f"{THRESHOLD}=60"), "unload")
+
+
+def test_rounds_follow_one_another_and_what_is_remembered_can_be_kept(file: str, tmp_path: Path) -> None:
+    avg = ["--snapshot", file, "--strategy", "AvgShedder", "--set", "maxUnloadPercentage=0.5"]
+    found = lines(*avg, "--cycles", "2", "--save-history", str(tmp_path / "h.json"))
+    assert [line["reason"]["code"] for line in of_kind(found, "shed")] == ["balanced", "gap_lasted"]
+    assert {line["cycle"] for line in found} == {1, 2}
+    lines(*avg, "--cycles", "1", "--save-history", str(tmp_path / "h.json"))
+    again = lines(*avg, "--history", str(tmp_path / "h.json"))
+    assert [line["reason"]["code"] for line in of_kind(again, "shed")] == ["gap_lasted"]
+
+
+def test_what_the_leader_remembered_comes_with_the_snapshot(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
+    memory = MemoryDocument(usage={"a:1": 0.3, "b:1": 0.3})
+    write_snapshot(tmp_path / "s.json", document_of(cluster, memory=memory))
+    found = lines("--snapshot", str(tmp_path / "s.json"), "--strategy", "ThresholdShedder")
+    assert "smoothed 35 %" in of_kind(found, "verdict")[0]["sentence"]
+
+
+def test_bundles_are_placed(file: str) -> None:
+    bundles = [bundle_name(50), bundle_name(51)]
+    found = lines(
+        "--snapshot", file, "--place", bundles[0], "--place", bundles[1], "--placement", "LeastLongTermMessageRate"
+    )
+    assert [(line["kind"], line["bundle"], line["destination"]) for line in found] == [
+        ("assign", bundles[0], "c:1"),
+        ("assign", bundles[1], "b:1"),
+    ]
+    assert (
+        lines("--snapshot", file, "--place", bundles[0], "--strategy", "RoundRobinBrokerSelector")[0]["reason"][
+            "strategy"
+        ]
+        == "RoundRobinBrokerSelector"
+    )
+
+
+def test_large_bundles_are_found(file: str) -> None:
+    for words in (["--split"], ["--strategy", "BundleSplitterTask"]):
+        found = lines("--snapshot", file, *words, "--set", "loadBalancerNamespaceBundleMaxBandwidthMbytes=95")
+        assert {line["kind"] for line in found} == {"split"}
+        assert len(found) == 5
+    assert "nothing to do" in decide("--snapshot", file, "--split").stdout
+
+
+def test_the_exit_code_tells_whether_something_would_be_done(file: str) -> None:
+    decide("--snapshot", file, "--strategy", "ThresholdShedder", "--exit-code", code=3)
+    decide("--snapshot", file, "--strategy", "ThresholdShedder", "--exit-code", "--set", f"{THRESHOLD}=40")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--strategy", "ThreshldShedder"], 2, "did you mean ThresholdShedder?"),
+        (["--strategy", "RoundRobinBrokerSelector"], 2, "say which with --place BUNDLE"),
+        (["--set", f"{THRESHOLD[:-1]}=5"], 2, f"did you mean {THRESHOLD}"),
+        (["--set", "zzz=5"], 2, "docs/configuration.md lists the keys"),
+        (["--set", THRESHOLD], 2, "give key=value"),
+        (["--set", f"{THRESHOLD}=500"], 1, "must be a whole number from 0 to 100"),
+        (["--placement", "ThresholdShedder"], 1, "is a strategy of shedding, not of placement"),
+        (["--strategy", "AvgShedder", "--placement", "RoundRobinBrokerSelector"], 1, "sheds and places as one"),
+        (["--place", "nonsense"], 2, "--place nonsense:"),
+        (["--history", "HISTORY"], 1, "give what --save-history wrote"),
+        (["--cycles", "0"], 2, "--cycles"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(
+    file: str, tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    history = tmp_path / "h.json"
+    history.write_text('{"usage": {}}')
+    words = [str(history) if word == "HISTORY" else word for word in words]
+    assert said in decide("--snapshot", file, *words, code=code).stderr.replace("\n", " ")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    said = decide("--snapshot", str(tmp_path / "none.json"), code=1).stderr
+    assert said == f"barycenter: {tmp_path / 'none.json'}: No such file or directory\n"
+
+
+def test_doubtful_data_is_told_beside_the_answer(tmp_path: Path) -> None:
+    content = (
+        '{"brokers": {"b:1": {"cpu": {"usage": "NaN", "limit": 100}}, "c:1": {"cpu": {"usage": 1, "limit": 100}}}}'
+    )
+    (tmp_path / "s.json").write_text(content)
+    result = decide("--snapshot", str(tmp_path / "s.json"), "--json")
+    assert "doubtful data: b:1: reported figures that are no numbers, which count as 0" in result.stderr
+    assert all(json.loads(line) for line in result.stdout.splitlines())
+
+
+def test_the_example_of_the_documentation_sheds() -> None:
+    example = Path(__file__).parents[3] / "docs" / "examples" / "snapshot.json"
+    found = lines("--snapshot", str(example), "--strategy", BrokerConfig().load_balancer_load_shedding_strategy)
+    assert len(of_kind(found, "unload")) == 1

@@ -1,5 +1,8 @@
 """Broker version: keep the brokers of the latest version (`preferLaterVersions`).
 
+When to use it: while brokers are upgraded one by one, so that a bundle that has left an old one does not come back to
+another old one. When not: versions that stay mixed, since all that is placed goes to the newest.
+
 Versions are semantic ones; build metadata (`+…`) is ignored. Source: Pulsar's `BrokerVersionFilter`. Where we differ:
 numbers may be of any size, and among the parts of a pre-release each number comes before each word, as the standard
 has it (Pulsar's library compares `2` and `1a` as texts, and takes `-1` for a number).

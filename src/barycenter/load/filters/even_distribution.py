@@ -1,8 +1,11 @@
 """Even distribution: keep the brokers with the fewest bundles of the namespace.
 
-Worked example: three brokers hold 2, 1 and 1 bundles of `public/default`: only the last two stay. On a cluster about as
-large as the namespace has bundles this leaves few candidates and hardly lets the placement strategy choose; then
-`loadBalancerDistributeBundlesEvenlyEnabled=false` serves better.
+Worked example: three brokers hold 2, 1 and 1 bundles of `public/default`: only the last two stay.
+
+When to use it: namespaces of many bundles that carry alike, spread by number before anything is known of their load.
+When not: a cluster about as large as the namespace has bundles, where few candidates are left and the placement
+strategy hardly chooses; or bundles that weigh unlike, since a broker that shed one has the fewest of the namespace
+and may only keep the others. `loadBalancerDistributeBundlesEvenlyEnabled=false` switches it off.
 
 Source: Pulsar's `LoadManagerShared.removeMostServicingBrokersForNamespace`.
 """

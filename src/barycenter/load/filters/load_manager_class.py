@@ -1,5 +1,8 @@
 """Load manager class: keep brokers that run the same load manager, so that a rolling change moves bundles over.
 
+When to use it: it is always on; while brokers change over to another load manager one by one, bundles follow. Where
+nobody runs the same one the modular load manager puts the filter aside.
+
 Source: Pulsar's `BrokerLoadManagerClassFilter`.
 """
 

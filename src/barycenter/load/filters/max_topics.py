@@ -8,6 +8,9 @@
 Worked example (maximum 50 000): a broker that reports 49 990 topics and was just given a bundle of 11 is left out by
 the modular load manager, one with exactly 50 000 by the extensible one only.
 
+When to use it: it is always on, as a guard against more topics than a broker has memory for. When not: to balance;
+below the maximum it makes no difference.
+
 Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMaxTopicCountFilter`.
 """
 

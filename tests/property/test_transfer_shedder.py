@@ -1,0 +1,144 @@
+"""The TransferShedder agrees with a slow, obvious version of itself, and keeps what it promises."""
+
+import random
+import zlib
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barycenter.load.reasons import render
+from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
+from barycenter.load.snapshot import LoadSnapshot
+from support.transfer_cases import TransferRound, draw_case, our_configuration
+from support.transfer_oracle import Decision, transfer_shedding
+
+seeds = st.integers(0, 2**62)
+
+
+def decided(plan: TransferPlan) -> list[Decision]:
+    found = []
+    for unload in plan:
+        assert unload.reason.cause is not None
+        found.append((unload.source, unload.bundle, unload.destination, UNLOAD_REASONS[unload.reason.cause.code]))
+    return found
+
+
+def is_allowed(salt: int, bundle: str, source: str, destination: str) -> bool:
+    """Forbid one transfer in four, whichever `salt` says."""
+    return salt == 0 or zlib.crc32(f"{salt} {bundle} {source} {destination}".encode()) % 4 > 0
+
+
+def drawn(seed: int) -> tuple[TransferShedderSettings, list[TransferRound], int]:
+    rng = random.Random(seed)
+    case = draw_case(rng)
+    options = TransferShedderSettings.of(our_configuration(case.overrides))
+    return replace(options, count_exchanged=rng.random() < 0.3), case.rounds, rng.choice((0, 0, 1, 2, 3))
+
+
+@settings(max_examples=2_500, deadline=None)
+@given(seeds)
+def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
+    """The same bundles in the same order, the same memory and the same label, round after round."""
+    options, rounds, salt = drawn(seed)
+
+    def may_transfer(snapshot: LoadSnapshot, row: int, source: int, destination: int | None) -> bool:
+        assert destination is not None
+        names = snapshot.brokers.names
+        return is_allowed(salt, snapshot.bundles.names[row], names[source], names[destination])
+
+    memory, hits, unloaded = TransferMemory(), 0, dict[str, int]()
+    for seen in rounds:
+        for broker, at_ms in seen.unloaded_at_ms.items():
+            memory = memory.after_unload(broker, at_ms)
+        unloaded |= seen.unloaded_at_ms
+        plan, memory = transfer_shedder(seen.snapshot(), options, memory, may_transfer)
+        expected = transfer_shedding(
+            seen, options, hits, unloaded, lambda bundle, source, to: is_allowed(salt, bundle, source, to)
+        )
+        hits, unloaded = expected.hits, expected.unloaded_at_ms
+        assert decided(plan) == expected.decisions
+        assert (memory.hits, dict(memory.unloaded_at_ms)) == (hits, unloaded)
+        assert expected.decisions or plan.unload_reason == expected.label
+        assert plan.verdicts.statistics.mean == expected.mean
+        assert plan.verdicts.statistics.deviation == expected.deviation
+
+
+@settings(max_examples=400, deadline=None)
+@given(seeds)
+def test_no_bundle_moves_without_need_or_to_where_it_is(seed: int) -> None:
+    """A bundle moves once, leaves who lists it, goes to another broker, and its first broker keeps one at least."""
+    options, rounds, _ = drawn(seed)
+    seen = rounds[0]
+    plan, _ = transfer_shedder(seen.snapshot(), replace(options, hit_threshold=0), TransferMemory())
+    unloads = list(plan)
+    assert len({(unload.source, unload.bundle) for unload in unloads}) == len(unloads)
+    assert plan.destinations() == {one.bundle: one.destination for one in unloads if one.destination is not None}
+    for unload in unloads:
+        listed = {bundle.bundle_name for bundle in seen.tops[unload.source].top_bundles_load_data}
+        leaving = {one.bundle for one in unloads if one.source == unload.source and one.destination != unload.source}
+        assert unload.bundle in listed
+        assert unload.destination != unload.source
+        assert (unload.destination is None) is not options.transfer
+        exchanged = unload.reason.code == "given_in_exchange"
+        assert exchanged or listed - leaving
+
+
+@settings(max_examples=400, deadline=None)
+@given(seeds)
+def test_everything_has_a_reason_in_words(seed: int) -> None:
+    """Every broker either gives bundles or is told of, every bundle that is told of stays, and all renders."""
+    options, rounds, salt = drawn(seed)
+    seen = rounds[0]
+    snapshot = seen.snapshot()
+    plan, _ = transfer_shedder(
+        snapshot,
+        replace(options, hit_threshold=min(options.hit_threshold, 1)),
+        TransferMemory(hits=1),
+        lambda _, row, source, to: salt == 0 or (row + source + (to or 0)) % 3 > 0,
+    )
+    assert render(plan.reason)
+    assert plan.unload_reason
+    unloads, refusals = list(plan), list(plan.refusals())
+    assert all(render(unload.reason) for unload in unloads)
+    assert all(render(refusal.reason).startswith(refusal.subject) for refusal in refusals)
+    told = {refusal.subject for refusal in refusals}
+    givers = {unload.source for unload in unloads}
+    assert set(snapshot.brokers.names) == givers | (told & set(snapshot.brokers.names))
+    assert not givers & told
+    listed = Counter(bundle.bundle_name for top in seen.tops.values() for bundle in top.top_bundles_load_data)
+    assert not {unload.bundle for unload in unloads if listed[unload.bundle] == 1} & told
+    assert all(render(plan.broker_reason(row)) for row in range(len(snapshot.brokers)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds)
+def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
+    options, rounds, _ = drawn(seed)
+    seen = rounds[0]
+    turned = TransferRound(
+        dict(reversed(seen.loads.items())),
+        dict(reversed(seen.tops.items())),
+        dict(reversed(seen.lookups.items())),
+        dict(reversed(seen.owners.items())),
+        seen.recently_unloaded,
+    )
+    options = replace(options, hit_threshold=0)
+    plan, memory = transfer_shedder(seen.snapshot(), options, TransferMemory())
+    again, other_memory = transfer_shedder(turned.snapshot(), options, TransferMemory())
+    assert (decided(plan), memory) == (decided(again), other_memory)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds, st.integers(1, 8), st.floats(0.01, 1.5))
+def test_brokers_alike_give_nothing(seed: int, brokers: int, usage: float) -> None:
+    options, _, _ = drawn(seed)
+    seen = TransferRound()
+    for number in range(brokers):
+        seen.add(f"b{number}", usage, 10.0, 20.0, 30.0)
+    plan, memory = transfer_shedder(
+        seen.snapshot(), replace(options, hit_threshold=0, target_deviation=0.25), TransferMemory()
+    )
+    assert (len(plan), memory.hits, plan.unload_reason) == (0, 0, "HitCount")

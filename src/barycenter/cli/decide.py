@@ -24,6 +24,7 @@ from barycenter.cli.deciding import (
     split_lines,
 )
 from barycenter.cli.main import fail, in_words
+from barycenter.load.configuration_advice import Severity, advice
 from barycenter.load.snapshot_file import read_snapshot_file
 from barycenter.load.strategy_names import Role, short_name
 
@@ -96,6 +97,9 @@ def command(
         return
     for doubt in found.doubts:
         click.echo(f"barycenter: doubtful data: {doubt}", err=True)
+    for each in advice(config):
+        if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
+            click.echo(f"barycenter: {each.severity}: {each}", err=True)
     if as_json:
         print_json(line for lines in rounds for line in lines)
     else:

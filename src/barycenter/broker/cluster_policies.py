@@ -43,8 +43,6 @@ _GROUPS_LIFE_S: Final = 300.0
 """After this the groups are read again although nobody told of a change."""
 _READS_AT_ONCE: Final = 100
 _ATTEMPTS: Final = 3
-_UNKNOWN: Final = ""
-"""Stands for a group that could not be read; no group is blank."""
 
 
 def isolation_policies_of(cluster: str) -> str:
@@ -75,7 +73,7 @@ class ClusterPolicyWatch:
         self._told: set[str] = set()
         self._groups: dict[str, str | None] = {}
         self._groups_since = 0.0
-        self._generation = 0
+        self._forgotten = 0
         self._changes: dict[str, int] = {}
         self._stop_listening = store.add_invalidator(self._on_change)
         self._watch = StoreWatch(
@@ -166,6 +164,13 @@ class ClusterPolicyWatch:
         if now - self._groups_since >= _GROUPS_LIFE_S:
             self._forget_groups()
             self._groups_since = now
+        for _ in range(_ATTEMPTS):
+            forgotten = self._forgotten
+            await self._learn_unknown(namespace, others)
+            if forgotten == self._forgotten:  # else what was known when the reads began may be gone
+                return
+
+    async def _learn_unknown(self, namespace: str, others: Callable[[], Iterable[str]]) -> None:
         if namespace not in self._groups:
             await self._read_groups([namespace])
         if self._groups.get(namespace) is None:
@@ -175,15 +180,13 @@ class ClusterPolicyWatch:
             await self._read_groups(unknown[start : start + _READS_AT_ONCE])
 
     async def _read_groups(self, namespaces: list[str]) -> None:
-        found = await asyncio.gather(*map(self._stored_group, namespaces))
-        known = {name: group for name, group in zip(namespaces, found, strict=True) if group is not _UNKNOWN}
-        self._groups.update(known)
-        added = {name: group for name, group in known.items() if group is not None}
+        await asyncio.gather(*map(self._read_group, namespaces))
+        added = {name: group for name in namespaces if (group := self._groups.get(name)) is not None}
         if added:
             self._set_groups({**self._current.groups, **added})
 
-    async def _stored_group(self, namespace: str) -> str | None:
-        """Return the group as the store has it after this call began, to be kept; _UNKNOWN if that was not possible."""
+    async def _read_group(self, namespace: str) -> None:
+        """Keep the group as the store had it when the read ended, or nothing if that was not possible."""
         for _ in range(_ATTEMPTS):
             changes = self._changes_of(namespace)
             try:
@@ -191,25 +194,25 @@ class ClusterPolicyWatch:
                 stored = None if record is None else msgspec.json.decode(record.value, type=_Group)
             except (MetadataError, msgspec.DecodeError) as error:
                 log.warning("anti_affinity_group_not_read", namespace=namespace, reason=str(error))
-                return _UNKNOWN
+                return
             if changes == self._changes_of(namespace):  # else what was read is old already
-                return group_key(stored.namespace_anti_affinity_group) if stored else None
-        return _UNKNOWN
+                self._groups[namespace] = group_key(stored.namespace_anti_affinity_group) if stored else None
+                return
 
     def _changes_of(self, namespace: str) -> tuple[int, int]:
-        return self._generation, self._changes.get(namespace, 0)
+        return self._forgotten, self._changes.get(namespace, 0)
 
     def _set_groups(self, groups: dict[str, str]) -> None:
         self._current = ClusterPolicies(self._current.isolation, self._current.domains, groups)
 
     def _forget_groups(self) -> None:
+        self._forgotten += 1
         self._groups.clear()
         if self._current.groups:
             self._set_groups({})
 
     def _on_change(self, change: Notification | None) -> None:
         if change is None:
-            self._generation += 1
             self._forget_groups()
         elif change.path.startswith(LOCAL_POLICIES_ROOT):
             namespace = change.path.removeprefix(LOCAL_POLICIES_ROOT)

@@ -326,6 +326,25 @@ def test_a_group_that_changes_while_it_is_read_is_read_again() -> None:
     watching(scenario)
 
 
+def test_groups_that_are_forgotten_while_others_are_read_are_read_again() -> None:
+    """The store came back, and nobody knows what changed meanwhile."""
+
+    async def scenario(cluster: ControlCluster, store: FailingStore, watch: ClusterPolicyWatch) -> None:
+        for name in ("t/a", "t/b", "t/c"):
+            await put_group(cluster, name, "g")
+        await watch.learn_groups("t/a", lambda: ["t/b"])
+
+        async def come_back(path: str) -> None:
+            store.before_get = None
+            watch._on_change(None)
+
+        store.before_get = come_back
+        await watch.learn_groups("t/a", lambda: ["t/b", "t/c"])
+        assert watch.current.members_of("t/a") == ("t/a", "t/b", "t/c")
+
+    watching(scenario)
+
+
 def test_a_group_that_cannot_be_read_counts_as_none_until_it_can() -> None:
     async def scenario(cluster: ControlCluster, store: FailingStore, watch: ClusterPolicyWatch) -> None:
         await put_group(cluster, "t/a", "g")

@@ -3,7 +3,7 @@
 import random
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.load.splitting.flow_or_qps_equally_divide import flow_or_qps_equally_divide
@@ -45,6 +45,7 @@ def fits(part: list[TopicLoad], limits: TrafficLimits) -> bool:
     )
 
 
+@settings(max_examples=400)
 @given(requests(), st.randoms())
 def test_parts_are_as_long_as_fit_and_the_rest_cannot_be_parted(request: SplitRequest, shuffler: random.Random) -> None:
     cuts = flow_or_qps_equally_divide(request)

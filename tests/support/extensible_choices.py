@@ -160,8 +160,8 @@ usages = st.sampled_from([0.0, 0.1, 0.3, 0.4, 0.5, 0.8, 1.0]) | st.floats(0, 1.5
 difference_settings = st.sampled_from([0.0, 0.1, 0.3])
 selection_settings = st.builds(
     ExtensibleSelectionSettings,
-    max_topics=st.sampled_from([10, 10, 1]),
-    prefer_later_versions=st.booleans(),
+    max_topics=st.sampled_from([10, 10, 10, 1]),
+    prefer_later_versions=st.sampled_from([False, False, True]),
     failure_domains=st.booleans(),
     transfer=st.booleans(),
     move_with_policies=st.booleans(),
@@ -182,9 +182,9 @@ def extensible_clusters(draw: st.DrawFn) -> ExtensibleCluster:
     """Draw up to six brokers that differ in whatever a filter looks at."""
     case = ExtensibleCluster(
         isolation=draw(isolations),
-        groups=draw(st.dictionaries(st.sampled_from(PLACES), st.sampled_from("gh"), max_size=2)),
+        groups=draw(st.dictionaries(st.sampled_from(PLACES), st.sampled_from("ggh"), max_size=3)),
         domains=draw(
-            st.dictionaries(st.sampled_from([f"b{at}:8080" for at in range(4)]), st.sampled_from(["d1", "d2"]))
+            st.dictionaries(st.sampled_from([f"b{at}:8080" for at in range(6)]), st.sampled_from(["d1", "d2"]))
         ),
     )
     for number in draw(st.lists(st.integers(0, 5), unique=True, max_size=6)):
@@ -193,7 +193,9 @@ def extensible_clusters(draw: st.DrawFn) -> ExtensibleCluster:
         case.add(
             broker,
             draw(st.none() | usages),
-            bundles={bundle_name(*key): NamespaceBundleStats(topics=draw(st.sampled_from([0, 1, 9]))) for key in keys},
+            bundles={
+                bundle_name(*key): NamespaceBundleStats(topics=draw(st.sampled_from([0, 1, 1, 9]))) for key in keys
+            },
             topics=draw(st.sampled_from([0, 0, 9, 10, 11])),
             version=draw(st.sampled_from(["4.0.0", "4.1.0", "4.1.0", "4.2.0", "4.2.0", "weird", None])),
             class_name=draw(

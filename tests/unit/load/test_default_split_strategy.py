@@ -1,6 +1,9 @@
 """The extensible load manager's split check: hits in a row, one boundary, and why a large bundle is left whole."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import Code, render
@@ -10,6 +13,7 @@ from barycenter.load.splitting.bundle_splitter import SplitPlan
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
 from barycenter.load.splitting.request import SplitRefusedError, SplitRequest
 from barycenter.naming.bundle import BundleRange
+from support.extensible_choices import ExtensibleCluster
 from support.load_cases import Cluster, bundle_name
 
 HOT = NamespaceBundleStats(topics=5, msg_rate_in=40_000)
@@ -109,3 +113,14 @@ def test_a_range_of_one_hash_is_never_counted() -> None:
     name = "t/ns/0x00000004_0x00000005"
     plan, hits = check({name: HOT}, {})
     assert (codes(plan), hits) == ([Code.RANGE_NOT_DIVISIBLE], {})
+
+
+def test_a_bundle_that_moves_is_split_by_its_owner_and_forgotten() -> None:
+    """Two brokers report it, the channel names the second; nobody counts it afterwards."""
+    case = ExtensibleCluster()
+    case.cluster.add("b1", bundles={NAME: HOT}).add("b2", bundles={NAME: HOT})
+    snapshot = case.snapshot()
+    assert snapshot.extensible is not None
+    owned = replace(snapshot, extensible=replace(snapshot.extensible, owned=np.array([False, True])))
+    plan, hits = default_split_strategy(owned, DefaultSplitSettings(), {NAME: 3}, {}, halves)
+    assert ([split.broker for split in plan], codes(plan), hits) == (["b2"], [Code.NOT_OWNED], {})

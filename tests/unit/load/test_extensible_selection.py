@@ -163,6 +163,8 @@ def test_without_transfers_any_other_broker_will_do() -> None:
     snapshot = case.snapshot()
     merely = ExtensibleSelectionSettings.of(BrokerConfig(load_balancer_transfer_enabled=False))
     assert may_transfer(snapshot, 0, 0, None, merely)
+    assert may_transfer(snapshot, 0, 0, 0, merely)
+    assert not may_transfer(snapshot, 0, 0, 0, ExtensibleSelectionSettings())
     assert may_transfer(snapshot, 0, 0, None, ExtensibleSelectionSettings())
     case.gone.add("b2")
     assert not may_transfer(case.snapshot(), 0, 0, None, merely)

@@ -22,7 +22,7 @@ import org.mockito.Mockito;
 public final class Naming {
     private Naming() {}
 
-    private static NamespaceBundleFactory factory() {
+    static NamespaceBundleFactory factory() {
         PulsarService pulsar = mock(PulsarService.class, withSettings().defaultAnswer(RETURNS_DEEP_STUBS));
         Mockito.when(pulsar.getConfiguration()).thenReturn(new ServiceConfiguration());
         Mockito.when(pulsar.getConfig()).thenReturn(new ServiceConfiguration());

@@ -9,6 +9,7 @@ has it (Pulsar's library compares `2` and `1a` as texts, and takes `-1` for a nu
 """
 
 import re
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ _SEMANTIC: Final = re.compile(
 VersionKey: TypeAlias = tuple[int, int, int, int, tuple[tuple[int, int, str], ...]]
 
 
+@lru_cache(maxsize=256)
 def version_key(text: str) -> VersionKey:
     """Return a key by which semantic versions order: a pre-release comes before its release.
 

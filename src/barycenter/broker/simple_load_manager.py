@@ -22,8 +22,8 @@ import structlog
 
 from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.load_instruments import LoadInstruments
-from barycenter.broker.load_metrics import LoadMetrics
 from barycenter.broker.orders import Orders
+from barycenter.broker.simple_load_metrics import SimpleLoadMetrics
 from barycenter.broker.simple_load_picture import SimpleLoadPicture
 from barycenter.broker.simple_load_reporter import SimpleLoadReporter
 from barycenter.broker.simple_settings_watch import SimpleSettingsWatch
@@ -54,7 +54,7 @@ class SimpleLoadManager:
         self._settings = SimpleSettingsWatch(context.env.store, context.config)
         self._picture = SimpleLoadPicture(context, self._settings)
         self._reporter = SimpleLoadReporter(context, self._instruments, self._picture)
-        self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
         self._orders = Orders(context, self._instruments.decisions, self.metrics)
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -81,6 +81,7 @@ class SimpleLoadManager:
         with suppress(MetadataError):  # the watcher tries again
             async with self._refreshing:
                 await self._picture.begin()
+                self.metrics.ranked(self._picture.ranking)
         self._watcher = asyncio.create_task(self._watch(), name="load picture")
 
     async def disable(self) -> None:
@@ -117,6 +118,7 @@ class SimpleLoadManager:
         async with self._refreshing:
             self._changed.clear()
             await self._picture.refresh()
+            self.metrics.ranked(self._picture.ranking)
 
     async def _current_picture(self) -> SimpleLoadPicture:
         """Return the picture, brought up to date if something changed and the store answers."""

@@ -429,6 +429,21 @@ def test_the_leader_stores_factors_and_quotas_and_the_next_broker_begins_with_th
     on_virtual_time(scenario)
 
 
+def test_the_rank_and_what_quotas_allot_are_shown_to_prometheus() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[SimplyBalanced], bundles: list[Bundle]) -> None:
+        def shown(name: str) -> float | None:
+            labels = {"cluster": b0.broker.config.current.cluster_name, "broker": b0.id}
+            return b0.manager.metrics.registry.get_sample_value(name, labels)
+
+        b0, *_ = brokers
+        assert shown("pulsar_lb_load_rank") == 90
+        allotted = (await stored_report(cluster, b0)).allocated_cpu
+        assert shown("pulsar_lb_quota_pct_cpu") == pytest.approx(min(100.0, allotted), abs=1)
+        assert shown("pulsar_lb_quota_pct_memory") == 0, "no limit is known"
+
+    shed_scenario(scenario)
+
+
 # ---- how it comes to run ----
 
 

@@ -5,7 +5,13 @@ import pytest
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
+from barycenter.load.reports import (
+    NamespaceBundleStats,
+    ResourceQuota,
+    ResourceUsage,
+    SystemResourceUsage,
+    encode_report,
+)
 from barycenter.load.simple.load_report import (
     LoadReport,
     ReportVerdict,
@@ -21,6 +27,7 @@ from barycenter.load.simple.load_report import (
     is_below_load_level,
     judge_report,
     largest_usage_change,
+    reported_stats,
     smoothed_memory,
     with_quotas,
 )
@@ -80,6 +87,14 @@ def test_what_follows_from_the_bundles_is_computed_when_read() -> None:
     assert (report.cpu, report.last_update) == (ResourceUsage(40, 100), 9)
     local = as_local_broker_data(report)
     assert (local.msg_throughput_in, local.msg_throughput_out) == (1000, 70)
+
+
+def test_the_bundles_of_either_report_are_found() -> None:
+    stats = {"t/n/0x00000000_0xffffffff": NamespaceBundleStats(msg_rate_in=10)}
+    report = complete(LoadReport(bundle_stats=stats))
+    assert reported_stats(encode_load_report(report)) == stats
+    assert reported_stats(encode_report(as_local_broker_data(report))) == stats
+    assert reported_stats(PULSARS) == {}
 
 
 def test_overload_and_underload_are_strict_and_leave_memory_out() -> None:

@@ -27,7 +27,7 @@ from barycenter.broker.rest.ownership import (
 from barycenter.broker.rest.requests import body_of, flag, json_response, namespace_of, no_content, text_response
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.load.policies import group_key
-from barycenter.load.reports import LocalBrokerData
+from barycenter.load.simple.load_report import reported_stats
 from barycenter.metadata.errors import AlreadyExistsError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
@@ -263,7 +263,7 @@ class Namespaces:
             record = await self._resources.store.get(f"{BROKERS_ROOT}/{broker}")
             if record is None:
                 continue
-            for name, stats in msgspec.json.decode(record.value, type=LocalBrokerData).last_stats.items():
+            for name, stats in reported_stats(record.value).items():
                 bundle = _bundle_or_none(name)
                 if bundle in bundles and bundle is not None:
                     throughput[bundle] = stats.msg_throughput_in + stats.msg_throughput_out

@@ -149,6 +149,23 @@ def decode_load_report(document: bytes) -> LoadReport:
     return complete(_DECODER.decode(document))
 
 
+class _ReportedStats(msgspec.Struct, rename="camel"):
+    """The bundles of a report of the simple load manager, or of the modular one."""
+
+    bundle_stats: dict[str, NamespaceBundleStats] = {}
+    last_stats: dict[str, NamespaceBundleStats] = {}
+
+
+def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
+    """Return what `document`, a report of the simple or the modular load manager, says of its broker's bundles.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or not such a report.
+    """
+    found = msgspec.json.decode(document, type=_ReportedStats)
+    return found.bundle_stats or found.last_stats
+
+
 def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
     """Return what the report says as a report of the modular load manager, for all that reads those.
 

@@ -17,8 +17,9 @@ When to use them: with `leastLoadedServer` a small load stays on few brokers. Wh
 shall be even from the start (set the underload threshold to 1, or use the modular load manager).
 
 Source: Pulsar's `SimpleLoadManagerImpl.getLeastLoadedBroker` and `findBrokerForPlacement`, `WRRPlacementStrategy`
-(4.2). Where we differ: weights are summed without the 32-bit overflow; with no broker ranked there is no choice here,
-and the caller draws one that is registered.
+(4.2). Where we differ: even distribution goes by the newest reports, in Pulsar by those of the ranking before; weights
+are summed without the 32-bit overflow; with no broker ranked there is no choice here, and the caller draws one that is
+registered.
 """
 
 import random

@@ -52,6 +52,17 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     refused: str = ""
     strategy: str = ""
 
+    def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
+        """Tell whether the decision is about all that is given: blank ones are not asked for.
+
+        A round of shedding is about every broker: its outcome tells of the one that decided it.
+        """
+        if bundle and self.bundle != bundle:
+            return False
+        if namespace and self.bundle.rpartition("/")[0] != namespace:
+            return False
+        return not broker or broker in (self.source, self.destination) or self.kind == "shed"
+
 
 class DecisionLog:
     """Keeps decisions. `folder` None keeps them in memory alone. A file that cannot be written costs a log line."""

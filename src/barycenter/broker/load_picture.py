@@ -25,6 +25,8 @@ from barycenter.broker.pipeline_feed import (
     published_averages,
     published_bundles,
 )
+from barycenter.config.broker_conf import runtime_values
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.publication import PipelinePublication
 from barycenter.load.reports import (
     BundleData,
@@ -34,6 +36,7 @@ from barycenter.load.reports import (
     bundle_data_of_quota,
     default_bundle_data,
 )
+from barycenter.load.snapshot_document import MemoryDocument, PoliciesDocument, SnapshotDocument
 from barycenter.load.windows import LiveFold, broker_averages
 from barycenter.metadata.errors import MetadataError
 
@@ -47,6 +50,11 @@ BUNDLE_DATA_ROOT: Final = "/loadbalance/bundle-data"
 BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
 RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
+_BALANCING_KEYS: Final = (
+    *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
+    *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference"),
+)
+"""How the names of keys begin that decisions depend on."""
 SAME_ANSWER_MS: Final = 10_000
 """How long a second question for a bundle's broker gets the answer of the first."""
 
@@ -265,6 +273,31 @@ class LoadPicture:
         if self._with_preallocations.policies is not policies:
             self._with_preallocations = replace(self._with_preallocations, policies=policies)
         return self._with_preallocations
+
+    def document(self, memory: MemoryDocument) -> SnapshotDocument:
+        """Return what `snapshot` is built from, and what else it takes to decide the same elsewhere.
+
+        Only keys that matter for balancing and differ from their defaults are told.
+        """
+        live, data = self._context.registration.brokers, self.bundle_data()
+        averages = self.averages(data)
+        reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
+        defaults = runtime_values(BrokerConfig())
+        return SnapshotDocument(
+            taken_at=self._context.env.clock.now_ms(),
+            brokers=reports,
+            bundle_data=dict(data),
+            broker_data={broker: averages[broker] for broker in reports},
+            preallocated=self.preallocated(),
+            recently_unloaded=dict(self.recently_unloaded),
+            policies=PoliciesDocument.of(self._context.policies.current),
+            memory=memory,
+            configuration={
+                key: text
+                for key, text in runtime_values(self._context.config.current).items()
+                if text != defaults[key] and key.startswith(_BALANCING_KEYS)
+            },
+        )
 
     def changed(self) -> None:
         """Have the next snapshot built anew."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from barycenter.load.filters.outcome import PlacementRequest
     from barycenter.load.selection import SelectionMemory
     from barycenter.load.snapshot import LoadSnapshot
+    from barycenter.load.snapshot_document import SnapshotDocument
 
 log = structlog.get_logger(__name__)
 
@@ -323,27 +324,18 @@ class ModularLoadManager:
 
     async def _destination_of(self, unload: Unload) -> tuple[Reason, Placement | None]:
         """Return where the bundle shall go, or why it stays."""
-        from barycenter.load.unload_veto import unload_veto
+        from barycenter.load.cycle import Selection, choose_destination
+        from barycenter.load.selection import SelectionMemory
 
-        namespace = unload.bundle.rpartition("/")[0]
-        if namespace in self._context.config.current.load_balancer_shedding_excluded_namespaces:
-            key = ("loadBalancerSheddingExcludedNamespaces",)
-            return self._stays(unload, Code.EXCLUDED_NAMESPACE, settings=key), None
-        snapshot = await self._snapshot_for(namespace)
-        veto = unload_veto(snapshot, self._request_for(unload.bundle), unload.source)
-        if veto is not None:
-            return msgspec.structs.replace(veto, cause=unload.reason), None
-        destination = self._select(unload.bundle, snapshot)
-        if destination.broker is None:
-            return self._stays(unload, Code.NO_DESTINATION, cause=destination.reason), None
-        if destination.broker == unload.source:
-            return self._stays(unload, Code.SAME_BROKER, cause=destination.reason), None
-        return destination.reason, destination
-
-    def _stays(
-        self, unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None
-    ) -> Reason:
-        return Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
+        found, self._selection_memory = choose_destination(
+            unload,
+            await self._snapshot_for(unload.bundle.rpartition("/")[0]),
+            self._request_for(unload.bundle),
+            Selection.of(self._context.config.current),
+            self._context.env.random,
+            self._selection_memory or SelectionMemory(),
+        )
+        return found.reason, found if isinstance(found, Placement) else None
 
     def _after_unload(self, unload: Unload, destination: Placement) -> None:
         assert destination.broker is not None
@@ -375,6 +367,13 @@ class ModularLoadManager:
         if reason.code is not self._last_round:
             self._last_round = reason.code
             self._instruments.decisions.record(self._context.env.clock.now_ms(), "shed", reason)
+
+    async def snapshot_document(self) -> "SnapshotDocument":
+        """Return what this broker would decide upon now, for files and REST."""
+        from barycenter.load.shedding_memory import memory_document
+
+        picture = await self._current_picture()
+        return picture.document(memory_document(self._shedding_memory))
 
     # ---- splitting ----
 

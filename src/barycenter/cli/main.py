@@ -10,6 +10,8 @@ _COMMANDS: Final = {
     "standalone": ("barycenter.cli.standalone", "Run a cluster on this machine."),
     "broker": ("barycenter.cli.broker", "Run one broker from a broker.conf."),
     "decide": ("barycenter.cli.decide", "Say what a strategy would do with a snapshot, and why."),
+    "explain": ("barycenter.cli.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
+    "snapshot": ("barycenter.cli.snapshot", "Save what the leader of a running cluster decides upon."),
     "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
 }
 

@@ -80,7 +80,7 @@ def read_snapshot_file(path: Path | str) -> SnapshotFile:
     if path.is_dir():
         return _of_reports(_reports_of_folder(path), path)
     found = _parse(path)
-    return _of_document(path, found) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
+    return of_document(found, path) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
 
 
 def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
@@ -92,7 +92,12 @@ def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
     Path(path).write_bytes(encode_snapshot(document))
 
 
-def _of_document(path: Path, document: SnapshotDocument) -> SnapshotFile:
+def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
+    """Return what a document holds; `path` is its name in errors.
+
+    Raises:
+        SnapshotFileError: a policy of it makes no sense.
+    """
     try:
         snapshot = document.snapshot()
     except PolicyError as error:

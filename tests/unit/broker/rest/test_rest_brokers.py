@@ -7,6 +7,7 @@ from barycenter.broker.broker import BrokerState
 from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.load_managers import load_manager_factory
 from barycenter.load.reasons import Code, Reason
+from barycenter.load.snapshot_document import decode_snapshot
 from support.rest_cluster import RestCluster, rest_cluster
 
 BROKERS = "/admin/v2/brokers"
@@ -166,8 +167,24 @@ async def test_decisions_are_shown_oldest_first_and_by_bundle() -> None:
         assert [decision["at"] for decision in shown] == [3, 5]
         assert all(decision["sentence"] for decision in shown)
         assert (await cluster.expect(200, "GET", path, limit=0)).json == []
+        shown = (await cluster.expect(200, "GET", path, since=4)).json
+        assert [decision["at"] for decision in shown] == [4, 5]
+        assert (await cluster.expect(200, "GET", path, namespace="public/other")).json == []
+        assert len((await cluster.expect(200, "GET", path, namespace="public/ns")).json) == 6
+        assert (await cluster.expect(200, "GET", path, broker="b:2")).json == []
+        decisions.record(9, "shed", Reason(code=Code.BALANCED))
+        shown = (await cluster.expect(200, "GET", path, broker="b:1")).json
+        assert [decision["at"] for decision in shown] == [0, 1, 2, 3, 4, 5, 9]
         await cluster.expect(400, "GET", path, limit="many")
+        await cluster.expect(400, "GET", path, since="yesterday")
         await cluster.expect(412, "GET", path, bundle="nonsense")
+        await cluster.expect(412, "GET", path, namespace="nonsense")
+
+
+async def test_a_load_manager_without_snapshot_says_so() -> None:
+    async with rest_cluster() as cluster:
+        answer = await cluster.expect(412, "GET", "/barycenter/v1/snapshot")
+        assert "keeps no snapshot" in answer.reason
 
 
 async def test_a_shutdown_is_begun_and_carried_out() -> None:
@@ -200,5 +217,34 @@ async def test_the_modular_load_managers_decisions_and_metrics_are_shown(tmp_pat
         metrics = (await cluster.expect(200, "GET", "/metrics")).body
         assert b"pulsar_lb_cpu_usage{" in metrics
         assert b"barycenter_pipeline_in_use{" in metrics
+    finally:
+        await cluster.close()
+
+
+async def test_the_leaders_snapshot_is_shown_by_any_broker(tmp_path: Path) -> None:
+    cluster = RestCluster()
+    try:
+        for _ in range(2):
+            await cluster.add(
+                load_manager_factory("ModularLoadManagerImpl"),
+                broker_shutdown_timeout_ms=0,
+                barycenter_data_dir=str(tmp_path),
+                load_balancer_broker_threshold_shedder_percentage=7,
+            )
+        leader, other = cluster.brokers
+        if not leader.leadership.is_leader():
+            leader, other = other, leader
+        redirect = await cluster.expect(307, "GET", "/barycenter/v1/snapshot", at=other, follow=False)
+        assert redirect.location.startswith(f"{leader.urls.web_url}/barycenter/v1/snapshot")
+        async with asyncio.timeout(30):
+            while True:
+                answer = await cluster.expect(200, "GET", "/barycenter/v1/snapshot", at=other)
+                document = decode_snapshot(answer.body)
+                if len(document.brokers) == 2:
+                    break
+        assert set(document.brokers) == {leader.broker_id, other.broker_id}
+        assert document.configuration == {"loadBalancerBrokerThresholdShedderPercentage": "7"}
+        assert document.taken_at > 0
+        assert len(document.snapshot().brokers) == 2
     finally:
         await cluster.close()

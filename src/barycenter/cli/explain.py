@@ -1,0 +1,185 @@
+"""`barycenter explain`: why a bundle is where it is, and why a broker sheds or does not."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from barycenter.broker.decision_log import DecisionRecord
+from barycenter.cli.decided import Decided, print_tables
+from barycenter.cli.deciding import UNUSABLE, configured, shedding_rounds, split_lines
+from barycenter.cli.leader import ClusterError, decisions_of, snapshot_of
+from barycenter.cli.main import fail, in_words
+from barycenter.load.snapshot_file import SnapshotFile, of_document, read_snapshot_file
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName
+
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def since_ms_of(text: str) -> int:
+    """Return the epoch ms of a span before now, like 90s, 15m, 2h or 3d, or of a time in ISO 8601; 0 if blank.
+
+    Raises:
+        click.UsageError: it is neither.
+    """
+    if not text:
+        return 0
+    span = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if span is not None:
+        return max(0, round(time.time() * 1000) - int(span[1]) * _UNITS_S[span[2]] * 1000)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        known = "a span like 90s, 15m, 2h or 3d, or a time like 2026-01-31T12:00 (UTC unless it says otherwise)"
+        raise click.UsageError(f"--since {text}: give {known}") from None
+    return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+@click.command(name="explain")
+@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Decisions about this bundle.")
+@click.option("--broker", default="", metavar="HOST:PORT", help="Its verdict, and decisions that name it.")
+@click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about its bundles.")
+@click.option("--url", help="Ask a running cluster: the web address of any broker.  [default: http://127.0.0.1:8080]")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the decision logs of a data folder instead.",
+)
+@click.option("--snapshot", "file", type=click.Path(path_type=Path), help="Explain a saved snapshot instead.")
+@click.option("--since", default="", help="Only decisions since then: 15m, 2h, 2026-01-31T12:00.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def command(
+    bundle: str,
+    broker: str,
+    namespace: str,
+    url: str | None,
+    data: Path | None,
+    file: Path | None,
+    since: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Say why: the decisions about a bundle, a broker or a namespace, and what the leader would do now.
+
+    From a running cluster come the decisions that were made, and the verdict on the brokers as of now: why each sheds,
+    or why it keeps all it has. A data folder has the decisions alone, a saved snapshot the verdict and what would be
+    done.
+
+    Ends with 0, with 1 if there is nothing to be told or nobody answers, with 2 for wrong usage.
+    """
+    asked, since_ms = _asked(bundle, broker, namespace), since_ms_of(since)
+    if sum(each is not None for each in (url, data, file)) > 1:
+        raise click.UsageError("give one of --url, --data and --snapshot")
+    records: list[DecisionRecord] = []
+    lines: list[Decided] = []
+    try:
+        if data is not None:
+            records = [each for each in read_logs(data) if each.at >= since_ms and each.concerns(**asked)]
+        elif file is not None:
+            lines = _now(read_snapshot_file(file), asked)
+        else:
+            records, lines = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
+    except (*UNUSABLE, ClusterError) as error:
+        fail(in_words(error))
+    records = records[-limit:]
+    if as_json:
+        for each in (*records, *lines):
+            click.echo(msgspec.json.encode(each).decode())
+    else:
+        _print(records, lines)
+    if not records and not lines:
+        fail(
+            f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
+            "<data>/decisions"
+        )
+
+
+def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
+    if sum(map(bool, (bundle, broker, namespace))) != 1:
+        raise click.UsageError("give one of --bundle, --broker and --namespace")
+    try:
+        bundle = str(Bundle.parse(bundle)) if bundle else ""
+        namespace = str(NamespaceName.parse(namespace)) if namespace else ""
+    except InvalidNameError as error:
+        raise click.UsageError(str(error)) from error
+    return {"bundle": bundle, "broker": broker, "namespace": namespace}
+
+
+def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[DecisionRecord], list[Decided]]:
+    query = {name: value for name, value in asked.items() if value}
+    records, troubles = asyncio.run(decisions_of(url, {**query, "since": str(since_ms)}))
+    for trouble in troubles:
+        click.echo(f"barycenter: {trouble}", err=True)
+    try:
+        document = asyncio.run(snapshot_of(url))
+    except ClusterError as error:
+        click.echo(f"barycenter: {error}", err=True)
+        return records, []
+    return records, _now(of_document(document, Path("the leader's snapshot")), asked)
+
+
+def read_logs(data: Path) -> Iterator[DecisionRecord]:
+    """Return the decisions in the logs of a data folder, or of a folder of logs, oldest first.
+
+    A line that is still being written is passed over.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    folder = data / "decisions" if (data / "decisions").is_dir() else data
+    found = []
+    decoder = msgspec.json.Decoder(DecisionRecord)
+    for file in [*sorted(folder.glob("*.jsonl.1")), *sorted(folder.glob("*.jsonl"))]:
+        for line in file.read_bytes().splitlines():
+            try:
+                found.append(decoder.decode(line))
+            except msgspec.DecodeError:
+                continue
+    found.sort(key=lambda record: (record.at, record.by, record.number))
+    yield from found
+
+
+def _now(found: SnapshotFile, asked: dict[str, str]) -> list[Decided]:
+    """Return what the leader would do now that concerns what is asked for."""
+    config = configured(found, None, (), None, None)
+    rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0)
+    lines = [*rounds[0], *split_lines(found.snapshot, config)]
+    owners = set()
+    names = found.snapshot.bundles.names
+    if asked["bundle"]:
+        rows = [row for row, name in enumerate(names) if name == asked["bundle"]]
+        owners = {found.snapshot.brokers.names[found.snapshot.bundles.owner[row]] for row in rows}
+    return [line for line in lines if _concerns(line, asked, owners)]
+
+
+def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
+    if line.kind == "verdict":
+        return line.broker in owners or (line.broker == asked["broker"])
+    if line.kind == "shed":
+        return bool(owners or asked["namespace"] or asked["broker"])
+    if asked["bundle"]:
+        return line.bundle == asked["bundle"]
+    if asked["namespace"]:
+        return line.bundle.rpartition("/")[0] == asked["namespace"]
+    return asked["broker"] in (line.source, line.destination)
+
+
+def _print(records: list[DecisionRecord], lines: list[Decided]) -> None:
+    for record in records:
+        at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        where = " → ".join(each for each in (record.source, record.destination) if each)
+        what = f"{record.kind} {record.refused}".strip()
+        click.echo("  ".join(each for each in (at, what, record.bundle, where) if each))
+        click.echo(f"      {record.sentence}")
+    if lines:
+        click.echo("\nnow")
+        print_tables(lines, explain=True)

@@ -110,6 +110,7 @@ class Code(StrEnum):
     DESTINATION_REFUSES = "destination_refuses"
     DOES_NOT_FIT = "does_not_fit"
     LAST_TOP_BUNDLE = "last_top_bundle"
+    CARRIES_NOTHING = "carries_nothing"
     FAILED = "failed"
     # a bundle is split, or not
     BUNDLE_TOO_LARGE = "bundle_too_large"
@@ -250,6 +251,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.DESTINATION_REFUSES: "the broker that it would go to may not serve it",
     Code.DOES_NOT_FIT: "it is more than what may still leave, and no bundles of the destination make up for it",
     Code.LAST_TOP_BUNDLE: "it is the last of its broker's top bundles, and stays",
+    Code.CARRIES_NOTHING: "it carries nothing, so that moving it would relieve nobody",
     Code.FAILED: "carrying it out failed",
     Code.BUNDLE_TOO_LARGE: "it is too large",
     Code.NAMESPACE_FULL: "its namespace has as many bundles as it may have",

@@ -1,20 +1,22 @@
-"""`python -m benchmarks [NAME ...]`: run the named benchmarks, or list them."""
+"""`python -m benchmarks [NAME ...] [OPTION ...]`: run the named benchmarks, each with the options, or list them."""
 
 import runpy
 import sys
 from pathlib import Path
 
-_NOT_BENCHMARKS = {"__init__", "__main__", "machine", "cluster", "generated_load"}
+_NOT_BENCHMARKS = {"__init__", "__main__", "machine", "cluster", "generated_load", "pulsar_jvm"}
 
 
 def main() -> None:
     names = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if file.stem not in _NOT_BENCHMARKS)
-    chosen = sys.argv[1:]
+    arguments = sys.argv[1:]
+    first_option = next((at for at, text in enumerate(arguments) if text.startswith("-")), len(arguments))
+    chosen, options = arguments[:first_option], arguments[first_option:]
     unknown = sorted(set(chosen) - set(names))
     if unknown or not chosen:
         sys.exit(f"{'no benchmark named ' + unknown[0] + '; ' if unknown else ''}choose from: {', '.join(names)}")
     for name in chosen:
-        sys.argv = [name]
+        sys.argv = [name, *options]
         runpy.run_module(f"benchmarks.{name}", run_name="__main__")
 
 

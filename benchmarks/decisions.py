@@ -1,20 +1,30 @@
-"""Time of a decision cycle: shed with the ThresholdShedder, then place everything that was shed; then each strategy.
+"""Time and memory of decision cycles (shed, then place all that was shed), of each strategy, beside Pulsar's classes.
 
-One core, no I/O; loads are drawn from a seed, a tenth of the brokers are overloaded. The first cycle pays for arrays
-that later ones of the same snapshot reuse, so both are shown; a live leader builds a new snapshot after each report.
+`python -m benchmarks decisions` measures ours; with `--jvm` also Pulsar's own classes in a warmed-up JVM, on the same
+clusters, and whether both chose the same bundles. One core, no I/O. Each of our runs gets a snapshot that nothing was
+computed of yet, since a live leader makes a new one after each report; the JVM's classes keep what they keep.
+
+Memory is the growth of this process's largest resident size over that before the decision, in a forked child that does
+nothing else, reasons not made (`VmHWM`, reset before). `--json FILE` writes all figures.
 """
 
 import argparse
+import json
 import random
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
-import psutil
 
+from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.placement.bulk import BULK_PLACERS, place_plan
 from barycenter.load.placement.choice import PlacementMemory
-from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings, place_all
 from barycenter.load.reports import (
     LocalBrokerData,
     NamespaceBundleStats,
@@ -22,91 +32,47 @@ from barycenter.load.reports import (
     default_bundle_data,
     with_stats,
 )
-from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
-from barycenter.load.shedding.deviation_shedder import deviation_shedder, throughput_deviation
-from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.range_threshold_shedder import range_threshold_shedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, threshold_shedder
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
-from barycenter.load.snapshot import BrokerTable, BundleTable, LoadSnapshot, MessageColumns, build_snapshot
-from barycenter.load.strategies import PLACERS
+from barycenter.load.snapshot import Indices, LoadSnapshot, build_snapshot
+from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
+from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder
 from barycenter.load.windows import broker_averages, fold_bundle
-from benchmarks.machine import print_table
+from benchmarks.generated_load import BUNDLES_OF_NAMESPACE, SHAPES, SIZES, generated_snapshot
+from benchmarks.machine import machine, peak_growth_mib, print_table
+from benchmarks.pulsar_jvm import Answer, Patience, PulsarJvm, Task
 
-_SIZES = ((10, 1_000), (100, 50_000), (1_000, 1_000_000))
-_BUNDLES_OF_NAMESPACE = 64
-_MEBIBYTE = 1_048_576
+_RATE: Final = "LeastLongTermMessageRate"
+_IN_PULSAR: Final = ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder")
 
-
-def columns(rng: np.random.Generator, count: int, mean_throughput: float) -> MessageColumns:
-    throughput = rng.pareto(2.0, count) * mean_throughput
-    return MessageColumns(throughput / 1000, throughput / 1000, throughput, throughput)
-
-
-def bundle_text(row: int) -> str:
-    namespace, number = divmod(row, _BUNDLES_OF_NAMESPACE)
-    return f"t/ns-{namespace:06}/0x{number:08x}_0x{number + 1:08x}"
-
-
-def random_snapshot(brokers: int, bundles: int, seed: int) -> LoadSnapshot:
-    """Return a cluster whose brokers share the bundles evenly; a tenth of them are at 90 %, the others near 50 %."""
-    rng = np.random.default_rng(seed)
-    owner = rng.integers(0, brokers, bundles).astype(np.int32)
-    short = columns(rng, bundles, 20 * _MEBIBYTE * brokers / bundles)
-    percent = np.where(np.arange(brokers) % 10 == 0, 90.0, rng.uniform(45, 55, brokers))
-
-    def of_brokers(values: np.ndarray) -> np.ndarray:
-        return np.bincount(owner, weights=values, minlength=brokers)
-
-    load = MessageColumns(*map(of_brokers, (short.rate_in, short.rate_out, short.throughput_in, short.throughput_out)))
-    usage = np.zeros((5, brokers))
-    usage[0] = percent
-    broker_table = BrokerTable(
-        names=tuple(f"broker-{row:05}:8080" for row in range(brokers)),
-        usage=usage,
-        limit=np.full((5, brokers), 100.0),
-        latest=load,
-        short=load,
-        long=load,
-        topics=np.full(brokers, 100),
-        bundle_count=np.bincount(owner, minlength=brokers),
-        versions=("4.0.0",) * brokers,
-        class_names=("ModularLoadManagerImpl",) * brokers,
-        persistent=np.ones(brokers, bool),
-        non_persistent=np.ones(brokers, bool),
-        started_at_ms=np.zeros(brokers, np.int64),
-        reported_at_ms=np.zeros(brokers, np.int64),
-        suspect=np.zeros(brokers, bool),
-    )
-    namespaces = -(-bundles // _BUNDLES_OF_NAMESPACE)
-    yes, no = np.ones(bundles, bool), np.zeros(bundles, bool)
-    bundle_table = BundleTable(
-        names=[bundle_text(row) for row in range(bundles)],
-        owner=owner,
-        namespace=(np.arange(bundles) // _BUNDLES_OF_NAMESPACE).astype(np.int32),
-        latest=short,
-        topics=np.full(bundles, 5),
-        sessions=np.full(bundles, 10),
-        short=short,
-        long=short,
-        short_samples=np.full(bundles, 10),
-        long_samples=np.full(bundles, 1000),
-        listed=yes,
-        sampled=yes,
-        has_windows=yes,
-        broker_bound=no,
-        recently_unloaded=no,
-        suspect=no,
-    )
-    return LoadSnapshot(broker_table, bundle_table, tuple(f"t/ns-{row:06}" for row in range(namespaces)))
+# settings that make each of them act: a minimum of nothing, and hits enough at once
+OVERRIDES: Final[dict[str, dict[str, Any]]] = {
+    "OverloadShedder": {},
+    "ThresholdShedder": {"loadBalancerBundleUnloadMinThroughputThreshold": 0.0},
+    "RangeThresholdShedder": {"loadBalancerBundleUnloadMinThroughputThreshold": 0.0},
+    "UniformLoadShedder": {
+        "loadBalancerMsgRateDifferenceShedderThreshold": 10,
+        "minUnloadMessage": 0,
+        "minUnloadMessageThroughput": 0,
+    },
+    "AvgShedder": {
+        "loadBalancerAvgShedderLowThreshold": 5,
+        "loadBalancerAvgShedderHitCountLowThreshold": 1,
+        "maxUnloadPercentage": 0.5,
+        "minUnloadMessage": 0,
+        "minUnloadMessageThroughput": 0,
+    },
+    "DeviationShedder": {},
+    "BundleSplitterTask": {"loadBalancerNamespaceBundleMaxMsgRate": 5_000},
+}
 
 
-def cycle(snapshot: LoadSnapshot) -> tuple[ShedPlan, np.ndarray]:
-    plan, _ = threshold_shedder(snapshot, ThresholdShedderSettings(), {})
-    rates = snapshot.bundles.long.rate_in[plan.rows] + snapshot.bundles.long.rate_out[plan.rows]
-    everyone = np.ones(len(snapshot.brokers), bool)
-    return plan, place_all(snapshot, everyone, rates, LeastLongTermMessageRateSettings(), random.Random(1))
+def config_of(strategy: str) -> BrokerConfig:
+    return with_overrides(BrokerConfig(), {key: str(value) for key, value in OVERRIDES.get(strategy, {}).items()})
+
+
+def untouched(snapshot: LoadSnapshot) -> LoadSnapshot:
+    """Return the snapshot without what was computed of it."""
+    return replace(snapshot, brokers=replace(snapshot.brokers), bundles=replace(snapshot.bundles))
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -115,45 +81,198 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def median_ms(work: Callable[[], object], rounds: int) -> float:
-    return sorted(timed(work) for _ in range(rounds))[rounds // 2]
+def median(figures: list[float]) -> float:
+    return sorted(figures)[len(figures) // 2]
 
 
-def measure(brokers: int, bundles: int, rounds: int) -> list[object]:
-    """Return one row of the table."""
-    untouched, snapshot = random_snapshot(brokers, bundles, 0), random_snapshot(brokers, bundles, 1)
-    plan, _ = cycle(snapshot)
-    first = timed(lambda: cycle(untouched))
-    again = median_ms(lambda: cycle(snapshot), rounds)
-    shed = median_ms(lambda: threshold_shedder(snapshot, ThresholdShedderSettings(), {}), rounds)
-    explain = timed(lambda: list(plan))
-    return [f"{brokers:,} × {bundles:,}", len(plan), first, again, shed, again - shed, explain]
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One strategy on one cluster: medians in ms, MiB, and what was decided."""
+
+    shed_ms: float
+    place_ms: float
+    cycle_ms: float
+    slowest_ms: float
+    reasons_ms: float
+    peak_mib: float
+    plan: ShedPlan
+    placed: Indices
 
 
-def shedders() -> list[tuple[str, Callable[[LoadSnapshot], ShedPlan]]]:
-    """Return every shedder with settings that make it act: a minimum of nothing, and hits enough for the AvgShedder."""
-    threshold, member = ThresholdShedderSettings(minimum_throughput=0.0), throughput_deviation(BrokerConfig())
-    uniform = UniformLoadShedderSettings(rate_difference=10.0, minimum_rate=0.0, minimum_throughput=0.0)
-    avg = AvgShedderSettings(share=0.5, minimum_rate=0.0, minimum_throughput=0.0, low=5.0, low_hits=1)
-    return [
-        ("OverloadShedder", lambda snapshot: overload_shedder(snapshot, OverloadShedderSettings())),
-        ("ThresholdShedder", lambda snapshot: threshold_shedder(snapshot, threshold, {})[0]),
-        ("RangeThresholdShedder", lambda snapshot: range_threshold_shedder(snapshot, threshold, {})[0]),
-        ("UniformLoadShedder", lambda snapshot: uniform_load_shedder(snapshot, uniform)),
-        ("AvgShedder", lambda snapshot: avg_shedder(snapshot, avg, HitCounts())[0]),
-        ("DeviationShedder", lambda snapshot: deviation_shedder(snapshot, member)),
-    ]
+def placer_for(shedder: str) -> str:
+    return shedder if shedder in BULK_PLACERS else _RATE
 
 
-def shedding_rows(rounds: int) -> list[list[object]]:
+def measure(snapshot: LoadSnapshot, shedder: str, rounds: int) -> Measured:
+    config = config_of(shedder)
+    shed, place = SHEDDERS[shedder](config), BULK_PLACERS[placer_for(shedder)](config)
+
+    def cycle(fresh: LoadSnapshot) -> tuple[ShedPlan, Indices, float, float]:
+        started = time.perf_counter()
+        plan, _ = shed(fresh, None)
+        between = time.perf_counter()
+        placed, _ = place_plan(plan, place, random.Random(1))
+        return plan, placed, (between - started) * 1000, (time.perf_counter() - between) * 1000
+
+    peak = peak_growth_mib(lambda: cycle(untouched(snapshot)))
+    runs = [cycle(untouched(snapshot)) for _ in range(rounds)]
+    plan, placed, _, _ = runs[-1]
+    explained = plan if len(plan) < 20_000 else replace(plan, rows=plan.rows[:20_000])
+    whole = [shed_ms + place_ms for _, _, shed_ms, place_ms in runs]
+    return Measured(
+        median([run[2] for run in runs]),
+        median([run[3] for run in runs]),
+        median(whole),
+        max(whole),
+        timed(lambda: [explained.unload(position) for position in range(len(explained))]),
+        peak,
+        plan,
+        placed,
+    )
+
+
+def agreement(snapshot: LoadSnapshot, ours: np.ndarray, theirs: np.ndarray) -> str:
+    """Say whether both chose the same bundles, or at least as many, equally heavy ones of each broker."""
+    if np.array_equal(np.sort(ours), np.sort(theirs)):
+        return "the same"
+    bundles = snapshot.bundles
+
+    def weighed(rows: np.ndarray) -> np.ndarray:
+        return np.stack((bundles.owner[rows], bundles.short.throughput[rows]))[
+            :, np.lexsort((bundles.short.throughput[rows], bundles.owner[rows]))
+        ]
+
+    if len(ours) == len(theirs) and np.array_equal(weighed(ours), weighed(theirs)):
+        return "the same but for equals"
+    return f"{len(np.setxor1d(ours, theirs))} differ"
+
+
+def sized(size: tuple[int, int]) -> str:
+    return f"{size[0]:,} × {size[1]:,}"
+
+
+def cycles(
+    sizes: list[tuple[int, int]], rounds: int, jvm: PulsarJvm | None, patience: Patience
+) -> list[dict[str, Any]]:
+    """Measure every shedder with its placement on every size, Pulsar's beside ours."""
+    rows: list[dict[str, Any]] = []
+    for size in sizes:
+        snapshot = generated_snapshot(*size)
+        theirs: dict[str, Answer] = {}
+        refused, heap_mib = "", 0.0
+        if jvm is not None:
+            tasks = [Task(name, "cycle", OVERRIDES[name], name, placer_for(name)) for name in _IN_PULSAR]
+            tasks.append(Task("BundleSplitterTask", "split", OVERRIDES["BundleSplitterTask"]))
+            try:
+                answers, heap_mib = jvm.ask(snapshot, tasks, patience, BUNDLES_OF_NAMESPACE)
+                theirs = {task.name: answer for task, answer in zip(tasks, answers, strict=True)}
+            except MemoryError as error:
+                refused = str(error)
+        for name in SHEDDERS:
+            if name not in OVERRIDES:
+                continue
+            one = measure(snapshot, name, rounds)
+            row: dict[str, Any] = {
+                "size": sized(size),
+                "strategy": name,
+                "moved": len(one.plan),
+                "shed_ms": one.shed_ms,
+            }
+            row |= {"place_ms": one.place_ms, "cycle_ms": one.cycle_ms, "slowest_ms": one.slowest_ms}
+            row |= {"peak_mib": one.peak_mib, "reasons_ms": one.reasons_ms, "refused": refused}
+            row |= beside(theirs.get(name), "cycle_ms", one.cycle_ms, heap_mib)
+            if name in theirs:
+                row["agreement"] = agreement(snapshot, one.plan.rows, theirs[name].rows)
+            rows.append(row)
+        rows.append(split_row(snapshot, sized(size), rounds, theirs.get("BundleSplitterTask"), heap_mib))
+    return rows
+
+
+def split_row(snapshot: LoadSnapshot, size: str, rounds: int, theirs: Answer | None, heap_mib: float) -> dict[str, Any]:
+    settings = BundleSplitterSettings.of(config_of("BundleSplitterTask"))
+    counts = dict.fromkeys(snapshot.namespaces, BUNDLES_OF_NAMESPACE)
+    ms = median([timed(lambda: bundle_splitter(untouched(snapshot), settings, counts)) for _ in range(rounds)])
+    rows = bundle_splitter(snapshot, settings, counts).rows
+    peak = peak_growth_mib(lambda: bundle_splitter(untouched(snapshot), settings, counts))
+    row: dict[str, Any] = {"size": size, "strategy": "BundleSplitterTask", "moved": len(rows), "cycle_ms": ms}
+    row |= {"peak_mib": peak} | beside(theirs, "split_ms", ms, heap_mib)
+    if theirs is not None:
+        row["agreement"] = agreement(snapshot, rows, theirs.rows)
+    return row
+
+
+def beside(theirs: Answer | None, figure: str, ours_ms: float, heap_mib: float) -> dict[str, Any]:
+    """Return the JVM's figures, and how many times faster ours is."""
+    if theirs is None:
+        return {}
+    told = {f"jvm_{key}": value for key, value in theirs.figures.items() if key != "name"}
+    return told | {
+        "jvm_heap_mib": heap_mib,
+        "faster": theirs.figures[figure] / ours_ms,
+        "jvm_ms": theirs.figures[figure],
+    }
+
+
+def empty_cluster(brokers: int, bundles: int) -> LoadSnapshot:
+    """Return brokers that hold and carry nothing, and bundles to be placed on them."""
+    idle, full = generated_snapshot(brokers, 0), generated_snapshot(brokers, bundles)
+    return replace(full, brokers=replace(idle.brokers, usage=np.zeros((5, brokers))))
+
+
+def placements(rounds: int, jvm: PulsarJvm | None, patience: Patience) -> list[dict[str, Any]]:
+    """Place 50,000 bundles on 1,000 empty brokers with each strategy."""
+    snapshot = empty_cluster(1_000, 50_000)
+    rows, everyone = np.arange(len(snapshot.bundles)), np.ones(len(snapshot.brokers), bool)
+    names = (_RATE, "LeastResourceUsageWithWeight", "AvgShedder")
+    theirs: dict[str, Answer] = {}
+    if jvm is not None:
+        tasks = [Task(name, "place", {}, "", name) for name in names]
+        answers, _ = jvm.ask(snapshot, tasks, patience, BUNDLES_OF_NAMESPACE)
+        theirs = {task.name: answer for task, answer in zip(tasks, answers, strict=True)}
+    table: list[dict[str, Any]] = []
+    for name in sorted(BULK_PLACERS):
+        place = BULK_PLACERS[name](BrokerConfig())
+        runs = [timed(partial(place, snapshot, everyone, rows, random.Random(1), None)) for _ in range(rounds)]
+        row: dict[str, Any] = {"strategy": name, "place_ms": median(runs)}
+        if name in theirs:
+            figures = theirs[name].figures
+            row |= {"jvm_ms": figures["place_ms"], "faster": figures["place_ms"] / row["place_ms"]}
+            placed, _ = place(snapshot, everyone, rows, random.Random(1), None)
+            spread = [spread_of(snapshot, rows, placed), spread_of(snapshot, theirs[name].rows, theirs[name].owners)]
+            row["busiest"], row["jvm_busiest"] = spread
+        table.append(row)
+    alike = replace(snapshot, bundles=generated_snapshot(1_000, 50_000, "balanced").bundles)
+    place = BULK_PLACERS[_RATE](BrokerConfig())
+    runs = [timed(partial(place, alike, everyone, rows, random.Random(1), None)) for _ in range(rounds)]
+    table.append({"strategy": f"{_RATE}, all bundles alike", "place_ms": median(runs)})
+    return table
+
+
+def spread_of(snapshot: LoadSnapshot, rows: np.ndarray, owners: np.ndarray) -> float:
+    """Return what the busiest broker carries, as a multiple of the mean."""
+    carried = np.bincount(owners, snapshot.bundles.long.rate[rows], len(snapshot.brokers))
+    return float(carried.max() / carried.mean())
+
+
+def shedding_ms(shed: Shedder, snapshot: LoadSnapshot) -> float:
+    fresh = untouched(snapshot)
+    return timed(lambda: shed(fresh, None))
+
+
+def shapes(rounds: int, size: tuple[int, int]) -> list[list[object]]:
+    """Time every shedder on every shape of load; one that takes a second is not repeated."""
     rows = []
-    for name, shed in shedders():
-        row: list[object] = [name]
-        for brokers, bundles in _SIZES:
-            untouched, snapshot = random_snapshot(brokers, bundles, 0), random_snapshot(brokers, bundles, 1)
-            first = timed(lambda shed=shed, untouched=untouched: shed(untouched))  # type: ignore[misc]
-            again = median_ms(lambda shed=shed, snapshot=snapshot: shed(snapshot), rounds)  # type: ignore[misc]
-            row += [first, again, len(shed(snapshot))]
+    for shape in SHAPES:
+        snapshot = generated_snapshot(*size, shape)
+        row: list[object] = [shape]
+        for name in SHEDDERS:
+            if name not in OVERRIDES:
+                continue
+            shed = SHEDDERS[name](config_of(name))
+            runs = [shedding_ms(shed, snapshot)]
+            while len(runs) < rounds and runs[0] < 1_000:
+                runs.append(shedding_ms(shed, snapshot))
+            row.append(median(runs))
         rows.append(row)
     return rows
 
@@ -185,41 +304,74 @@ def building_ms(brokers: int, bundles: int) -> float:
     return timed(lambda: build_snapshot(reports, data, averages))
 
 
+_COLUMNS: Final = (
+    ("brokers × bundles", "size"),
+    ("strategy", "strategy"),
+    ("moved", "moved"),
+    ("shed ms", "shed_ms"),
+    ("place ms", "place_ms"),
+    ("cycle ms", "cycle_ms"),
+    ("peak MiB", "peak_mib"),
+    ("Pulsar: shed ms", "jvm_shed_ms"),
+    ("place ms", "jvm_place_ms"),
+    ("cycle ms", "jvm_ms"),
+    ("times faster", "faster"),
+    ("bundles chosen", "agreement"),
+)
+
+
+def print_cycles(rows: list[dict[str, Any]], jvm: PulsarJvm | None) -> None:
+    columns = [column for column in _COLUMNS if jvm is not None or column[1] in rows[0]]
+    title = "Decision cycles" + (f" beside Pulsar {jvm.version}'s, JVM with -Xmx{jvm.heap}" if jvm else "")
+    print_table(title, [head for head, _ in columns], [[row.get(key, "–") for _, key in columns] for row in rows])
+    for text in sorted({row["refused"] for row in rows if row.get("refused")}):
+        print(f"\nIn the JVM {text}.")
+    explained = [row for row in rows if row.get("reasons_ms") is not None and row["moved"]]
+    print_table(
+        "Reasons, made on demand",
+        ["brokers × bundles", "strategy", "µs each"],
+        [[row["size"], row["strategy"], 1000 * row["reasons_ms"] / min(20_000, row["moved"])] for row in explained],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
-    rows = [measure(brokers, bundles, rounds) for brokers, bundles in _SIZES]
+    parser.add_argument("--rounds", type=int, default=15, help="runs of each of ours; the median counts")
+    parser.add_argument("--jvm", action="store_true", help="measure Pulsar's classes, too; needs Maven and a JDK")
+    parser.add_argument("--heap", default="8g", help="of the JVM")
+    parser.add_argument("--sizes", type=int, default=len(SIZES), help="only the first so many sizes")
+    parser.add_argument("--quick", action="store_true", help="few runs, hardly warmed up: to see that it works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    arguments = parser.parse_args()
+    rounds, patience = (3, Patience(2, 2.0, 3, 4.0)) if arguments.quick else (arguments.rounds, Patience())
+    sizes = list(SIZES[: arguments.sizes])
+    with tempfile.TemporaryDirectory(prefix="barycenter-jvm-") as folder:
+        jvm = PulsarJvm(Path(folder), arguments.heap) if arguments.jvm else None
+        rows = cycles(sizes, rounds, jvm, patience)
+        print_cycles(rows, jvm)
+        placed = placements(rounds, jvm, patience)
+    heads = {"strategy": "strategy", "place_ms": "ms", "jvm_ms": "Pulsar ms", "faster": "times faster"}
+    heads |= {"busiest": "busiest/mean", "jvm_busiest": "Pulsar's"}
     print_table(
-        "Decision cycle, ThresholdShedder and LeastLongTermMessageRate",
-        ["brokers × bundles", "moved", "first ms", "again ms", "of it shed", "of it place", "all reasons ms"],
-        rows,
+        "50,000 bundles on 1,000 empty brokers",
+        list(heads.values()),
+        [[row.get(key, "–") for key in heads] for row in placed],
     )
-    sizes = [
-        f"{what} {brokers:,} × {bundles:,}" for brokers, bundles in _SIZES for what in ("first ms", "again ms", "moved")
-    ]
-    print_table("Shedders", ["strategy", *sizes], shedding_rows(rounds))
-    hundred, thousand = random_snapshot(100, 50_000, 4), random_snapshot(1_000, 50_000, 4)
-    print_table(
-        "One placement",
-        ["strategy", "µs among 100 brokers", "µs among 1,000 brokers"],
-        [[name, placing_us(name, hundred), placing_us(name, thousand)] for name in sorted(PLACERS)],
-    )
-    empty = random_snapshot(1_000, 1_000, 2)
-    fresh = np.random.default_rng(3).pareto(2.0, 50_000) * 100
-    placing = timed(
-        lambda: place_all(empty, np.ones(1_000, bool), fresh, LeastLongTermMessageRateSettings(), random.Random(1))
-    )
-    print_table(
-        "Placement and snapshots",
-        ["what", "ms"],
-        [
-            ["place 50,000 bundles on 1,000 brokers", placing],
-            ["snapshot of 10 × 1,000 from reports", building_ms(10, 1_000)],
-            ["snapshot of 100 × 50,000 from reports", building_ms(100, 50_000)],
-        ],
-    )
-    print(f"\nresident at the end: {psutil.Process().memory_info().rss / _MEBIBYTE:,.0f} MiB")
+    shaped = shapes(min(rounds, 5), sizes[-1])
+    print_table(f"Shedders by shape of load, ms, {sized(sizes[-1])}", ["shape", *_shown()], shaped)
+    hundred, thousand = generated_snapshot(100, 50_000), generated_snapshot(1_000, 50_000)
+    singles = [[name, placing_us(name, hundred), placing_us(name, thousand)] for name in sorted(BULK_PLACERS)]
+    print_table("One placement", ["strategy", "µs among 100 brokers", "µs among 1,000 brokers"], singles)
+    built = [[f"snapshot of {sized(size)} from reports", building_ms(*size)] for size in SIZES[:2]]
+    print_table("Snapshots", ["what", "ms"], built)
+    if arguments.json:
+        document = {"machine": machine(), "pulsar": jvm.version if jvm else None, "heap": arguments.heap}
+        document |= {"cycles": rows, "placements": placed, "shapes": {"strategies": _shown(), "ms": shaped}}
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _shown() -> list[str]:
+    return [name for name in SHEDDERS if name in OVERRIDES]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,32 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0))
     python = platform.python_version()
     return f"{model}, {cores} cores, {memory_gib:.0f} GiB, Python {python}, {datetime.now(UTC):%Y-%m-%d}"
+
+
+def peak_growth_mib(work: Callable[[], object]) -> float:
+    """Return by how many MiB the largest resident size of a forked child grows while it does `work`."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+            before = _status_kib("VmRSS")
+            work()
+            os.write(writer, str(_status_kib("VmHWM") - before).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    if not told:
+        raise RuntimeError("the child that measures memory failed; its error stands above")
+    return int(told) / 1024
+
+
+def _status_kib(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(key))
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -46,4 +72,6 @@ def _cell(value: object) -> str:
 
 def _module() -> list[str]:
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return [spec.name if spec else sys.argv[0], *sys.argv[1:]]
+    name = spec.name if spec else sys.argv[0]
+    # under `python -m benchmarks NAME` the first argument is the benchmark itself
+    return [f"benchmarks.{sys.argv[0]}" if name == "benchmarks.__main__" else name, *sys.argv[1:]]

@@ -48,12 +48,14 @@ class FittingPlan(ShedPlan):
         owner = int(bundles.owner[row])
         by_rate, destination = bool(self.verdicts.by_rate[owner]), int(self.verdicts.destination[owner])
         unit = "msg/s" if by_rate else "bytes/s"
-        traffic = float((bundles.short.rate if by_rate else bundles.short.throughput)[row])
+        short = bundles.short
+        into, out = (short.rate_in, short.rate_out) if by_rate else (short.throughput_in, short.throughput_out)
+        traffic, left = float(into[row] + out[row]), float(self.before[position])
         reason = Reason(
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[row],
-            compared=(Compared("traffic", traffic, "<=", "what is left to leave", float(self.before[position]), unit),),
+            compared=(Compared("traffic", traffic, "<=", "what is left to leave", left, unit),),
             flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
             detail=f"of {format_figure(float(self.verdicts.need[owner]), unit)} in all",
             cause=self.verdicts.broker(self.snapshot, owner),

@@ -380,7 +380,7 @@ def test_the_weighted_draw_falls_on_the_same_brokers(peer: PulsarPeer, cases: in
         "placements",
         drawn(
             random.Random(f"simple draws {seed}"),
-            max(1, cases // 10),
+            max(1, cases // 20),
             lambda rng: PlacementCase(rng, SimpleStrategy.WEIGHTED_RANDOM_SELECTION),
         ),
         lambda case: case[1].document(DRAWS),

@@ -171,6 +171,17 @@ def test_a_bundle_still_in_a_report_is_taken_off_that_broker_before_it_is_placed
     assert leader.ranking.load.tolist() == [60, 55]
 
 
+def test_a_bundle_is_taken_off_its_broker_once_however_often_it_is_placed() -> None:
+    """The broker it was placed on is gone before the next reports, so it is placed again."""
+    moving = bundle_name(0, "t/n0")
+    leader = Leader({"a": broker(10, 2)}, quota=ResourceQuota(msg_rate_in=30, memory=1))
+    for _ in range(2):
+        leader.memory = SimpleMemory()
+        leader.place(moving)
+    assert leader.ranking.allocated[0].tolist() == [30]
+    assert leader.ranking.loaded.tolist() == [1]
+
+
 def test_policies_even_distribution_and_registration_narrow_the_candidates() -> None:
     """a is left out by policies, b holds more of the namespace, c is not registered any more."""
     taken = bundle_name(0, "other/ns")

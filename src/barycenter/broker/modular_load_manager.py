@@ -12,6 +12,7 @@ Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from barycenter.broker.load_instruments import LoadInstruments
 from barycenter.broker.load_metrics import LoadMetrics
 from barycenter.broker.load_picture import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadPicture, PipelineState
 from barycenter.broker.load_reporter import LoadReporter
+from barycenter.broker.orders import Orders
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import (
@@ -31,11 +33,9 @@ from barycenter.load.reports import (
     bundle_data_rank,
     default_bundle_data,
 )
-from barycenter.load.splitting.request import can_divide
 from barycenter.load.strategy_names import ManagerKind, StrategyError, placer_name, shedder_name
 from barycenter.metadata.errors import MetadataError, NotFoundError
 from barycenter.naming.bundle import Bundle
-from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _WRITES_AT_ONCE: Final = 64
-_REMEMBERED_REFUSALS: Final = 10_000
 
 
 class ModularLoadManager:
@@ -68,6 +67,7 @@ class ModularLoadManager:
         self._reporter = LoadReporter(context, self._instruments.meter, self._instruments.report_log)
         self._picture = LoadPicture(context, self._instruments.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        self._orders = Orders(context, self._instruments.decisions, self.metrics)
         self._refreshing = asyncio.Lock()
         self._selecting = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -76,9 +76,7 @@ class ModularLoadManager:
         self._selection_memory: SelectionMemory | None = None
         self._shedding_memory: object = None
         self._shedding_strategy = ""
-        self._last_round: Code | None = None
         self._pipeline_late = False
-        self._refused: dict[tuple[str, str], Code] = {}
 
     # ---- life ----
 
@@ -203,7 +201,7 @@ class ModularLoadManager:
             if placement.broker is not None:
                 self._picture.preallocate(name, placement.broker, data or default_bundle_data())
         self.metrics.assigned(loop.time() - started)
-        self._tell_placement(placement)
+        self._orders.tell_placement(placement)
         return placement if placement.broker is not None else None
 
     async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
@@ -245,17 +243,6 @@ class ModularLoadManager:
 
         return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
 
-    def _tell_placement(self, placement: Placement) -> None:
-        if placement.broker is None:
-            self._refuse("assign", placement.bundle, "", placement.reason)
-            return
-        self._refused.pop(("assign", placement.bundle), None)
-        now_ms = self._context.env.clock.now_ms()
-        record = self._instruments.decisions.record(
-            now_ms, "assign", placement.reason, bundle=placement.bundle, destination=placement.broker
-        )
-        log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
-
     # ---- shedding ----
 
     async def shed(self) -> None:
@@ -272,14 +259,14 @@ class ModularLoadManager:
         picture.recently_unloaded = {name: at for name, at in picture.recently_unloaded.items() if at >= oldest_ms}
         picture.changed()
         if len(self.available_brokers()) < 2:
-            self._tell_round(Reason(code=Code.TOO_FEW_BROKERS))
+            self._orders.tell_round(Reason(code=Code.TOO_FEW_BROKERS))
             return
         try:
             plan = self._plan_shedding(picture.snapshot())
         except StrategyError as error:  # set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
             return
-        self._tell_round(plan.reason)
+        self._orders.tell_round(plan.reason)
         self._selection_memory = with_plan(self._selection_memory or SelectionMemory(), plan)
         shed_from: set[str] = set()
         bundles = 0
@@ -306,18 +293,9 @@ class ModularLoadManager:
         """Unload one bundle unless something speaks against it; return whether it was unloaded."""
         refusal, destination = await self._destination_of(unload)
         if destination is None:
-            self._refuse("unload", unload.bundle, unload.source, refusal)
+            self._orders.refuse("unload", unload.bundle, unload.source, refusal)
             return False
-        bundle = Bundle.parse(unload.bundle)
-        urls = await self._context.registration.urls_of(unload.source)
-        if urls is None or urls.web_url is None:
-            self._refuse("unload", unload.bundle, unload.source, Reason(code=Code.NO_OWNER, cause=unload.reason))
-            return False
-        try:
-            await self._context.env.peers.unload_bundle(urls.web_url, bundle, destination=destination.broker)
-        except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
-            failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
-            self._refuse("unload", unload.bundle, unload.source, failure)
+        if not await self._orders.unload(unload, destination.broker):
             return False
         self._after_unload(unload, destination)
         return True
@@ -339,34 +317,11 @@ class ModularLoadManager:
 
     def _after_unload(self, unload: Unload, destination: Placement) -> None:
         assert destination.broker is not None
-        now_ms = self._context.env.clock.now_ms()
-        self._refused.pop(("unload", unload.bundle), None)
         picture = self._picture
-        picture.recently_unloaded[unload.bundle] = now_ms
+        picture.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
         data = picture.bundle_data().get(unload.bundle)
         if data is not None:
             picture.preallocate(unload.bundle, destination.broker, data)
-        record = self._instruments.decisions.record(
-            now_ms,
-            "unload",
-            unload.reason,
-            bundle=unload.bundle,
-            source=unload.source,
-            destination=destination.broker,
-        )
-        log.info(
-            "bundle_shed",
-            bundle=unload.bundle,
-            source=unload.source,
-            destination=destination.broker,
-            reason=record.sentence,
-        )
-
-    def _tell_round(self, reason: Reason) -> None:
-        """Tell the outcome of a shedding round when it is another than that of the round before."""
-        if reason.code is not self._last_round:
-            self._last_round = reason.code
-            self._instruments.decisions.record(self._context.env.clock.now_ms(), "shed", reason)
 
     async def snapshot_document(self) -> "SnapshotDocument":
         """Return what this broker would decide upon now, for files and REST."""
@@ -394,37 +349,15 @@ class ModularLoadManager:
         from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
 
         settings = BundleSplitterSettings.of(self._context.config.current)
-        counts: dict[str, int] = {}
-        # a first look, with the bundles reported, tells whose namespaces have to be read
-        for large in bundle_splitter(snapshot, settings, {}):
-            bundle = _parsed(large.bundle)
-            if bundle is not None and str(bundle.namespace) not in counts:
-                counts[str(bundle.namespace)] = len((await self._context.bundles.get(bundle.namespace)).bundles)
-        plan = bundle_splitter(snapshot, settings, counts)
-        for refusal in plan.refusals():
-            self._refuse("split", refusal.subject, "", refusal.reason)
+        plan = await self._orders.counted_splits(lambda counts: bundle_splitter(snapshot, settings, counts))
         return list(plan)
 
     async def _carry_out_split(self, split: Split) -> None:
-        bundle = _parsed(split.bundle)
-        refusal = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
-        if bundle is None or refusal is not None:
-            reason = Reason(code=refusal or Code.BUNDLE_GONE, subject=split.bundle, cause=split.reason)
-            self._refuse("split", split.bundle, split.broker, reason)
+        if not await self._orders.split(split, unload=partial(self._children_may_leave, split)):
             return
-        urls = await self._context.registration.urls_of(split.broker)
-        if urls is None or urls.web_url is None:
-            return
-        config = self._context.config.current
-        algorithm = config.default_namespace_bundle_split_algorithm
-        unload = config.load_balancer_auto_unload_split_bundles_enabled and await self._children_may_leave(split)
-        try:
-            await self._context.env.peers.split_bundle(urls.web_url, bundle, algorithm=algorithm, unload=unload)
-        except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
-            failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
-            self._refuse("split", split.bundle, split.broker, failure)
-            return
-        await self._after_split(split, bundle)
+        self._picture.forget_bundle(split.bundle)
+        with suppress(NotFoundError):
+            await self._context.env.store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
 
     async def _children_may_leave(self, split: Split) -> bool:
         from barycenter.load.unload_veto import unload_veto
@@ -434,29 +367,8 @@ class ModularLoadManager:
         snapshot = await self._snapshot_for(split.bundle.rpartition("/")[0])
         veto = unload_veto(snapshot, self._request_for(split.bundle), split.broker)
         if veto is not None:
-            self._refuse("unload", split.bundle, split.broker, msgspec.structs.replace(veto, cause=split.reason))
+            self._orders.refuse("unload", split.bundle, split.broker, msgspec.structs.replace(veto, cause=split.reason))
         return veto is None
-
-    async def _split_refusal(self, bundle: Bundle) -> Code | None:
-        if not can_divide(bundle.range):
-            return Code.RANGE_NOT_DIVISIBLE
-        try:
-            (await self._context.bundles.fresh(bundle.namespace)).validate(bundle.range)
-        except UnknownBundleError:
-            return Code.BUNDLE_GONE
-        return None
-
-    async def _after_split(self, split: Split, bundle: Bundle) -> None:
-        self._picture.forget_bundle(split.bundle)
-        self._context.bundles.invalidate(bundle.namespace)
-        self.metrics.split()
-        now_ms = self._context.env.clock.now_ms()
-        record = self._instruments.decisions.record(
-            now_ms, "split", split.reason, bundle=split.bundle, source=split.broker
-        )
-        log.info("bundle_split_ordered", bundle=split.bundle, broker=split.broker, reason=record.sentence)
-        with suppress(NotFoundError):
-            await self._context.env.store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
 
     # ---- what is stored ----
 
@@ -494,26 +406,6 @@ class ModularLoadManager:
 
     def _may_act(self) -> bool:
         return self._context.is_leader()
-
-    def _refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
-        """Tell a refusal, unless the same was told last time the bundle was considered."""
-        if self._refused.get((action, bundle)) is reason.code:
-            return
-        if len(self._refused) >= _REMEMBERED_REFUSALS:
-            self._refused.clear()
-        self._refused[action, bundle] = reason.code
-        now_ms = self._context.env.clock.now_ms()
-        record = self._instruments.decisions.record(
-            now_ms, "refuse", reason, bundle=bundle, source=source, refused=action
-        )
-        log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
-
-
-def _parsed(bundle: str) -> Bundle | None:
-    try:
-        return Bundle.parse(bundle)
-    except InvalidNameError:
-        return None
 
 
 async def _all(operations: list[Coroutine[Any, Any, None]]) -> None:

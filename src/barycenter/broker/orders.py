@@ -4,7 +4,7 @@ What a load manager decides goes through here, whichever manager it is. Nothing 
 of what is no bundle any more is not tried.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -113,8 +113,8 @@ class Orders:
             self.refuse("split", refusal.subject, "", refusal.reason)
         return found
 
-    async def split(self, split: Split, *, unload: bool) -> bool:
-        """Have the owner split a bundle, and unload its children if `unload`; return whether it did."""
+    async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]]) -> bool:
+        """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did."""
         bundle = parsed(split.bundle)
         refusal = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
         if bundle is None or refusal is not None:
@@ -124,9 +124,11 @@ class Orders:
         urls = await self._context.registration.urls_of(split.broker)
         if urls is None or urls.web_url is None:
             return False
-        algorithm = self._context.config.current.default_namespace_bundle_split_algorithm
+        config = self._context.config.current
+        algorithm = config.default_namespace_bundle_split_algorithm
+        children_leave = config.load_balancer_auto_unload_split_bundles_enabled and await unload()
         try:
-            await self._context.env.peers.split_bundle(urls.web_url, bundle, algorithm=algorithm, unload=unload)
+            await self._context.env.peers.split_bundle(urls.web_url, bundle, algorithm=algorithm, unload=children_leave)
         except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
             failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
             self.refuse("split", split.bundle, split.broker, failure)

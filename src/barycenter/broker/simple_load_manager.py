@@ -233,7 +233,7 @@ class SimpleLoadManager:
         for split in plan:
             if not self._settings.current.auto_split:
                 self._refuse_split(split)
-            elif await self._orders.split(split, unload=self._children_may_leave()):
+            elif await self._orders.split(split, unload=self._children_may_leave):
                 self._force_report = True
 
     def _refuse_split(self, split: Split) -> None:
@@ -241,10 +241,9 @@ class SimpleLoadManager:
         reason = Reason(code=Code.DISABLED, subject=split.bundle, settings=key, cause=split.reason)
         self._orders.refuse("split", split.bundle, split.broker, reason)
 
-    def _children_may_leave(self) -> bool:
-        """Tell whether children are unloaded: there is no sense in it where no other broker is."""
-        config = self._context.config.current
-        return config.load_balancer_auto_unload_split_bundles_enabled and len(self.available_brokers()) > 1
+    async def _children_may_leave(self) -> bool:
+        """Tell whether there is a broker that they could go to."""
+        return len(self.available_brokers()) > 1
 
     # ---- what is stored ----
 

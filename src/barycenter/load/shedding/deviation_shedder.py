@@ -19,15 +19,16 @@ figures are soon wrong; `receiver_gains=False` does the same.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import sqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from barycenter.load.decisions import Unload
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.fitting import rows_by_owner
+from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.shedding.plan import ShedPlan, sequential_mean
 from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
 
@@ -76,20 +77,22 @@ def deviation_shedder(snapshot: LoadSnapshot, member: DeviationMember) -> "Devia
     with np.errstate(over="ignore"):
         squares = float(sum((metric * metric).tolist()))
     moves = _moves(snapshot, member, metric, mean, squares)
-    rows = np.array([move.row for move in moves], np.int64)
     sheds = np.zeros(len(metric), bool)
-    sheds[snapshot.bundles.owner[rows]] = True
-    verdicts = DeviationVerdicts(member, metric, mean, _deviation(squares, len(metric), mean), sheds, tuple(moves))
-    return DeviationPlan(NAME, snapshot, verdicts, rows, np.array([move.greatest for move in moves], float))
+    sheds[snapshot.bundles.owner[moves.rows]] = True
+    verdicts = DeviationVerdicts(member, metric, mean, _deviation(squares, len(metric), mean), sheds, moves)
+    return DeviationPlan(NAME, snapshot, verdicts, moves.rows, moves.greatest)
 
 
-class Move(NamedTuple):
-    """A row of the bundles, the least broker's row then, its metric and the greatest broker's before."""
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Columns over what moves: rows of the bundles and what they weigh, the least broker's row then, its metric and the
+    greatest broker's before."""
 
-    row: int
-    receiver: int
-    least: float
-    greatest: float
+    rows: Integers
+    weights: Floats
+    receivers: Integers
+    least: Floats
+    greatest: Floats
 
 
 def _deviation(squares: float, count: int, mean: float) -> float:
@@ -97,89 +100,107 @@ def _deviation(squares: float, count: int, mean: float) -> float:
     return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
 
 
-def _moves(snapshot: LoadSnapshot, member: DeviationMember, metric: Floats, mean: float, squares: float) -> list[Move]:
+def _moves(snapshot: LoadSnapshot, member: DeviationMember, metric: Floats, mean: float, squares: float) -> Moves:
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
     least = [(value, row) for row, value in enumerate(metric.tolist())]
     heapify(most)
     heapify(least)
-    bundles = _Bundles(snapshot, member.bundle_metric(snapshot))
-    moves: list[Move] = []
+    bundles = _Bundles(snapshot, member)
+    rows, weights, receivers, lows, highs = list[int](), list[float](), list[int](), list[float](), list[float]()
+    count, threshold, gains = len(values), member.threshold, member.receiver_gains
     while True:
         while most and values[-most[0][1]] != -most[0][0]:
             heappop(most)
         while least and values[least[0][1]] != least[0][0]:
             heappop(least)
         if not most or not least or most[0][1] == -least[0][1]:
-            return moves
+            break
         source, greatest, receiver, smallest = -most[0][1], -most[0][0], least[0][1], least[0][0]
-        deviation = _deviation(squares, len(values), mean)
-        if not (deviation > 0 and (greatest - mean) / deviation > member.threshold):
-            return moves
+        variance = squares / count - mean * mean  # below zero only where rounding left nothing
+        if variance <= 0 or not (greatest - mean) / sqrt(variance) > threshold:
+            break
         found = bundles.take(source, smallest, greatest)
         if found is None:
             values[source] = None
             continue
         row, weight = found
-        moves.append(Move(row, receiver, smallest, greatest))
+        rows.append(row)
+        weights.append(weight)
+        receivers.append(receiver)
+        lows.append(smallest)
+        highs.append(greatest)
         left = greatest - weight
-        gained = smallest + weight if member.receiver_gains else smallest - weight
+        gained = smallest + weight if gains else smallest - weight
         squares += left * left + gained * gained - (greatest * greatest + smallest * smallest)
         values[source], values[receiver] = left, gained
-        for changed, value in ((source, left), (receiver, gained)):
-            heappush(most, (-value, -changed))
-            heappush(least, (value, changed))
+        heapreplace(most, (-left, -source))
+        heapreplace(least, (gained, receiver))
+        heappush(most, (-gained, -receiver))
+        heappush(least, (left, source))
+    return Moves(
+        np.array(rows, np.int64),
+        np.array(weights, float),
+        np.array(receivers, np.int64),
+        np.array(lows, float),
+        np.array(highs, float),
+    )
 
 
 class _Bundles:
     """The bundles of each broker that were not chosen yet, sorted when its turn comes."""
 
-    def __init__(self, snapshot: LoadSnapshot, weights: Floats) -> None:
+    def __init__(self, snapshot: LoadSnapshot, member: DeviationMember) -> None:
         self._snapshot = snapshot
-        self._weights = weights
+        self._names = snapshot.bundles.names
+        self._member = member
         self._rows: list[Integers] = []
+        self._weights = np.zeros(0)
         self._sorted: dict[int, tuple[list[int], list[float]]] = {}
         self._taken: set[str] = set()
 
     def take(self, broker: int, least: float, greatest: float) -> tuple[int, float] | None:
         """Return the heaviest row w with `w + least < greatest`, and w; None if there is none."""
-        rows, rising = self._of(broker)
-        position = bisect_left(rising, least - greatest)
-        # the difference is rounded otherwise than the sum that counts
-        while position > 0 and least - rising[position - 1] < greatest:
+        rows, rising = self._sorted.get(broker) or self._sort(broker)
+        position = len(rising)
+        if position and not rising[-1] + least < greatest:
+            position = bisect_left(rising, greatest - least)
+            # the difference is rounded otherwise than the sum that counts
+            while position < len(rising) and rising[position] + least < greatest:
+                position += 1
+            while position > 0 and not rising[position - 1] + least < greatest:
+                position -= 1
+        while position > 0:
             position -= 1
-        while position < len(rows) and not least - rising[position] < greatest:
-            position += 1
-        while position < len(rows):
-            row, weight = rows.pop(position), -rising.pop(position)
-            name = self._snapshot.bundles.names[row]
+            row, weight = rows.pop(position), rising.pop(position)
+            name = self._names[row]
             if name not in self._taken:  # one that is moving already is reported twice
                 self._taken.add(name)
                 return row, weight
         return None
 
-    def _of(self, broker: int) -> tuple[list[int], list[float]]:
-        """Return its rows, the heaviest first, and the negative of their weights."""
-        found = self._sorted.get(broker)
-        if found is None:
-            if not self._rows:
-                self._rows = rows_by_owner(self._snapshot, np.arange(len(self._snapshot.brokers)))
-            rows = self._rows[broker]
-            rows = rows[np.lexsort((-rows, -self._weights[rows]))]
-            found = self._sorted[broker] = (rows.tolist(), (-self._weights[rows]).tolist())
+    def _sort(self, broker: int) -> tuple[list[int], list[float]]:
+        """Return its rows, the heaviest and last by name at the end, and their weights."""
+        if not self._rows:
+            self._rows = rows_by_owner(self._snapshot, np.arange(len(self._snapshot.brokers)))
+            self._weights = self._member.bundle_metric(self._snapshot)
+        rows = self._rows[broker][::-1]
+        weights = self._weights[rows]
+        order = heaviest_first(weights)[::-1]
+        found = self._sorted[broker] = (rows[order].tolist(), weights[order].tolist())
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class DeviationVerdicts:
-    """The metric of each broker before anything moves, its mean and deviation, who sheds, and each move."""
+    """The metric of each broker before anything moves, its mean and deviation, who sheds, and what moves."""
 
     member: DeviationMember
     metric: Floats
     mean: float
     deviation: float
     sheds: Flags
-    moves: tuple[Move, ...]
+    moves: Moves
 
     @property
     def need(self) -> Floats:
@@ -189,8 +210,8 @@ class DeviationVerdicts:
     def overall(self, snapshot: LoadSnapshot) -> Reason:
         if not len(self.metric):
             return Reason(code=Code.BALANCED, strategy=NAME)
-        if self.moves:
-            return self.broker(snapshot, int(snapshot.bundles.owner[self.moves[0].row]))
+        if len(self.moves.rows):
+            return self.broker(snapshot, int(snapshot.bundles.owner[self.moves.rows[0]]))
         highest = self.broker(snapshot, int(np.argmax(self.metric)))
         return Reason(code=Code.BALANCED, strategy=NAME, cause=highest)
 
@@ -217,19 +238,23 @@ class DeviationPlan(ShedPlan):
 
     def unload(self, position: int) -> Unload:
         """Return the decision at `position`, with its reason; placement decides who gets the bundle."""
-        move, bundles = self.verdicts.moves[position], self.snapshot.bundles
-        weight = float(self.verdicts.member.bundle_metric(self.snapshot)[move.row])
-        owner, receiver = int(bundles.owner[move.row]), self.snapshot.brokers.names[move.receiver]
-        what, unit = f"its metric and that of {receiver}", self.verdicts.member.unit
+        moves, bundles, row = self.verdicts.moves, self.snapshot.bundles, int(self.rows[position])
+        owner, receiver = int(bundles.owner[row]), self.snapshot.brokers.names[moves.receivers[position]]
+        together = float(moves.weights[position] + moves.least[position])
+        what, greatest, unit = (
+            f"its metric and that of {receiver}",
+            float(self.before[position]),
+            self.verdicts.member.unit,
+        )
         reason = Reason(
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
-            subject=bundles.names[move.row],
-            compared=(Compared(what, weight + move.least, "<", "that of its broker", move.greatest, unit),),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[move.row] else (),
+            subject=bundles.names[row],
+            compared=(Compared(what, together, "<", "that of its broker", greatest, unit),),
+            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
             cause=self.verdicts.broker(self.snapshot, owner),
         )
-        return Unload(bundles.names[move.row], self.snapshot.brokers.names[owner], reason)
+        return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def __iter__(self) -> Iterator[Unload]:
         return (self.unload(position) for position in range(len(self)))

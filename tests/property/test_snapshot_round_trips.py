@@ -1,15 +1,19 @@
 """What is written of a snapshot is read again, bit by bit."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.load.policies import IsolationPolicies, PolicyError
+from barycenter.load.snapshot import ExtensibleLoad
+from barycenter.load.snapshot_columns import read_columns, write_columns
 from barycenter.load.snapshot_document import PoliciesDocument, SnapshotDocument, decode_snapshot, encode_snapshot
-from barycenter.load.snapshot_file import read_snapshot, write_snapshot
+from barycenter.load.snapshot_file import read_snapshot, read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, clusters
 from support.snapshot_cases import a_policy, assert_same_snapshot, document_of, documents
 
@@ -32,11 +36,48 @@ def test_a_snapshot_file_gives_the_snapshot_that_the_leader_had(cluster: Cluster
     assert_same_snapshot(again, cluster.snapshot())
 
 
-def test_policies_come_back(tmp_path: Path) -> None:
+@given(document=documents())
+def test_columns_are_read_as_they_were_written(
+    document: SnapshotDocument, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "columns.parquet"
+    write_snapshot(file, document)
+    again = read_snapshot_file(file)
+    assert_same_snapshot(again.snapshot, document.snapshot())
+    assert (again.memory, again.configuration) == (document.memory, document.configuration)
+
+
+@given(cluster=clusters(), data=st.data())
+def test_columns_keep_what_the_extensible_manager_reports(
+    cluster: Cluster, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "extensible.parquet"
+    plain = replace(cluster.snapshot(), preallocations=None)
+    brokers, bundles = len(plain.brokers), len(plain.bundles)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    snapshot = replace(
+        plain,
+        extensible=ExtensibleLoad(
+            weighted_max_ema=rng.random(brokers),
+            throughput_ema=rng.random(brokers),
+            max_usage=rng.random(brokers),
+            updated_at_ms=rng.integers(0, 2**53, brokers),
+            has_load=rng.random(brokers) < 0.5,
+            live=rng.random(brokers) < 0.5,
+            top=rng.integers(-1, 9, bundles),
+            owned=rng.random(bundles) < 0.5,
+        ),
+    )
+    write_columns(file, snapshot)
+    assert_same_snapshot(read_columns(file)[0], snapshot)
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.parquet"])
+def test_policies_come_back(tmp_path: Path, name: str) -> None:
     cluster = Cluster().add("b1:8080").add("b2:8080")
     cluster.policies = a_policy("mine", "t/a.*", "b1")
-    write_snapshot(tmp_path / "s.json", document_of(cluster))
-    again = read_snapshot(tmp_path / "s.json")
+    write_snapshot(tmp_path / name, document_of(cluster))
+    again = read_snapshot(tmp_path / name)
     assert_same_snapshot(again, cluster.snapshot())
     assert again.policies.isolation.of_namespace("t/abc") is not None
 

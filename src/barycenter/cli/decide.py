@@ -24,6 +24,7 @@ from barycenter.cli.deciding import (
     split_lines,
 )
 from barycenter.cli.main import fail, in_words
+from barycenter.cli.moments import moment_ms
 from barycenter.load.configuration_advice import Severity, advice
 from barycenter.load.snapshot_file import read_snapshot_file
 from barycenter.load.strategy_names import Role, short_name
@@ -33,6 +34,7 @@ SOMETHING_TO_DO: Final = 3
 
 @click.command(name="decide")
 @click.option("--snapshot", "path", required=True, type=click.Path(path_type=Path), help="A file or folder.")
+@click.option("--at", default="", help="Of the pipeline's tables the state at this time: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--strategy", help="A shedder, a placement or a splitter; unless given, what is configured.")
 @click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
@@ -52,6 +54,7 @@ SOMETHING_TO_DO: Final = 3
 @click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
 def command(
     path: Path,
+    at: str,
     strategy: str | None,
     placement: str | None,
     changes: tuple[str, ...],
@@ -68,13 +71,14 @@ def command(
 ) -> None:
     """Say what a strategy would do with a snapshot, and why.
 
-    SNAPSHOT is a file of `barycenter snapshot`, a load report of `pulsar-admin broker-stats load-report`, or a folder
-    of load reports. One round is run as the leader runs it: shed, then place what was shed. Nothing is carried out.
+    SNAPSHOT is a file of `barycenter snapshot`, a load report of `pulsar-admin broker-stats load-report`, a folder
+    of load reports, or a data folder with the pipeline's tables. One round is run as the leader runs it: shed, then
+    place what was shed. Nothing is carried out.
 
     Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
     """
     try:
-        found = read_snapshot_file(path)
+        found = read_snapshot_file(path, moment_ms("--at", at) if at else None)
         config = configured(found, conf, changes, strategy, placement)
         if split or (strategy and is_splitter(strategy)):
             by = f"{SPLITTER} splits"

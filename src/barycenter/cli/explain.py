@@ -1,12 +1,9 @@
 """`barycenter explain`: why a bundle is where it is, and why a broker sheds or does not."""
 
 import asyncio
-import re
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import click
 import msgspec
@@ -16,31 +13,11 @@ from barycenter.cli.decided import Decided, print_tables
 from barycenter.cli.deciding import UNUSABLE, configured, shedding_rounds, split_lines
 from barycenter.cli.leader import ClusterError, decisions_of, snapshot_of
 from barycenter.cli.main import fail, in_words
+from barycenter.cli.moments import moment_ms
 from barycenter.load.snapshot_file import SnapshotFile, of_document, read_snapshot_file
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
-
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def since_ms_of(text: str) -> int:
-    """Return the epoch ms of a span before now, like 90s, 15m, 2h or 3d, or of a time in ISO 8601; 0 if blank.
-
-    Raises:
-        click.UsageError: it is neither.
-    """
-    if not text:
-        return 0
-    span = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if span is not None:
-        return max(0, round(time.time() * 1000) - int(span[1]) * _UNITS_S[span[2]] * 1000)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        known = "a span like 90s, 15m, 2h or 3d, or a time like 2026-01-31T12:00 (UTC unless it says otherwise)"
-        raise click.UsageError(f"--since {text}: give {known}") from None
-    return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 @click.command(name="explain")
@@ -76,7 +53,7 @@ def command(
 
     Ends with 0, with 1 if there is nothing to be told or nobody answers, with 2 for wrong usage.
     """
-    asked, since_ms = _asked(bundle, broker, namespace), since_ms_of(since)
+    asked, since_ms = _asked(bundle, broker, namespace), moment_ms("--since", since)
     if sum(each is not None for each in (url, data, file)) > 1:
         raise click.UsageError("give one of --url, --data and --snapshot")
     records: list[DecisionRecord] = []

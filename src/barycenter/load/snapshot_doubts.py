@@ -21,11 +21,11 @@ def doubts(snapshot: LoadSnapshot) -> tuple[str, ...]:
     no_limits = ~np.any(brokers.limit > 0, axis=0)
     unknown = bundles.sampled & ~bundles.has_windows & ~bundles.broker_bound
     found = (
-        (brokers.suspect, brokers.names, "reported figures that are no numbers, which count as 0"),
-        (bundles.suspect, bundles.names, "has figures that are no numbers, which count as 0"),
-        (stale, brokers.names, f"reported more than {STALE_MS // 60_000} minutes before the snapshot was taken"),
-        (no_limits, brokers.names, "has no resource with a known limit, so its usage counts as 0"),
-        (unknown, bundles.names, "has no windows, so it cannot be shed"),
+        (brokers.suspect, brokers.names, "figures that are no numbers, which count as 0"),
+        (bundles.suspect, bundles.names, "figures that are no numbers, which count as 0"),
+        (stale, brokers.names, f"reports of more than {STALE_MS // 60_000} minutes before the snapshot was taken"),
+        (no_limits, brokers.names, "no resource with a known limit, so usage counts as 0"),
+        (unknown, bundles.names, "no windows known, so nothing of it can be shed"),
     )
     return tuple(_sentence(np.flatnonzero(flags).tolist(), names, what) for flags, names, what in found if flags.any())
 

@@ -3,6 +3,8 @@
 | what | how it comes to be |
 |---|---|
 | Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `snapshot_document` |
+| its columns, `*.parquet` | `barycenter snapshot`, see `snapshot_columns` |
+| the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `snapshot_tables` |
 | a load report, `*.json` | `pulsar-admin broker-stats load-report`; of the modular or the simple load manager |
 | a folder of load reports | one file a broker; of several of one broker the newest counts, and all fill the windows |
 
@@ -23,18 +25,23 @@ from barycenter.load.reports import LocalBrokerData
 from barycenter.load.simple.load_report import LoadReport, complete
 from barycenter.load.simple.snapshot import build_simple_snapshot
 from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_columns import Beside, NoSnapshotError, read_columns, write_columns
 from barycenter.load.snapshot_document import MemoryDocument, SnapshotDocument, decode_snapshot, encode_snapshot
 from barycenter.load.snapshot_doubts import doubts
+from barycenter.load.snapshot_tables import TablesError, read_tables, tables_below
 from barycenter.load.strategy_names import ManagerKind
 from barycenter.load.windows import LiveFold, broker_averages
 
 ACCEPTED: Final = (
     "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "
-    "or a folder of load reports"
+    "a folder of load reports, or the pipeline's tables"
 )
 
 
 _T = TypeVar("_T")
+
+
+_PARQUET: Final = b"PAR1"
 
 
 class SnapshotFileError(ValueError):
@@ -64,13 +71,15 @@ class SnapshotFile:
         return doubts(self.snapshot)
 
 
-def read_snapshot(path: Path | str) -> LoadSnapshot:
+def read_snapshot(path: Path | str, at_ms: int | None = None) -> LoadSnapshot:
     """Return the snapshot in a file or folder; see `read_snapshot_file`."""
-    return read_snapshot_file(path).snapshot
+    return read_snapshot_file(path, at_ms).snapshot
 
 
-def read_snapshot_file(path: Path | str) -> SnapshotFile:
+def read_snapshot_file(path: Path | str, at_ms: int | None = None) -> SnapshotFile:
     """Return the snapshot in a file or folder with what came with it.
+
+    `at_ms` (epoch ms) asks for that of a time in the past, which the pipeline's tables alone have.
 
     Raises:
         SnapshotFileError: it is nothing that is known, or something is wrong in it.
@@ -78,18 +87,49 @@ def read_snapshot_file(path: Path | str) -> SnapshotFile:
     """
     path = Path(path)
     if path.is_dir():
+        tables = tables_below(path)
+        if tables is not None:
+            return _of_tables(tables, at_ms)
+    if at_ms is not None:
+        raise SnapshotFileError(path, "is of one time only", "the pipeline's tables (DATA/tables) to ask for a time")
+    if path.is_dir():
         return _of_reports(_reports_of_folder(path), path)
+    with path.open("rb") as file:
+        is_parquet = file.read(len(_PARQUET)) == _PARQUET
+    if is_parquet:
+        return _of_columns(path)
     found = _parse(path)
     return of_document(found, path) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
 
 
 def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
-    """Write a snapshot as JSON.
+    """Write a snapshot: as columns if the name ends with `.parquet`, else as JSON.
 
     Raises:
         OSError: it cannot be written.
+        PolicyError: an isolation policy cannot be what it is said to be.
     """
-    Path(path).write_bytes(encode_snapshot(document))
+    path = Path(path)
+    if path.suffix == ".parquet":
+        write_columns(path, document.snapshot(), Beside(memory=document.memory, configuration=document.configuration))
+    else:
+        path.write_bytes(encode_snapshot(document))
+
+
+def _of_columns(path: Path) -> SnapshotFile:
+    try:
+        snapshot, beside = read_columns(path)
+    except (NoSnapshotError, PolicyError) as error:
+        raise SnapshotFileError(path, f"is a Parquet file that holds no snapshot: {error}") from error
+    return SnapshotFile(snapshot, "a snapshot", memory=beside.memory, configuration=beside.configuration)
+
+
+def _of_tables(folder: Path, at_ms: int | None) -> SnapshotFile:
+    try:
+        document = read_tables(folder, at_ms)
+    except TablesError as error:
+        raise SnapshotFileError(folder, str(error), "the tables of a pipeline that ran at that time") from error
+    return replace(of_document(document, folder), source="the pipeline's tables")
 
 
 def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:

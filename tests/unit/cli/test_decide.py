@@ -172,7 +172,7 @@ def test_doubtful_data_is_told_beside_the_answer(tmp_path: Path) -> None:
     )
     (tmp_path / "s.json").write_text(content)
     result = decide("--snapshot", str(tmp_path / "s.json"), "--json")
-    assert "doubtful data: b:1: reported figures that are no numbers, which count as 0" in result.stderr
+    assert "doubtful data: b:1: figures that are no numbers, which count as 0" in result.stderr
     assert all(json.loads(line) for line in result.stdout.splitlines())
 
 

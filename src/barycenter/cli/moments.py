@@ -1,0 +1,31 @@
+"""Moments as a person types them: a span before now, or a time."""
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def moment_ms(option: str, text: str) -> int:
+    """Return the epoch ms of a span before now, like 90s, 15m, 2h or 3d, or of a time in ISO 8601; 0 if blank.
+
+    A time without offset is UTC.
+
+    Raises:
+        click.UsageError: it is neither; names the option.
+    """
+    if not text:
+        return 0
+    span = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if span is not None:
+        return max(0, round(time.time() * 1000) - int(span[1]) * _UNITS_S[span[2]] * 1000)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        known = "a span like 90s, 15m, 2h or 3d, or a time like 2026-01-31T12:00 (UTC unless it says otherwise)"
+        raise click.UsageError(f"{option} {text}: give {known}") from None
+    return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))

@@ -99,15 +99,20 @@ def test_gains_and_losses_gather_until_a_report_is_written() -> None:
 
 
 def test_bundles_rank_by_steps_of_traffic_then_counts() -> None:
-    """99,999 and 100,001 differ, 100,001 and 199,999 do not; throughput in comes before everything else."""
+    """49,999 and 50,000 differ, 50,000 and 149,999 do not; counts step at 500; throughput in comes before all else."""
 
     def stats(throughput: float, rate: float = 0, topics: int = 0) -> NamespaceBundleStats:
         return NamespaceBundleStats(msg_throughput_in=throughput, msg_rate_in=rate, topics=topics)
 
-    assert stats_rank(stats(99_999)) < stats_rank(stats(100_001)) == stats_rank(stats(199_999))
+    assert stats_rank(stats(49_999)) < stats_rank(stats(50_000)) == stats_rank(stats(149_999))
     assert stats_rank(stats(0, rate=1e9)) < stats_rank(stats(100_000))
     assert stats_rank(stats(0, topics=499)) == stats_rank(stats(0)) < stats_rank(stats(0, topics=500))
-    assert stats_rank(stats(-99_999)) == stats_rank(stats(math.nan)) == stats_rank(stats(0))
+    assert (
+        stats_rank(stats(-50_001)) < stats_rank(stats(-50_000)) == stats_rank(stats(math.nan)) == stats_rank(stats(0))
+    )
+    assert (
+        stats_rank(stats(-math.inf)) == stats_rank(stats(-1e300)) < stats_rank(stats(0)) < stats_rank(stats(math.inf))
+    )
 
 
 def test_unknown_bundles_carry_default_figures_and_a_quota_counts_as_ample_history() -> None:

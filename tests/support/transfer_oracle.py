@@ -142,6 +142,8 @@ def transfer_shedding(
             if remaining <= 1:
                 break
             traffic = traffic_of(bundle)
+            if traffic == 0:
+                continue
             given: list[str] = []
             back = 0.0
             if out - gain + traffic > may_leave:
@@ -155,6 +157,8 @@ def transfer_shedding(
                         if not allowed(offer.bundle_name, target, source):
                             continue
                         weight = traffic_of(offer)
+                        if weight == 0:
+                            continue
                         if keeps + weight < heavy_traffic and gets - weight < heavy_traffic:
                             given.append(offer.bundle_name)
                             back += weight

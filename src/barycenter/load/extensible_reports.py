@@ -143,12 +143,11 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
     ) -> "TopBundlesLoadData":
         """Return the `count` heaviest of a broker's bundles (negative: all), the least loaded of them first.
 
-        Left out are the bundles of `excluded_namespaces`, of namespaces that `has_policies` (pass it unless bundles
-        with policies may be shed), of `pulsar/system` and of namespaces that belong to one broker. Ordered by
-        `stats_rank`; of equals the smaller name counts as the heavier.
+        Left out are bundles that carry nothing, and those of `excluded_namespaces`, of namespaces that `has_policies`
+        (pass it unless bundles with policies may be shed), of `pulsar/system` and of namespaces that belong to one
+        broker. Ordered by `stats_rank`; of equals the smaller name counts as the heavier.
 
-        Source: `TopKBundles.update`. Where we differ: Pulsar fails for a negative `count`, and lists heartbeat
-        namespaces without a cluster in their name.
+        Source: `TopKBundles.update` (4.2), which fails for a negative `count`.
         """
         verdicts: dict[str, bool] = {}
 
@@ -162,9 +161,13 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
         def heaviest(name: str) -> tuple[tuple[int, ...], str]:
             return tuple(-figure for figure in stats_rank(stats[name])), name
 
-        names = [name for name in stats if is_movable(name.rpartition("/")[0])]
+        names = [name for name, one in stats.items() if _traffic(one) and is_movable(name.rpartition("/")[0])]
         chosen = sorted(names, key=heaviest) if count < 0 else heapq.nsmallest(count, names, key=heaviest)
         return TopBundlesLoadData(tuple(BundleLoadData(name, stats[name]) for name in reversed(chosen)))
+
+
+def _traffic(stats: NamespaceBundleStats) -> float:
+    return stats.msg_throughput_in + stats.msg_throughput_out
 
 
 def _serves_the_system(namespace: str) -> bool:

@@ -246,6 +246,8 @@ class TransferVerdicts:
             code = Code.RECENTLY_UNLOADED
         elif row in turn.refused:
             code = Code.DESTINATION_REFUSES
+        elif _traffic(snapshot, row) == 0 and row != turn.stopped:
+            code = Code.CARRIES_NOTHING
         elif row == turn.stopped and turn.stop is not None:
             code = turn.stop
             traffic = turn.before + _traffic(snapshot, row)

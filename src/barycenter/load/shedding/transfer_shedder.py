@@ -11,10 +11,11 @@ When to use it: with the extensible load manager, whose brokers report what it n
 clients are handed over without a lookup. When not: brokers that have a few big bundles, since the walk over a broker's
 bundles, lightest first, ends at the first one that does not fit; split those, or lengthen the lists of top bundles.
 
-Source: Pulsar's `extensions.scheduler.TransferShedder` (4.x). Where we differ: brokers of equal load stand in the order
-of their names; from a broker without usage nothing leaves unless it carries nothing (Pulsar divides by the usage, and
-lets all but one bundle go); the debug mode decides nothing (only then does Pulsar subtract what comes back in exchange
-from what left, see `count_exchanged`); brokers that are neither registered nor have a load are forgotten.
+Source: Pulsar's `extensions.scheduler.TransferShedder` (4.2; older ones move bundles without traffic, too). Where we
+differ: brokers of equal load stand in the order of their names; from a broker without usage nothing leaves (Pulsar
+divides by it, and lets all but one bundle go); the debug mode decides nothing (only then does Pulsar subtract what
+comes back in exchange from what left, see `count_exchanged`); brokers that are neither registered nor have a load are
+forgotten.
 """
 
 import math
@@ -246,6 +247,8 @@ class _Cycle:
             if remaining <= 1:
                 stopped, stop = row, Code.LAST_TOP_BUNDLE
                 break
+            if traffic == 0:
+                continue
             returned, code = 0.0, Code.FITTING_TOP_BUNDLE
             if out - gain + traffic > target:
                 keeps, gets = throughput - out + gain - traffic, self._throughput[least] + out - gain + traffic
@@ -279,7 +282,7 @@ class _Cycle:
         limit = self._throughput[found.greatest]
         given: list[tuple[int, float]] = []
         for row, traffic in offered:
-            if not self._may_transfer(self._snapshot, row, found.least, found.greatest):
+            if traffic == 0 or not self._may_transfer(self._snapshot, row, found.least, found.greatest):
                 continue
             if keeps + traffic < limit and gets - traffic < limit:
                 given.append((row, traffic))

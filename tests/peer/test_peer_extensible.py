@@ -173,10 +173,10 @@ def draw_cuts(rng: random.Random, name: str) -> list[int] | str | None:
 def draw_runs(rng: random.Random) -> Runs:
     """Draw bundles that are hot for some runs in a row, calm now and then, and come and go."""
     names = [f"{place}/{BundleRange(*edges)}" for place in PLACES for edges in pairwise(EDGES)]
-    mine = rng.sample(names, rng.randint(1, 14))
+    mine = rng.sample(names, rng.randint(1, 10))
     hot = {name: stats(rng) for name in mine}
     runs = []
-    for _ in range(rng.randint(1, 7)):
+    for _ in range(rng.randint(1, 5)):
         present = {name: each for name, each in hot.items() if rng.random() < 0.95}
         changed = {name: stats(rng) if rng.random() < 0.1 else each for name, each in present.items()}
         unowned = [name for name in names if rng.random() < 0.03]

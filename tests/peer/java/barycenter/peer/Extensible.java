@@ -7,6 +7,7 @@ import static org.mockito.Mockito.withSettings;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -22,6 +23,7 @@ import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.loadbalance.extensions.BrokerRegistry;
@@ -138,11 +140,8 @@ public final class Extensible {
     }
 
     private static LoadManagerContext contextOf(String brokerId) {
-        BrokerRegistry registry = stub(BrokerRegistry.class);
-        when(registry.getBrokerId()).thenReturn(brokerId);
-        LoadManagerContext context = stub(LoadManagerContext.class);
-        when(context.brokerRegistry()).thenReturn(registry);
-        return context;
+        BrokerRegistry registry = answering(BrokerRegistry.class, Map.of("getBrokerId", none -> brokerId));
+        return answering(LoadManagerContext.class, Map.of("brokerRegistry", none -> registry));
     }
 
     /** What stands around the strategy: the bundles, the channel and the split algorithm's answers of a run. */
@@ -153,15 +152,21 @@ public final class Extensible {
         private Set<String> unowned = Set.of();
         private JsonNode boundaries;
         private JsonNode counts;
+        private ServiceConfiguration configuration;
 
         Surroundings() throws Exception {
+            when(pulsar.getConfiguration()).thenAnswer(call -> configuration);
             BrokerService brokerService = stub(BrokerService.class);
             when(brokerService.getBundleStats()).thenReturn(stats);
             when(pulsar.getBrokerService()).thenReturn(brokerService);
 
-            ServiceUnitStateChannel channel = stub(ServiceUnitStateChannel.class);
-            when(channel.isOwner(any())).thenAnswer(call -> !unowned.contains(call.<String>getArgument(0)));
-            when(channel.getOwnershipEntrySet()).thenAnswer(call -> states.entrySet());
+            ServiceUnitStateChannel channel = answering(
+                    ServiceUnitStateChannel.class,
+                    Map.of(
+                            "isOwner",
+                            bundle -> !unowned.contains((String) bundle[0]),
+                            "getOwnershipEntrySet",
+                            none -> states.entrySet()));
             ExtensibleLoadManagerImpl manager = stub(ExtensibleLoadManagerImpl.class);
             when(manager.getServiceUnitStateChannel()).thenReturn(channel);
             when(pulsar.getLoadManager()).thenReturn(new AtomicReference<>(new ExtensibleLoadManagerWrapper(manager)));
@@ -187,7 +192,7 @@ public final class Extensible {
         }
 
         PulsarService at(ServiceConfiguration configuration, JsonNode run, JsonNode bundleCounts) throws Exception {
-            when(pulsar.getConfiguration()).thenReturn(configuration);
+            this.configuration = configuration;
             stats.clear();
             for (JsonNode bundle : run.get("bundles")) {
                 stats.put(bundle.get("name").asText(), Cases.read(bundle.get("stats"), NamespaceBundleStats.class));
@@ -222,18 +227,22 @@ public final class Extensible {
             Map.Entry<String, JsonNode> entry = entries.next();
             loads.put(entry.getKey(), Optional.of(Cases.read(entry.getValue(), BrokerLoadData.class)));
         }
-        // asked too often for a mock
-        @SuppressWarnings("unchecked")
-        LoadDataStore<BrokerLoadData> store = (LoadDataStore<BrokerLoadData>) Proxy.newProxyInstance(
-                LoadDataStore.class.getClassLoader(), new Class<?>[] {LoadDataStore.class}, (self, method, arguments) -> {
-                    if (!method.getName().equals("get")) {
-                        throw new UnsupportedOperationException(method.getName());
-                    }
-                    return loads.getOrDefault(arguments[0], Optional.empty());
-                });
-        LoadManagerContext context = stub(LoadManagerContext.class);
-        when(context.brokerConfiguration()).thenReturn(configuration);
-        when(context.brokerLoadDataStore()).thenReturn(store);
-        return context;
+        LoadDataStore<?> store =
+                answering(LoadDataStore.class, Map.of("get", broker -> loads.getOrDefault(broker[0], Optional.empty())));
+        return answering(
+                LoadManagerContext.class,
+                Map.of("brokerConfiguration", none -> configuration, "brokerLoadDataStore", none -> store));
+    }
+
+    /** An interface with a few answers, by method; a mock would take too long where it is asked very often. */
+    private static <T> T answering(Class<T> type, Map<String, Function<Object[], Object>> answers) {
+        InvocationHandler handler = (self, method, arguments) -> {
+            Function<Object[], Object> answer = answers.get(method.getName());
+            if (answer == null) {
+                throw new UnsupportedOperationException(method.toString());
+            }
+            return answer.apply(arguments);
+        };
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 }

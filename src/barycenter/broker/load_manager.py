@@ -119,7 +119,8 @@ class NoopLoadManager:
     When to use it: a single broker, or brokers that a proxy spreads clients over. When not: as soon as load shall move;
     nothing is reported, shed or split, and each bundle stays where it was first asked for.
 
-    Source: Pulsar's `NoopLoadManager`.
+    Source: Pulsar's `NoopLoadManager`. Where we differ: it knows all registered brokers, not itself alone, so that the
+    namespace of another broker's SLA monitor goes to that broker; and it leaves the list when it is disabled.
     """
 
     def __init__(self, context: LoadManagerContext) -> None:

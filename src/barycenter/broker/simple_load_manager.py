@@ -16,7 +16,7 @@ and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
 
 log = structlog.get_logger(__name__)
+
+_PAUSE_SHARE: Final = 4.0
+"""How many times as long as it took to learn from reports the next time is waited for."""
 
 
 class SimpleLoadManager:
@@ -103,8 +106,10 @@ class SimpleLoadManager:
         await self.disable()
 
     async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._changed.wait()
+            started_s = loop.time()
             try:
                 await self._refresh()
             except MetadataError as error:
@@ -113,6 +118,8 @@ class SimpleLoadManager:
                 self._changed.set()
             except Exception:
                 log.exception("load_picture_not_refreshed")
+            # in a large cluster some broker reports all the time
+            await asyncio.sleep(_PAUSE_SHARE * (loop.time() - started_s))
 
     async def _refresh(self) -> None:
         async with self._refreshing:
@@ -121,15 +128,13 @@ class SimpleLoadManager:
             self.metrics.ranked(self._picture.ranking)
 
     async def _current_picture(self) -> SimpleLoadPicture:
-        """Return the picture, brought up to date if something changed and the store answers."""
-        if self._changed.is_set() or not self._picture.brokers:
-            try:
-                await self._refresh()
-            except MetadataError as error:
-                if not self._picture.brokers:
-                    raise
-                self._changed.set()
-                log.warning("load_picture_not_refreshed", reason=str(error))
+        """Return the picture as of the last reports seen; it is read now if none were.
+
+        Raises:
+            MetadataError: none were, and the store does not answer.
+        """
+        if not self._picture.brokers:
+            await self._refresh()
         return self._picture
 
     # ---- reports ----

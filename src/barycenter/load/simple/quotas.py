@@ -19,6 +19,9 @@ by comparing the new bandwidth *in* with the old bandwidth *out*. Where we diffe
 bundle the one of the later name counts, not that of a hash map's order.
 """
 
+import itertools
+import operator
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -94,9 +97,16 @@ class QuotaTable:
             np.array([quotas[name].dynamic for name in names], bool),
         )
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._row(name) is not None
+
     def get(self, name: str) -> ResourceQuota | None:
-        row = self.index.get(name)
+        row = self._row(name)
         return None if row is None else quota_of(self.figures[:, row], dynamic=bool(self.dynamic[row]))
+
+    def _row(self, name: str) -> int | None:
+        row = bisect_left(self.names, name)
+        return row if row < len(self.names) and self.names[row] == name else None
 
     def aligned(self, names: Sequence[str], otherwise: ResourceQuota) -> "QuotaTable":
         """Return the quotas of `names`, in their order; `otherwise` for one that is not here."""
@@ -128,8 +138,7 @@ class Quotas:
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Return those of which nothing is known, sorted: what to read from the store before they are used."""
-        here, known = self.bundles.index, self.known
-        return sorted({name for name in names if name not in here and name not in known})
+        return sorted({name for name in names if name not in self.known and name not in self.bundles})
 
     def learning(self, stored: Mapping[str, ResourceQuota]) -> "Quotas":
         """Return these, knowing what the store holds of some bundles."""
@@ -150,11 +159,11 @@ class Quotas:
         """Return the quotas of `names`, in their order."""
         if self.bundles.names == names or not self.known:
             return self.bundles.aligned(names, self.default)
-        others = {name: self.known[name] for name in names if name not in self.bundles.index and name in self.known}
+        others = {name: self.known[name] for name in names if name in self.known and name not in self.bundles}
         if not others:
             return self.bundles.aligned(names, self.default)
         stored = QuotaTable.of(others)
-        both = QuotaTable(
+        both = QuotaTable(  # not sorted, which aligning does not mind
             [*self.bundles.names, *stored.names],
             np.concatenate([self.bundles.figures, stored.figures], axis=1),
             np.concatenate([self.bundles.dynamic, stored.dynamic]),
@@ -230,7 +239,7 @@ def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
     return replace(
         quotas,
         bundles=table,
-        known={name: quota for name, quota in quotas.known.items() if name not in table.index},
+        known={name: quota for name, quota in quotas.known.items() if name not in table},
         average=average,
         cpu_factor=cpu_factor,
         memory_factor=memory_factor,
@@ -243,12 +252,8 @@ def _last_of_each(bundles: BundleTable) -> Integers:
     rows = np.flatnonzero(bundles.sampled)
     if len(rows) < 2:
         return rows
-    names = bundles.names
-    last = np.fromiter(
-        (names[row] != names[after] for row, after in zip(rows.tolist(), rows[1:].tolist(), strict=False)),
-        bool,
-        len(rows) - 1,
-    )
+    names = bundles.names if len(rows) == len(bundles) else [bundles.names[row] for row in rows.tolist()]
+    last = np.fromiter(map(operator.ne, names, itertools.islice(names, 1, None)), bool, len(rows) - 1)
     kept: Integers = rows[np.append(last, True)]
     return kept
 

@@ -217,6 +217,33 @@ def test_a_topic_survives_a_split_of_its_bundle_and_a_lost_session():
     on_virtual_time(scenario)
 
 
+def test_a_hot_bundle_is_cut_between_its_topics_by_what_they_carried():
+    """Four topics of 20 000 messages in the last second, two of which fit into a bundle: cut once, all left open."""
+
+    async def scenario(world):
+        config = {"load_balancer_namespace_bundle_max_msg_rate": 40_000, "default_number_of_namespace_bundles": 1}
+        broker, node = await world.started("a", config=config)
+        names = [TopicName.parse(f"persistent://public/default/t{number}") for number in range(5)]
+        await node.spawn(broker.lookup.lookup(names[0]), "lookup")
+        topics = [await node.spawn(broker.registry.get_or_create(name), "load") for name in names]
+        parent, now = topics[0].owned, broker.env.clock.now_ms()
+        broker.registry.update_rates(now + 1000)
+        for topic in topics[:4]:
+            topic.in_rates.messages += 5_000
+            topic.out_rates.messages += 15_000
+        broker.registry.update_rates(now + 2000)
+        split = broker.namespaces.split_bundle(parent.bundle, algorithm="flow_or_qps_equally_divide")
+        children = await node.spawn(split, "split")
+        assert len(children) == 2
+        busy = [topic.owned.bundle for topic in sorted(topics[:4], key=lambda topic: topic.name.hash32)]
+        assert busy == [children[0], children[0], children[1], children[1]]
+        assert all(broker.registry.get_loaded(topic.name) is topic for topic in topics)
+        again = broker.namespaces.split_bundle(children[0], algorithm="flow_or_qps_equally_divide")
+        assert await node.spawn(again, "split") == [], "no more than the limit"
+
+    on_virtual_time(scenario)
+
+
 def test_statistics_are_computed_at_the_configured_frequency():
     async def scenario(world):
         broker, _ = await world.started("a", config={"stats_update_frequency_in_secs": 10})

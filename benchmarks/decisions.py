@@ -11,6 +11,7 @@ nothing else, reasons not made (`VmHWM`, reset before). `--json FILE` writes all
 import argparse
 import json
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from barycenter.load.reports import (
     with_stats,
 )
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
 from barycenter.load.snapshot import Indices, LoadSnapshot, build_snapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
 from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder
@@ -248,6 +250,45 @@ def placements(rounds: int, jvm: PulsarJvm | None, patience: Patience) -> list[d
     return table
 
 
+def transfers(rounds: int, jvm: PulsarJvm | None, patience: Patience) -> list[dict[str, Any]]:
+    """Measure the TransferShedder on brokers with ten top bundles each, as many as they report; all may give."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from support.transfer_cases import TransferCase, TransferRound, our_configuration
+
+    overrides = {
+        "loadBalancerSheddingConditionHitCountThreshold": 0,
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle": 1_000_000,
+        "loadBalancerBrokerLoadTargetStd": 0.05,
+    }
+    settings = TransferShedderSettings.of(our_configuration(overrides))
+    cases: list[tuple[int, TransferCase]] = []
+    for brokers in (10, 100, 1_000):
+        rng, seen = random.Random(1), TransferRound()
+        for broker in range(brokers):
+            traffics = sorted(rng.paretovariate(2.0) for _ in range(10))
+            seen.add(f"broker-{broker:05}:8080", rng.uniform(0.1, 0.9), *traffics, throughput=50 * rng.random() + 50)
+        cases.append((brokers, TransferCase(overrides, [seen])))
+    theirs: list[Answer] = []
+    if jvm is not None:
+        tasks = [Task(f"{n} brokers", "transfer", overrides, case=case.document()) for n, case in cases]
+        theirs, _ = jvm.ask(generated_snapshot(2, 2), tasks, patience, BUNDLES_OF_NAMESPACE)
+    table: list[dict[str, Any]] = []
+    for number, (brokers, case) in enumerate(cases):
+        snapshot = case.rounds[0].snapshot()
+        runs = [
+            timed(partial(transfer_shedder, untouched(snapshot), settings, TransferMemory())) for _ in range(rounds)
+        ]
+        plan, _ = transfer_shedder(snapshot, settings, TransferMemory())
+        row: dict[str, Any] = {"size": sized((brokers, 10 * brokers)), "moved": len(plan), "shed_ms": median(runs)}
+        if theirs:
+            row |= beside(theirs[number], "shed_ms", row["shed_ms"], 0.0)
+            ours = {(unload.source, unload.bundle, unload.destination or "") for unload in plan}
+            differ = len(ours ^ {tuple(decision) for decision in row.pop("jvm_decisions")})
+            row["agreement"] = f"{differ} differ" if differ else "the same"
+        table.append(row)
+    return table
+
+
 def spread_of(snapshot: LoadSnapshot, rows: np.ndarray, owners: np.ndarray) -> float:
     """Return what the busiest broker carries, as a multiple of the mean."""
     carried = np.bincount(owners, snapshot.bundles.long.rate[rows], len(snapshot.brokers))
@@ -350,6 +391,10 @@ def main() -> None:
         rows = cycles(sizes, rounds, jvm, patience)
         print_cycles(rows, jvm)
         placed = placements(rounds, jvm, patience)
+        moved = transfers(rounds, jvm, patience)
+    heads = {"size": "brokers × top bundles", "moved": "moved", "shed_ms": "ms", "jvm_ms": "Pulsar ms"}
+    heads |= {"faster": "times faster", "agreement": "decisions"}
+    print_table("TransferShedder", list(heads.values()), [[row.get(key, "–") for key in heads] for row in moved])
     heads = {"strategy": "strategy", "place_ms": "ms", "jvm_ms": "Pulsar ms", "faster": "times faster"}
     heads |= {"busiest": "busiest/mean", "jvm_busiest": "Pulsar's"}
     print_table(
@@ -366,7 +411,12 @@ def main() -> None:
     print_table("Snapshots", ["what", "ms"], built)
     if arguments.json:
         document = {"machine": machine(), "pulsar": jvm.version if jvm else None, "heap": arguments.heap}
-        document |= {"cycles": rows, "placements": placed, "shapes": {"strategies": _shown(), "ms": shaped}}
+        document |= {
+            "cycles": rows,
+            "placements": placed,
+            "transfers": moved,
+            "shapes": {"strategies": _shown(), "ms": shaped},
+        }
         arguments.json.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +24,7 @@ from barycenter.load.snapshot import LoadSnapshot
 _REPOSITORY: Final = Path(__file__).parents[1]
 _SOURCES: Final = (
     _REPOSITORY / "tests/peer/java/barycenter/peer/Cases.java",
+    _REPOSITORY / "tests/peer/java/barycenter/peer/Transfer.java",
     _REPOSITORY / "benchmarks/java/barycenter/benchmarks/PulsarDecisions.java",
 )
 _PACKAGE: Final = "org.apache.pulsar.broker.loadbalance.impl."
@@ -30,7 +32,8 @@ _PACKAGE: Final = "org.apache.pulsar.broker.loadbalance.impl."
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the JVM is asked: to shed and place ("cycle"), to place all bundles on empty brokers, or to split.
+    """What the JVM is asked: to shed and place ("cycle"), to "place" all bundles on empty brokers, to "split", or what
+    the TransferShedder does with a `case` of the peer suite ("transfer").
 
     Strategies go by their short names; `overrides` are Pulsar's keys.
     """
@@ -40,6 +43,7 @@ class Task:
     overrides: dict[str, Any]
     shedder: str = ""
     placer: str = ""
+    case: dict[str, Any] | None = None
 
     def document(self, number: int, bundles_of_namespace: int) -> dict[str, Any]:
         return {
@@ -49,6 +53,7 @@ class Task:
             "shedder": _PACKAGE + self.shedder,
             "placer": _PACKAGE + self.placer,
             "bundles_of_namespace": bundles_of_namespace,
+            "case": self.case,
             "answer": f"answer-{number}.bin",
         }
 
@@ -100,26 +105,38 @@ class PulsarJvm:
             documents = [task.document(number, bundles_of_namespace) for number, task in enumerate(tasks)]
             asked = {"tasks": documents, "warm_runs": patience.warm_runs, "warm_s": patience.warm_s}
             asked |= {"runs": patience.runs, "most_s": patience.most_s}
-            (folder / "tasks.json").write_text(json.dumps(asked))
+            (folder / "tasks.json").write_bytes(msgspec.json.encode(asked))
             class_path = os.pathsep.join([str(self._folder), self._class_path])
             options = [f"-Xmx{self.heap}", "-XX:+EnableDynamicAgentLoading"]
-            done = subprocess.run(
-                ["java", *options, "-cp", class_path, "barycenter.benchmarks.PulsarDecisions", str(folder)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                if "OutOfMemoryError" in done.stderr:
-                    raise MemoryError(f"{len(snapshot.bundles):,} bundles do not fit into a heap of {self.heap}")
-                raise RuntimeError(f"the JVM failed:\n{done.stderr[-4000:]}")
-            told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            command = ["java", *options, "-cp", class_path, "barycenter.benchmarks.PulsarDecisions", str(folder)]
+            told = self._run(command, folder / "errors.txt", len(snapshot.bundles))
             heap_bytes, figures = told[0]["heap_bytes"], told[1:]
             answers = []
             for one, document in zip(figures, documents, strict=True):
                 pairs = np.fromfile(folder / document["answer"], "<i4").reshape(-1, 2)
                 answers.append(Answer(one, pairs[:, 0], pairs[:, 1]))
             return answers, heap_bytes / 2**20
+
+    def _run(self, command: list[str], errors: Path, bundles: int) -> list[dict[str, Any]]:
+        """Return what the JVM tells, line by line, and show how far it is."""
+        told: list[dict[str, Any]] = []
+        with errors.open("w") as log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as java:
+            assert java.stdout is not None
+            try:
+                for line in java.stdout:
+                    if line.startswith("{"):
+                        told.append(json.loads(line))
+                        shown = {key: value for key, value in told[-1].items() if key != "decisions"}
+                        print(f"JVM, {bundles:,} bundles: {shown}", file=sys.stderr, flush=True)
+            except BaseException:
+                java.kill()
+                raise
+        if java.returncode:
+            said = errors.read_text()
+            if "OutOfMemoryError" in said:
+                raise MemoryError(f"{bundles:,} bundles do not fit into a heap of {self.heap}")
+            raise RuntimeError(f"the JVM failed:\n{said[-4000:]}")
+        return told
 
 
 def write_columns(snapshot: LoadSnapshot, folder: Path) -> None:

@@ -9,6 +9,9 @@ import barycenter.peer.Cases;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.google.common.collect.Multimap;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
@@ -17,6 +20,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,6 +30,10 @@ import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.broker.loadbalance.LoadSheddingStrategy;
 import org.apache.pulsar.broker.loadbalance.ModularLoadManagerStrategy;
+import org.apache.pulsar.broker.loadbalance.extensions.LoadManagerContext;
+import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadCounter;
+import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadDecision;
+import org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder;
 import org.apache.pulsar.broker.loadbalance.impl.BundleSplitterTask;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
@@ -73,6 +81,7 @@ public final class PulsarDecisions {
                 case "cycle" -> decisions.cycle(task);
                 case "place" -> decisions.place(task);
                 case "split" -> decisions.split(task);
+                case "transfer" -> decisions.transfer(task);
                 default -> throw new IllegalArgumentException("unknown kind of task: " + task);
             };
             told.put("name", task.get("name").asText());
@@ -120,7 +129,7 @@ public final class PulsarDecisions {
         for (int row = 0; row < brokers.length; row++) {
             LocalBrokerData report = reports.get(row);
             report.setLastStats(held.get(row));
-            report.setBundles(new java.util.HashSet<>(held.get(row).keySet()));
+            report.setBundles(new HashSet<>(held.get(row).keySet()));
             report.setNumBundles(held.get(row).size());
             report.setMsgRateIn(ofBrokers.getDouble(8 * (brokers.length + 4 * row)));
             report.setMsgRateOut(ofBrokers.getDouble(8 * (brokers.length + 4 * row + 1)));
@@ -298,6 +307,43 @@ public final class PulsarDecisions {
         }, "split_ms");
         told.put("moved", rows.size());
         write(asked, rows, owners);
+        return told;
+    }
+
+    /** The TransferShedder upon stores, registry and channel as the peer suite makes them of a document. */
+    private Map<String, Object> transfer(JsonNode asked) throws Exception {
+        ServiceConfiguration configuration = Cases.configuration(asked.get("configuration"));
+        JsonNode seen = asked.get("case").get("rounds").get(0);
+        long later = System.currentTimeMillis() - asked.get("case").get("now").asLong();
+        Constructor<?> making = Class.forName("barycenter.peer.Transfer$Context")
+                .getDeclaredConstructor(ServiceConfiguration.class, JsonNode.class, long.class, boolean.class);
+        making.setAccessible(true);
+        LoadManagerContext context = (LoadManagerContext) making.newInstance(configuration, seen, later, false);
+        Method owning = Class.forName("barycenter.peer.Transfer").getDeclaredMethod("channel", JsonNode.class);
+        owning.setAccessible(true);
+        Object channel = owning.invoke(null, seen.get("owners"));
+        Field field = TransferShedder.class.getDeclaredField("channel");
+        field.setAccessible(true);
+        List<List<String>> decisions = new ArrayList<>();
+        Map<String, Object> told = measured(() -> {
+            TransferShedder shedder = new TransferShedder(new UnloadCounter());
+            field.set(shedder, channel);
+            Map<String, Long> none = new HashMap<>();
+            long start = System.nanoTime();
+            Set<UnloadDecision> found = shedder.findBundlesForUnloading(context, new HashMap<>(), none);
+            long end = System.nanoTime();
+            decisions.clear();
+            for (UnloadDecision decision : found) {
+                decisions.add(List.of(
+                        decision.getUnload().sourceBroker(),
+                        decision.getUnload().serviceUnit(),
+                        decision.getUnload().destBroker().orElse("")));
+            }
+            return new long[] {end - start};
+        }, "shed_ms");
+        told.put("moved", decisions.size());
+        told.put("decisions", decisions);
+        write(asked, List.of(), List.of());
         return told;
     }
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from barycenter.load.extensible_selection import ExtensibleSelectionSettings, may_transfer
 from barycenter.load.placement import least_long_term_message_rate as long_term
 from barycenter.load.placement import least_resource_usage_with_weight as least_usage
 from barycenter.load.placement import least_resource_usage_with_weight_extensible as extensible_usage
@@ -30,6 +31,7 @@ from barycenter.load.shedding import (
     overload_shedder,
     range_threshold_shedder,
     threshold_shedder,
+    transfer_shedder,
     uniform_load_shedder,
 )
 from barycenter.load.shedding.plan import ShedPlan
@@ -96,6 +98,20 @@ def _range_threshold(config: "BrokerConfig") -> Shedder:
 def _deviation(config: "BrokerConfig") -> Shedder:
     member = deviation_shedder.throughput_deviation(config)
     return lambda snapshot, memory: (deviation_shedder.deviation_shedder(snapshot, member), memory)
+
+
+def _transfer(config: "BrokerConfig") -> Shedder:
+    settings = transfer_shedder.TransferShedderSettings.of(config)
+    selection = ExtensibleSelectionSettings.of(config)
+
+    def may(snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None) -> bool:
+        return may_transfer(snapshot, bundle, source, destination, selection)
+
+    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
+        before = memory if isinstance(memory, transfer_shedder.TransferMemory) else transfer_shedder.TransferMemory()
+        return transfer_shedder.transfer_shedder(snapshot, settings, before, may)
+
+    return shed
 
 
 def _least_long_term_message_rate(config: "BrokerConfig") -> Placer:
@@ -175,6 +191,7 @@ PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
 
 SHEDDERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Shedder]]]] = {
     ManagerKind.MODULAR: SHEDDERS,
+    ManagerKind.EXTENSIBLE: {transfer_shedder.NAME: _transfer},
 }
 
 PLACERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Placer]]]] = {

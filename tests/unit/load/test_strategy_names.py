@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.snapshot import ExtensibleLoad
+from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, BundleLoadData, TopBundlesLoadData
+from barycenter.load.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.snapshot import LoadSnapshot
 from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of, shedder_of
 from barycenter.load.strategy_names import (
     STRATEGIES,
@@ -27,7 +30,6 @@ from barycenter.load.strategy_names import (
     shedder_name,
     supported,
 )
-from support.load_cases import Cluster
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl"
 EXTENSIONS = "org.apache.pulsar.broker.loadbalance.extensions"
@@ -136,21 +138,50 @@ def test_what_the_simple_manager_decides_is_no_strategy_for_others() -> None:
             made(configured(ManagerKind.SIMPLE))
 
 
+def extensible(*usages: float) -> LoadSnapshot:
+    """Return brokers b0, b1, … of these smoothed usages; each has three bundles of 100 MB/s times that."""
+    names = [f"b{number}" for number in range(len(usages))]
+    bundles = {
+        name: {f"t/{name}-{i}/0x00000000_0xffffffff": NamespaceBundleStats(msg_throughput_in=1e8 * u) for i in range(3)}
+        for name, u in zip(names, usages, strict=True)
+    }
+    return build_extensible_snapshot(
+        {
+            name: BrokerLoadData(
+                weighted_max_ema=u, msg_throughput_in=3e8 * u, msg_throughput_ema=3e8 * u, updated_at=1, bundle_count=3
+            )
+            for name, u in zip(names, usages, strict=True)
+        },
+        {
+            name: TopBundlesLoadData(tuple(BundleLoadData(bundle, stats) for bundle, stats in held.items()))
+            for name, held in bundles.items()
+        },
+        {name: BrokerLookupData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name) for name in names},
+        {bundle: name for name, held in bundles.items() for bundle in held},
+        taken_at_ms=1,
+    )
+
+
 def test_the_extensible_placement_goes_by_what_brokers_smoothed_themselves() -> None:
     place = placer_of(configured(ManagerKind.EXTENSIBLE))
-    plain = Cluster().add("b0", cpu=10).add("b1", cpu=80).snapshot()
-    load = ExtensibleLoad(
-        weighted_max_ema=np.array([0.9, 0.1]),
-        throughput_ema=np.zeros(2),
-        max_usage=np.zeros(2),
-        updated_at_ms=np.zeros(2, np.int64),
-        has_load=np.ones(2, bool),
-        live=np.ones(2, bool),
-        top=np.zeros(0, np.int64),
-        owned=np.zeros(0, bool),
-    )
-    choice, memory = place(replace(plain, extensible=load), np.ones(2, bool), "", random.Random(0), None)
+    choice, memory = place(extensible(0.9, 0.1), np.ones(2, bool), "", random.Random(0), None)
     assert (choice.broker, memory) == (1, None)
+
+
+def test_the_extensible_shedder_acts_on_the_fourth_cycle_and_asks_the_filters() -> None:
+    shed = shedder_of(configured(ManagerKind.EXTENSIBLE))
+    snapshot, memory, moved = extensible(0.9, 0.1), None, []
+    for _ in range(4):
+        plan, memory = shed(snapshot, memory)
+        moved.append([(unload.source, unload.destination) for unload in plan])
+    assert moved == [[], [], [], [("b0", "b1")]]  # (0.9 - 0.1) / 2 of 0.9: 120 of 270 MB/s, and bundles of 90
+    full = configured(ManagerKind.EXTENSIBLE, load_balancer_broker_max_topics=1)
+    crowded = replace(snapshot, brokers=replace(snapshot.brokers, topics=np.array([0, 1])))
+    refused = shedder_of(full)
+    memory = None
+    for _ in range(4):
+        plan, memory = refused(crowded, memory)
+        assert len(plan) == 0
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ManagerKind if kind is not ManagerKind.EXTENSIBLE])

@@ -275,14 +275,10 @@ class LoadPicture:
         return self._with_preallocations
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return what `snapshot` is built from, and what else it takes to decide the same elsewhere.
-
-        Only keys that matter for balancing and differ from their defaults are told.
-        """
+        """Return what `snapshot` is built from, and what else it takes to decide the same elsewhere."""
         live, data = self._context.registration.brokers, self.bundle_data()
         averages = self.averages(data)
         reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
-        defaults = runtime_values(BrokerConfig())
         return SnapshotDocument(
             taken_at=self._context.env.clock.now_ms(),
             brokers=reports,
@@ -292,13 +288,19 @@ class LoadPicture:
             recently_unloaded=dict(self.recently_unloaded),
             policies=PoliciesDocument.of(self._context.policies.current),
             memory=memory,
-            configuration={
-                key: text
-                for key, text in runtime_values(self._context.config.current).items()
-                if text != defaults[key] and key.startswith(_BALANCING_KEYS)
-            },
+            configuration=balancing_configuration(self._context.config.current),
         )
 
     def changed(self) -> None:
         """Have the next snapshot built anew."""
         self._generation += 1
+
+
+def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
+    """Return the keys that matter for balancing and differ from their defaults, as texts."""
+    defaults = runtime_values(BrokerConfig())
+    return {
+        key: text
+        for key, text in runtime_values(config).items()
+        if text != defaults[key] and key.startswith(_BALANCING_KEYS)
+    }

@@ -34,6 +34,7 @@ from barycenter.load.simple.load_report import LoadReport, as_local_broker_data
 from barycenter.load.simple.shedding import shed
 from barycenter.load.simple.snapshot import build_simple_snapshot
 from barycenter.load.simple.splitting import simple_splits
+from barycenter.load.snapshot_document import SnapshotDocument
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
@@ -224,6 +225,10 @@ class SimpleLoadManager:
     def _stays(self, unload: Unload, code: Code, key: str) -> None:
         reason = Reason(code=code, subject=unload.bundle, settings=(key,), cause=unload.reason)
         self._orders.refuse("unload", unload.bundle, unload.source, reason)
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        return (await self._current_picture()).document()
 
     # ---- splitting ----
 

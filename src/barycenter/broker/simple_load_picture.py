@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
-from barycenter.broker.load_picture import PREALLOCATION_MS
+from barycenter.broker.load_picture import PREALLOCATION_MS, balancing_configuration
 from barycenter.broker.quota_store import QuotaStore
 from barycenter.broker.registration import BROKERS_ROOT
 from barycenter.broker.simple_settings_watch import SimpleSettingsWatch
@@ -23,13 +23,14 @@ from barycenter.load.decisions import Placement
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import ResourceQuota
-from barycenter.load.simple.load_report import LoadReport, complete
+from barycenter.load.simple.load_report import LoadReport, as_local_broker_data, complete
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import INITIAL_QUOTA, Quotas, quotas_to_write, update_quotas
 from barycenter.load.simple.ranking import Ranking
 from barycenter.load.simple.settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
 from barycenter.load.simple.snapshot import build_simple_snapshot
 from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_document import PoliciesDocument, SnapshotDocument
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import InvalidValueError, MetadataError
 
@@ -169,6 +170,19 @@ class SimpleLoadPicture:
         snapshot = ranking.snapshot
         recent = np.array([name in self.recently_unloaded for name in snapshot.bundles.names], bool)
         return replace(snapshot, bundles=replace(snapshot.bundles, recently_unloaded=recent))
+
+    def document(self) -> SnapshotDocument:
+        """Return the load as known now, for other strategies to be tried on: there are no windows but the reports."""
+        live = self._context.registration.brokers
+        return SnapshotDocument(
+            taken_at=self._context.env.clock.now_ms(),
+            brokers={
+                broker: as_local_broker_data(report) for broker, report in self._reports.items() if broker in live
+            },
+            recently_unloaded=dict(self.recently_unloaded),
+            policies=PoliciesDocument.of(self._context.policies.current),
+            configuration=balancing_configuration(self._context.config.current),
+        )
 
     def select(self, request: PlacementRequest) -> Placement:
         """Choose the owner-to-be of a bundle; under a strategy that preallocates it counts for that from now on."""

@@ -130,7 +130,7 @@ async def test_bundles_are_placed_shed_and_split_over_rest() -> None:
         assert answer.json["numBundles"] == 8
 
 
-async def test_the_load_report_and_the_hottest_bundle_are_those_of_the_simple_manager() -> None:
+async def test_the_load_report_the_snapshot_and_the_hottest_bundle_are_those_of_the_simple_manager() -> None:
     async with cluster_of(1) as (cluster, machines):
         await cluster.create_namespace(bundles=2)
         for number in range(20):
@@ -144,6 +144,10 @@ async def test_the_load_report_and_the_hottest_bundle_are_those_of_the_simple_ma
         assert stored is not None
         assert shown.bundle_stats == decode_load_report(stored.value).bundle_stats
         assert (shown.load_report_type, shown.msg_throughput_in) == ("LoadReport", 70)
+        snapshot = (await cluster.expect(200, "GET", "/barycenter/v1/snapshot")).json
+        (held,) = snapshot["brokers"].values()
+        assert held["lastStats"][str(second)]["msgRateIn"] == 70
+        assert snapshot["configuration"]["loadManagerClassName"] == "SimpleLoadManagerImpl"
         await cluster.expect(204, "PUT", "/admin/v2/namespaces/public/ns/HOT/split")
         answer = await cluster.expect(200, "GET", "/admin/v2/namespaces/public/ns/bundles")
         assert answer.json["boundaries"] == ["0x00000000", "0x80000000", "0xbfffffff", "0xffffffff"]

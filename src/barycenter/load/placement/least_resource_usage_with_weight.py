@@ -1,6 +1,6 @@
 """LeastResourceUsageWithWeight: a broker whose smoothed usage lies below the candidates' mean by a threshold or more.
 
-Worked example (threshold 10 points): smoothed usages 10 %, 30 % and 80 % have the mean 40 %. The first two lie at
+Worked example (threshold 10 points): smoothed usages 10 %, 25 % and 85 % have the mean 40 %. The first two lie at
 30 % or below and share what is placed, drawn at random.
 
 When to use it: unlike brokers, together with the ThresholdShedder, which goes by the same usage. When not: many

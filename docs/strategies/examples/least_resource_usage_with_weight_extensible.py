@@ -1,0 +1,34 @@
+"""Where 1,000 bundles would go, by the usage that brokers smoothed themselves; one of them reported nothing yet."""
+
+import random
+from collections import Counter
+
+import numpy as np
+
+from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData
+from barycenter.load.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+    LeastResourceUsageExtensibleSettings,
+    least_resource_usage_with_weight_extensible,
+)
+
+
+def share(**usages: float) -> dict[str, int]:
+    """Return how many bundles each broker gets, nobody reporting in between."""
+    snapshot = build_extensible_snapshot(
+        {broker: BrokerLoadData(weighted_max_ema=usage) for broker, usage in usages.items()},
+        {},
+        {broker: BrokerLookupData() for broker in ("b1", "b2", "b3", "silent")},
+        {},
+        taken_at_ms=0,
+    )
+    everyone, rng = np.ones(len(snapshot.brokers), bool), random.Random(1)
+    settings = LeastResourceUsageExtensibleSettings(difference=0.1)
+    chosen = Counter(
+        least_resource_usage_with_weight_extensible(snapshot, everyone, settings, rng).broker for _ in range(1000)
+    )
+    return {broker: chosen[row] for row, broker in enumerate(snapshot.brokers.names)}
+
+
+print("10 %, 30 % and 80 %:", share(b1=0.1, b2=0.3, b3=0.8))
+print("40 % each:          ", share(b1=0.4, b2=0.4, b3=0.4))

@@ -1,0 +1,10 @@
+"""What the no-op load manager would shed: there is nothing to ask."""
+
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.strategies import shedder_of
+from barycenter.load.strategy_names import NothingToDecideError
+
+try:
+    shedder_of(BrokerConfig(load_manager_class_name="NoopLoadManager"))
+except NothingToDecideError as error:
+    print(error)

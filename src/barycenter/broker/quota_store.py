@@ -42,13 +42,20 @@ class QuotaStore:
             found.update({name: quota for name, quota in zip(some, quotas, strict=True) if quota is not None})
         return found
 
-    async def write(self, bundle: str | None, quota: ResourceQuota) -> None:
-        """Store the quota of a bundle, or the default (None).
+    async def write(self, quotas: Iterable[tuple[str | None, ResourceQuota]]) -> None:
+        """Store the quotas of bundles, and the default (None).
 
         Raises:
-            MetadataError: the store did not take it.
+            MetadataError: the store did not take one; others may have been stored.
         """
-        await self._cache.put(DEFAULT_QUOTA_PATH if bundle is None else f"{RESOURCE_QUOTA_ROOT}/{bundle}", quota)
+        items = list(quotas)
+        for start in range(0, len(items), _AT_ONCE):
+            await asyncio.gather(
+                *(
+                    self._cache.put(DEFAULT_QUOTA_PATH if bundle is None else f"{RESOURCE_QUOTA_ROOT}/{bundle}", quota)
+                    for bundle, quota in items[start : start + _AT_ONCE]
+                )
+            )
 
     async def _get(self, path: str) -> ResourceQuota | None:
         try:

@@ -157,8 +157,7 @@ class SimpleLoadPicture:
         await self._settings.write(CPU_FACTOR, repr(quotas.cpu_factor))
         await self._settings.write(MEMORY_FACTOR, repr(quotas.memory_factor))
         stored = await self._stored.of(quotas.bundles.names)
-        for bundle, quota in quotas_to_write(quotas, stored.get, await self._stored.default()):
-            await self._stored.write(bundle, quota)
+        await self._stored.write(quotas_to_write(quotas, stored.get, await self._stored.default()))
 
     # ---- figures to decide by ----
 

@@ -5,7 +5,8 @@ highest message rate, provided that some broker allowed to serve it has CPU, dir
 65 %. Where the bundle goes is decided when it is looked up.
 
 When to use it: a few brokers that get too hot now and then. When not: to keep loads even; a cluster at 84 % and 10 %
-stays so, and a large overload drains by one bundle a run.
+stays so, and a large overload drains by one bundle a run. Nor with few bundles a namespace: even distribution goes
+before load, so a bundle comes back if the broker that shed it is left with the fewest of its namespace.
 
 Source: Pulsar's `SimpleLoadManagerImpl.doLoadShedding` (4.2). Where we differ: bundles that are bound to their broker
 (heartbeat, SLA monitor) are neither shed nor counted, so that a broker's only bundle does not travel; bundles that are

@@ -8,12 +8,14 @@ Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import structlog
 
 from barycenter.broker.bundle_cache import BundleCache
 from barycenter.broker.cluster_policies import ClusterPolicyWatch
 from barycenter.broker.configuration_warnings import ConfigurationWarnings
+from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfiguration
 from barycenter.broker.environment import Environment
 from barycenter.broker.leadership import Duty, Leadership
@@ -131,6 +133,7 @@ class ControlPlane:
                 owned_bundles=self.ownership.owned_bundles,
                 is_leader=self.leadership.is_leader,
                 leader_web_url=self._leader_web_url,
+                decisions=DecisionLog(urls.broker_id, Path(self.config.current.barycenter_data_dir) / "decisions"),
                 policies=self.policies,
             )
         )

@@ -34,7 +34,7 @@ class LoadInstruments:
         else:
             report_log = FileReportLog(data / "load-reports", retention_hours=config.load_report_log_retention_hours)
             pipeline = FilePipeline(data / "pipeline" / "publication")
-        decisions = decisions or DecisionLog(context.urls.broker_id, data / "decisions")
+        decisions = decisions or context.decisions or DecisionLog(context.urls.broker_id, data / "decisions")
         return LoadInstruments(usage_meter(config), report_log, pipeline, decisions)
 
     @staticmethod

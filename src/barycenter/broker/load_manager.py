@@ -30,6 +30,7 @@ from barycenter.naming.bundle import Bundle
 if TYPE_CHECKING:
     from barycenter.broker.bundle_cache import BundleCache
     from barycenter.broker.cluster_policies import ClusterPolicyWatch
+    from barycenter.broker.decision_log import DecisionLog
     from barycenter.broker.dynamic_configuration import ConfigHolder
     from barycenter.broker.registration import Registration
     from barycenter.broker.service_urls import ServiceUrls
@@ -58,6 +59,8 @@ class LoadManagerContext:
     policies: "ClusterPolicyWatch"
     sequences: Iterator[int] = field(default_factory=lambda: count(1))
     """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
+    decisions: "DecisionLog | None" = None
+    """Where the load manager of the moment tells what it decides; None: each has a log of its own."""
 
 
 class LoadManager(Protocol):

@@ -9,19 +9,20 @@ import msgspec
 
 from barycenter.cli.decided import print_json, print_tables
 from barycenter.cli.deciding import (
-    SPLITTER,
     UNUSABLE,
     WrongWordError,
     configured,
     headline,
     is_splitter,
+    manager_of,
     placement_lines,
     placing_by,
     read_memory,
     role_of,
     shedding_by,
     shedding_rounds,
-    split_lines,
+    split_rounds,
+    splitting_by,
 )
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms
@@ -80,18 +81,19 @@ def command(
     try:
         found = read_snapshot_file(path, moment_ms("--at", at) if at else None)
         config = configured(found, conf, changes, strategy, placement)
+        manager = manager_of(found, strategy)
         if split or (strategy and is_splitter(strategy)):
-            by = f"{SPLITTER} splits"
-            rounds = [list(split_lines(found.snapshot, config))]
+            by = splitting_by(manager)
+            rounds = split_rounds(found.snapshot, config, cycles, manager)
         elif bundles:
-            by = placing_by(config)
-            rounds = [list(placement_lines(found.snapshot, config, bundles, seed))]
+            by = placing_by(config, manager)
+            rounds = [list(placement_lines(found.snapshot, config, bundles, seed, manager))]
         elif strategy and role_of(strategy) is Role.PLACEMENT:
             raise click.UsageError(f"{short_name(strategy)} places bundles: say which with --place BUNDLE")
         else:
-            by = shedding_by(config)
+            by = shedding_by(config, manager)
             memory = read_memory(history) if history else found.memory
-            rounds, after = shedding_rounds(found.snapshot, config, memory, cycles, seed)
+            rounds, after = shedding_rounds(found.snapshot, config, memory, cycles, seed, manager)
             if save_history:
                 save_history.write_bytes(msgspec.json.encode(after))
     except WrongWordError as error:

@@ -3,7 +3,7 @@
 import difflib
 import random
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,8 @@ from barycenter.load.shedding_memory import memory_document, shedding_memory
 from barycenter.load.snapshot import LoadSnapshot
 from barycenter.load.snapshot_document import MemoryDocument
 from barycenter.load.snapshot_file import SnapshotFile, SnapshotFileError
-from barycenter.load.splitting import bundle_splitter
+from barycenter.load.splitting import bundle_splitter, default_split_strategy
+from barycenter.load.splitting.bundle_splitter import SplitPlan
 from barycenter.load.strategy_names import (
     BOTH,
     PLACEMENT_KEY,
@@ -46,8 +47,11 @@ from barycenter.load.weights import resource_weights
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 
-SPLITTER: Final = bundle_splitter.NAME
-_SPLITTERS: Final = frozenset({SPLITTER})
+_SPLITTER_OF: Final = {
+    ManagerKind.MODULAR: bundle_splitter.NAME,
+    ManagerKind.EXTENSIBLE: default_split_strategy.NAME,
+}
+_SPLITTERS: Final = frozenset(_SPLITTER_OF.values())
 
 
 UNUSABLE: Final = (SnapshotFileError, ConfigError, StrategyError, OSError)
@@ -73,7 +77,7 @@ def role_of(name: str) -> Role:
     """
     roles = {each.role for each in STRATEGIES if name in (each.name, each.class_name)}
     if not roles:
-        known = {each.name for each in STRATEGIES if each.manager is ManagerKind.MODULAR} | _SPLITTERS
+        known = {each.name for each in STRATEGIES} | _SPLITTERS
         raise WrongWordError(f"there is no strategy {name!r}; {in_its_place(name, known)}")
     return Role.SHEDDING if Role.SHEDDING in roles else Role.PLACEMENT
 
@@ -139,14 +143,44 @@ def read_memory(file: Path) -> MemoryDocument:
 # ---- deciding ----
 
 
-def shedding_by(config: BrokerConfig) -> str:
+def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
+    """Return whose strategies are asked: the extensible load manager's if its brokers reported, else the modular's.
+
+    The modular manager's shedders can be asked about any snapshot.
+
+    Raises:
+        WrongWordError: the strategy needs what other brokers report.
+    """
+    if strategy is not None and is_splitter(strategy):
+        return next(kind for kind, name in _SPLITTER_OF.items() if name == short_name(strategy))
+    if strategy is None:
+        return ManagerKind.MODULAR if found.snapshot.extensible is None else ManagerKind.EXTENSIBLE
+    known = {each.manager for each in STRATEGIES if strategy in (each.name, each.class_name)}
+    if ManagerKind.EXTENSIBLE not in known:
+        return ManagerKind.MODULAR
+    if found.snapshot.extensible is not None:
+        return ManagerKind.EXTENSIBLE
+    if ManagerKind.MODULAR in known:
+        return ManagerKind.MODULAR
+    raise WrongWordError(
+        f"{short_name(strategy)} decides upon what brokers of the extensible load manager report; {found.source} has "
+        "nothing of it"
+    )
+
+
+def shedding_by(config: BrokerConfig, manager: ManagerKind) -> str:
     """Return the names of the strategies of a round."""
-    return f"{shedder_name(config, ManagerKind.MODULAR)} sheds, {placer_name(config, ManagerKind.MODULAR)} places"
+    return f"{shedder_name(config, manager)} sheds, {placer_name(config, manager)} places"
 
 
-def placing_by(config: BrokerConfig) -> str:
+def splitting_by(manager: ManagerKind) -> str:
+    """Return the name of the split check."""
+    return f"{_SPLITTER_OF[manager]} splits"
+
+
+def placing_by(config: BrokerConfig, manager: ManagerKind) -> str:
     """Return the name of the placement strategy."""
-    return f"{placer_name(config, ManagerKind.MODULAR)} places"
+    return f"{placer_name(config, manager)} places"
 
 
 def headline(found: SnapshotFile, by: str) -> str:
@@ -160,7 +194,12 @@ def headline(found: SnapshotFile, by: str) -> str:
 
 
 def shedding_rounds(
-    snapshot: LoadSnapshot, config: BrokerConfig, memory: MemoryDocument, cycles: int, seed: int
+    snapshot: LoadSnapshot,
+    config: BrokerConfig,
+    memory: MemoryDocument,
+    cycles: int,
+    seed: int,
+    manager: ManagerKind = ManagerKind.MODULAR,
 ) -> tuple[list[list[Decided]], MemoryDocument]:
     """Return what is decided in each round, and what the shedder remembers after the last.
 
@@ -169,8 +208,8 @@ def shedding_rounds(
     Raises:
         StrategyError: the configuration names strategies that there are not, or that do not go together.
     """
-    cycle, rng = Cycle.of(config), random.Random(seed)
-    remembered = CycleMemory(shedding_memory(memory, shedder_name(config, ManagerKind.MODULAR)))
+    cycle, rng = Cycle.of(config, manager), random.Random(seed)
+    remembered = CycleMemory(shedding_memory(memory, shedder_name(config, manager)))
     rounds = []
     for number in range(1, cycles + 1):
         outcome, remembered = cycle.run(snapshot, remembered, rng)
@@ -212,7 +251,7 @@ def _lines_of(outcome: CycleOutcome, config: BrokerConfig, number: int) -> Itera
             figures=_figures_of(snapshot, move.bundle),
             reason=move.reason,
             sentence=render(move.reason),
-            placement=placement.reason,
+            placement=None if placement.reason == move.reason else placement.reason,
         )
     for refusal in outcome.refused:
         yield Decided(
@@ -233,7 +272,11 @@ def _figures_of(snapshot: LoadSnapshot, bundle: str) -> Figures:
 
 
 def placement_lines(
-    snapshot: LoadSnapshot, config: BrokerConfig, bundles: Collection[str], seed: int
+    snapshot: LoadSnapshot,
+    config: BrokerConfig,
+    bundles: Collection[str],
+    seed: int,
+    manager: ManagerKind = ManagerKind.MODULAR,
 ) -> Iterator[Decided]:
     """Tell where bundles would go, one after the other.
 
@@ -246,7 +289,7 @@ def placement_lines(
             Bundle.parse(bundle)
         except InvalidNameError as error:
             raise WrongWordError(f"--place {bundle}: {error}") from error
-    placements, _, _ = place(snapshot, bundles, Selection.of(config), random.Random(seed), SelectionMemory())
+    placements, _, _ = place(snapshot, bundles, Selection.of(config, manager), random.Random(seed), SelectionMemory())
     for placement in placements:
         yield Decided(
             cycle=1,
@@ -259,13 +302,35 @@ def placement_lines(
         )
 
 
-def split_lines(snapshot: LoadSnapshot, config: BrokerConfig) -> Iterator[Decided]:
-    """Tell which bundles are too large; each namespace is taken to have the bundles that are reported."""
-    settings = bundle_splitter.BundleSplitterSettings.of(config)
-    plan = bundle_splitter.bundle_splitter(snapshot, settings, {})
+def split_rounds(
+    snapshot: LoadSnapshot, config: BrokerConfig, cycles: int, manager: ManagerKind = ManagerKind.MODULAR
+) -> list[list[Decided]]:
+    """Tell which bundles are too large; each namespace is taken to have the bundles that are reported.
+
+    The extensible load manager splits what was too large several times running, here in the middle of its range.
+    """
+    hits: Mapping[str, int] = {}
+    rounds = []
+    for number in range(1, cycles + 1):
+        if manager is ManagerKind.EXTENSIBLE:
+            limits = default_split_strategy.DefaultSplitSettings.of(config)
+            plan, hits = default_split_strategy.default_split_strategy(snapshot, limits, hits, {}, _middle)
+        else:
+            settings = bundle_splitter.BundleSplitterSettings.of(config)
+            plan = bundle_splitter.bundle_splitter(snapshot, settings, {})
+        rounds.append(list(_split_lines(plan, number)))
+    return rounds
+
+
+def _middle(bundle: str) -> tuple[int, ...]:
+    found = Bundle.parse(bundle).range
+    return (found.lower + (found.upper - found.lower) // 2,)
+
+
+def _split_lines(plan: SplitPlan, number: int) -> Iterator[Decided]:
     for split in plan:
         yield Decided(
-            cycle=1,
+            cycle=number,
             kind="split",
             bundle=split.bundle,
             source=split.broker,
@@ -274,7 +339,7 @@ def split_lines(snapshot: LoadSnapshot, config: BrokerConfig) -> Iterator[Decide
         )
     for refusal in plan.refusals():
         yield Decided(
-            cycle=1,
+            cycle=number,
             kind="refuse",
             refused=refusal.action,
             bundle=refusal.subject,

@@ -10,7 +10,7 @@ import msgspec
 
 from barycenter.broker.decision_log import DecisionRecord
 from barycenter.cli.decided import Decided, print_tables
-from barycenter.cli.deciding import UNUSABLE, configured, shedding_rounds, split_lines
+from barycenter.cli.deciding import UNUSABLE, configured, manager_of, shedding_rounds, split_rounds
 from barycenter.cli.leader import ClusterError, decisions_of, snapshot_of
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms
@@ -128,8 +128,9 @@ def read_logs(data: Path) -> Iterator[DecisionRecord]:
 def _now(found: SnapshotFile, asked: dict[str, str]) -> list[Decided]:
     """Return what the leader would do now that concerns what is asked for."""
     config = configured(found, None, (), None, None)
-    rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0)
-    lines = [*rounds[0], *split_lines(found.snapshot, config)]
+    manager = manager_of(found, None)
+    rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)
+    lines = [*rounds[0], *split_rounds(found.snapshot, config, 1, manager)[0]]
     owners = set()
     names = found.snapshot.bundles.names
     if asked["bundle"]:

@@ -1,4 +1,7 @@
-"""One round of the modular load manager's leader: shed, then place what was shed, one bundle after the other.
+"""One round of a leader: shed, then place what was shed, one bundle after the other.
+
+The modular load manager chooses a destination for each bundle. The extensible one's TransferShedder names it, unless
+`loadBalancerTransferEnabled` is off: then the next lookup chooses, as is done here at once.
 
 The live leader, `barycenter decide` and replays go through the same functions, so that what is tried on a snapshot is
 what the leader would do with it.
@@ -11,7 +14,7 @@ Source: Pulsar's `ModularLoadManagerImpl.doLoadShedding`.
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +22,13 @@ import msgspec
 import numpy as np
 
 from barycenter.load.decisions import Placement, Refusal, Unload
+from barycenter.load.extensible_selection import ExtensibleSelectionSettings, select_broker_extensible
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import BundleData, TimeAverageMessageData, default_bundle_data
-from barycenter.load.selection import Placer, SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.transfer_shedder import TransferMemory
 from barycenter.load.snapshot import Integers, LoadSnapshot, MessageColumns
 from barycenter.load.strategies import Shedder, SheddingMemory, after_plan, placer_of, shedder_of, with_plan
 from barycenter.load.strategy_names import ManagerKind
@@ -35,21 +40,42 @@ if TYPE_CHECKING:
 EXCLUDED_KEY: Final = "loadBalancerSheddingExcludedNamespaces"
 
 
+Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemory], tuple[Placement, SelectionMemory]]
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How a bundle's broker is chosen: the pipeline's settings and the placement strategy at its end."""
+    """How a bundle's broker is chosen: policies, filters, and the placement strategy at their end.
 
-    settings: SelectionSettings
-    placer: Placer
+    `excluded_namespaces` are not shed. `vetoes`: policies may hold a bundle that is to be shed (else the shedder asks
+    them itself).
+    """
+
+    choose: Choose
+    excluded_namespaces: Collection[str] = ()
+    vetoes: bool = True
 
     @staticmethod
-    def of(config: "BrokerConfig") -> "Selection":
-        """Return what a configuration asks of the modular load manager.
+    def of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> "Selection":
+        """Return what a configuration asks of the modular or the extensible load manager.
 
         Raises:
             StrategyError: it names a placement strategy that there is not.
         """
-        return Selection(SelectionSettings.of(config), placer_of(config, ManagerKind.MODULAR))
+        placer = placer_of(config, manager)
+        if manager is ManagerKind.EXTENSIBLE:
+            extensible = ExtensibleSelectionSettings.of(config)
+            return Selection(
+                lambda snapshot, request, rng, memory: select_broker_extensible(
+                    snapshot, request, extensible, placer, rng, memory
+                ),
+                vetoes=False,
+            )
+        settings = SelectionSettings.of(config)
+        return Selection(
+            lambda snapshot, request, rng, memory: select_broker(snapshot, request, settings, placer, rng, memory),
+            settings.excluded_namespaces,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +118,13 @@ class Cycle:
     selection: Selection
 
     @staticmethod
-    def of(config: "BrokerConfig") -> "Cycle":
-        """Return the round that a configuration asks of the modular load manager.
+    def of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> "Cycle":
+        """Return the round that a configuration asks of the modular or the extensible load manager.
 
         Raises:
             StrategyError: it names strategies that there are not, or two that do not go together.
         """
-        return Cycle(shedder_of(config, ManagerKind.MODULAR), Selection.of(config))
+        return Cycle(shedder_of(config, manager), Selection.of(config, manager))
 
     def run(self, snapshot: LoadSnapshot, memory: CycleMemory, rng: random.Random) -> tuple[CycleOutcome, CycleMemory]:
         """Return what the leader would do, and what it would remember."""
@@ -117,6 +143,8 @@ class Cycle:
             moves.append(msgspec.structs.replace(unload, destination=found.broker))
             placements.append(found)
             moved.append(row)
+            if isinstance(shedding, TransferMemory):
+                shedding = shedding.after_unload(unload.source, snapshot.taken_at_ms)
             if snapshot.bundles.has_windows[row]:
                 after = _on_its_way(after, unload.bundle, found.broker, _data_of(snapshot, row))
         after = _recently_unloaded(after, np.array(moved, np.int64))
@@ -132,13 +160,19 @@ def choose_destination(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[Placement | Refusal, SelectionMemory]:
-    """Return where a bundle that is to be shed shall go, with a broker, or why it stays; and what to remember."""
-    if request.namespace in selection.settings.excluded_namespaces:
+    """Return where a bundle that is to be shed shall go, with a broker, or why it stays; and what to remember.
+
+    A destination that the modular manager's shedder names is a wish, which placement knows of; the extensible one's is
+    an order.
+    """
+    if request.namespace in selection.excluded_namespaces:
         return _stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,)), memory
-    veto = unload_veto(snapshot, request, unload.source)
+    if unload.destination is not None and not selection.vetoes:
+        return Placement(unload.bundle, unload.destination, unload.reason), memory
+    veto = unload_veto(snapshot, request, unload.source) if selection.vetoes else None
     if veto is not None:
         return Refusal("unload", unload.bundle, msgspec.structs.replace(veto, cause=unload.reason)), memory
-    found, memory = select_broker(snapshot, request, selection.settings, selection.placer, rng, memory)
+    found, memory = selection.choose(snapshot, request, rng, memory)
     if found.broker is None:
         return _stays(unload, Code.NO_DESTINATION, cause=found.reason), memory
     if found.broker == unload.source:
@@ -161,9 +195,7 @@ def place(
     """
     found = []
     for bundle in bundles:
-        placement, memory = select_broker(
-            snapshot, PlacementRequest(bundle), selection.settings, selection.placer, rng, memory
-        )
+        placement, memory = selection.choose(snapshot, PlacementRequest(bundle), rng, memory)
         found.append(placement)
         if placement.broker is not None:
             row = _row_of(snapshot, bundle)

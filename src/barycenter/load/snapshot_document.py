@@ -13,6 +13,8 @@
       "configuration": {"loadBalancerLoadSheddingStrategy": "ThresholdShedder"}
     }
 
+With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads.
+
 Only `format` and `brokers` have to be there. Without `bundleData` the windows are those of a leader that has just
 seen the reports; without `brokerData` the averages are the sums of the windows. Figures that are no numbers are the
 texts "NaN", "Infinity" and "-Infinity", as Pulsar writes them.
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from barycenter.load.extensible_document import ExtensibleDocument
 from barycenter.load.policies import (
     NO_POLICIES,
     AutoFailoverData,
@@ -91,11 +94,14 @@ def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
 
 
 class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What shedders remember, each its own: smoothed usages (fractions), and rounds in which a gap was seen."""
+    """What shedders remember, each its own: smoothed usages (fractions); rounds running in which a gap was seen, by
+    broker; rounds running out of balance, and when bundles left which broker (epoch ms)."""
 
     usage: dict[str, float] = {}
     low_hits: dict[str, int] = {}
     high_hits: dict[str, int] = {}
+    rounds: int = 0
+    unloaded_at: dict[str, int] = {}
 
 
 class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -110,6 +116,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     brokers: dict[str, LocalBrokerData]
     bundle_data: dict[str, BundleData] | None = None
     broker_data: dict[str, TimeAverageBrokerData] | None = None
+    extensible: ExtensibleDocument | None = None
     preallocated: dict[str, dict[str, BundleData]] = {}
     recently_unloaded: dict[str, int] = {}
     policies: PoliciesDocument = PoliciesDocument()
@@ -126,6 +133,18 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
         from barycenter.load.snapshot import build_snapshot
 
+        if self.extensible is not None:
+            from barycenter.load.extensible_snapshot import build_extensible_snapshot
+
+            return build_extensible_snapshot(
+                self.extensible.loads,
+                self.extensible.top_bundles,
+                self.extensible.lookups,
+                self.extensible.owners,
+                taken_at_ms=self.taken_at,
+                recently_unloaded=self.recently_unloaded,
+                policies=self.policies.policies(),
+            )
         data = windows_of_reports(self.brokers) if self.bundle_data is None else self.bundle_data
         averages = self.broker_data
         if averages is None:
@@ -158,6 +177,7 @@ def encode_snapshot(document: SnapshotDocument) -> bytes:
     optional = {
         "bundleData": document.bundle_data,
         "brokerData": document.broker_data,
+        "extensible": document.extensible,
         "preallocated": document.preallocated or None,
         "recentlyUnloaded": document.recently_unloaded or None,
         "policies": document.policies if document.policies != PoliciesDocument() else None,

@@ -5,11 +5,13 @@
 | Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `snapshot_document` |
 | its columns, `*.parquet` | `barycenter snapshot`, see `snapshot_columns` |
 | the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `snapshot_tables` |
-| a load report, `*.json` | `pulsar-admin broker-stats load-report`; of the modular or the simple load manager |
-| a folder of load reports | one file a broker; of several of one broker the newest counts, and all fill the windows |
+| a load report, `*.json` | `pulsar-admin broker-stats load-report` |
+| messages of the extensible load manager's topics, `*.txt` | `pulsar-client consume`, see `extensible_document` |
+| a folder of reports and messages | one file a broker; of several of one broker the newest counts |
 
-Load reports say nothing of the past: bundles then have the windows of a leader that has seen these reports and no
-others. A report that does not name its broker is one of the broker that its URL, or else its file, is named after.
+Reports of the modular load manager say nothing of the past: bundles then have the windows of a leader that has seen
+these reports and no others. A report that does not name its broker is one of the broker that its URL, or else its file,
+is named after.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from barycenter.load.extensible_document import ExtensibleDocument, ExtensibleItem, kind_of, messages_in
 from barycenter.load.policies import PolicyError
 from barycenter.load.reports import LocalBrokerData
 from barycenter.load.simple.load_report import LoadReport, complete
@@ -121,7 +124,8 @@ def _of_columns(path: Path) -> SnapshotFile:
         snapshot, beside = read_columns(path)
     except (NoSnapshotError, PolicyError) as error:
         raise SnapshotFileError(path, f"is a Parquet file that holds no snapshot: {error}") from error
-    return SnapshotFile(snapshot, "a snapshot", memory=beside.memory, configuration=beside.configuration)
+    manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
+    return SnapshotFile(snapshot, "a snapshot", manager, memory=beside.memory, configuration=beside.configuration)
 
 
 def _of_tables(folder: Path, at_ms: int | None) -> SnapshotFile:
@@ -145,6 +149,7 @@ def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
     return SnapshotFile(
         snapshot,
         "a snapshot",
+        ManagerKind.MODULAR if document.extensible is None else ManagerKind.EXTENSIBLE,
         memory=document.memory,
         configuration=document.configuration,
     )
@@ -152,21 +157,27 @@ def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
 
 # ---- load reports ----
 
-_Report = LocalBrokerData | LoadReport
+_Report = LocalBrokerData | LoadReport | tuple[str, ExtensibleItem]
+_KINDS: Final = {
+    LocalBrokerData: ManagerKind.MODULAR,
+    LoadReport: ManagerKind.SIMPLE,
+    tuple: ManagerKind.EXTENSIBLE,
+}
 
 
 def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
-    modular = [(file, each) for file, each in found if isinstance(each, LocalBrokerData)]
-    simple = [(file, each) for file, each in found if isinstance(each, LoadReport)]
-    if modular and simple:
-        raise SnapshotFileError(
-            path,
-            f"{modular[0][0].name} is a report of the modular load manager, {simple[0][0].name} one of the simple",
-            "reports of one load manager",
-        )
-    if simple:
-        return _of_simple(simple)
+    kinds = {_KINDS[type(each)]: file for file, each in found}
+    if len(kinds) > 1:
+        told = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
+        raise SnapshotFileError(path, told, "reports of one load manager")
+    if ManagerKind.SIMPLE in kinds:
+        return _of_simple([(file, each) for file, each in found if isinstance(each, LoadReport)])
+    if ManagerKind.EXTENSIBLE in kinds:
+        extensible = ExtensibleDocument.of(each for _, each in found if isinstance(each, tuple))
+        document = SnapshotDocument(taken_at=extensible.newest_ms, brokers={}, extensible=extensible)
+        return replace(of_document(document, path), source=f"loads of {_brokers(len(extensible.loads))}")
     fold = LiveFold()
+    modular = [(file, each) for file, each in found if isinstance(each, LocalBrokerData)]
     for broker, report in sorted(_named(modular), key=lambda item: item[1].last_update):
         fold.accept(broker, report)
     averages = {broker: broker_averages(report.last_stats, fold.bundles) for broker, report in fold.reports.items()}
@@ -176,8 +187,11 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
         bundle_data=fold.bundles,
         broker_data=averages,
     )
-    count = len(fold.reports)
-    return SnapshotFile(document.snapshot(), f"load reports of {count} broker{'' if count == 1 else 's'}")
+    return SnapshotFile(document.snapshot(), f"load reports of {_brokers(len(fold.reports))}")
+
+
+def _brokers(count: int) -> str:
+    return f"{count:,} broker" if count == 1 else f"{count:,} brokers"
 
 
 def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
@@ -188,7 +202,7 @@ def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
             reports[broker] = complete(report)
     taken_at_ms = max(report.timestamp for report in reports.values())
     snapshot = replace(build_simple_snapshot(reports), taken_at_ms=taken_at_ms)
-    source = f"load reports of {len(reports)} broker{'' if len(reports) == 1 else 's'} with the simple load manager"
+    source = f"load reports of {_brokers(len(reports))}"
     return SnapshotFile(snapshot, source, ManagerKind.SIMPLE, reports=reports)
 
 
@@ -208,13 +222,13 @@ def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
 
 def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     found: list[tuple[Path, _Report]] = []
-    for file in sorted(folder.rglob("*.json")):
+    for file in sorted((*folder.rglob("*.json"), *folder.rglob("*.txt"))):
         parsed = _parse(file)
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(file, "is a snapshot of its own in a folder of load reports", "one of the two")
         found += parsed
     if not found:
-        raise SnapshotFileError(folder, "the folder holds no *.json file")
+        raise SnapshotFileError(folder, "the folder holds no *.json or *.txt file")
     return found
 
 
@@ -222,10 +236,13 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
 
 
 def _parse(file: Path) -> SnapshotDocument | list[tuple[Path, _Report]]:
-    """Return what a JSON file holds: a snapshot, or load reports, one a line or one in all."""
+    """Return what a file holds: a snapshot, or load reports, one a line or one in all, or messages."""
     content = file.read_bytes()
     if not content.strip():
         raise SnapshotFileError(file, "is empty")
+    messages = list(messages_in(content))
+    if messages:
+        return [(file, _message(file, key, text, line)) for key, text, line in messages]
     try:
         fields = _fields(content)
     except msgspec.DecodeError as error:
@@ -257,12 +274,22 @@ def _fields_of_line(file: Path, line: bytes, number: int) -> dict[str, msgspec.R
         raise SnapshotFileError(file, f"line {number} is not a JSON object: {error}") from error
 
 
+def _message(file: Path, key: str, content: bytes, line: int) -> tuple[str, ExtensibleItem]:
+    kind = kind_of(_fields_of_line(file, content, line))
+    if kind is None:
+        raise SnapshotFileError(file, _at(line, "the message is none of the extensible load manager"))
+    return key, _decoded(file, content, _lenient(kind), line)
+
+
 def _report(file: Path, content: bytes, fields: Mapping[str, msgspec.Raw], line: int | None = None) -> _Report:
     kind = bytes(fields.get("loadReportType", b"")).strip(b'"').decode()
     if kind == "LoadReport" or (not kind and "bundleStats" in fields):
         return _decoded(file, content, _lenient(LoadReport), line)
     if kind == "LocalBrokerData" or (not kind and "lastStats" in fields):
         return _decoded(file, content, _lenient(LocalBrokerData), line)
+    extensible = None if kind else kind_of(fields)
+    if extensible is not None:
+        return file.stem, _decoded(file, content, _lenient(extensible), line)
     shown = ", ".join(list(fields)[:5]) or "none"
     what = f"loadReportType is {kind!r}" if kind else f"its fields ({shown}, …) are those of no load report"
     raise SnapshotFileError(file, _at(line, what))

@@ -8,6 +8,7 @@ import static org.mockito.Mockito.withSettings;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -26,6 +27,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.loadbalance.LoadManager;
 import org.apache.pulsar.broker.loadbalance.extensions.BrokerRegistry;
 import org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl;
 import org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerWrapper;
@@ -36,15 +38,23 @@ import org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateD
 import org.apache.pulsar.broker.loadbalance.extensions.data.BrokerLoadData;
 import org.apache.pulsar.broker.loadbalance.extensions.data.BrokerLookupData;
 import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerFilter;
+import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerIsolationPoliciesFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.Split;
 import org.apache.pulsar.broker.loadbalance.extensions.models.SplitCounter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.SplitDecision;
+import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadCounter;
+import org.apache.pulsar.broker.loadbalance.extensions.policies.AntiAffinityGroupPolicyHelper;
+import org.apache.pulsar.broker.loadbalance.extensions.policies.IsolationPoliciesHelper;
+import org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder;
 import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
 import org.apache.pulsar.broker.loadbalance.extensions.strategy.BrokerSelectionStrategy;
 import org.apache.pulsar.broker.loadbalance.extensions.strategy.DefaultNamespaceBundleSplitStrategyImpl;
 import org.apache.pulsar.broker.loadbalance.extensions.strategy.NamespaceBundleSplitStrategy;
+import org.apache.pulsar.broker.loadbalance.impl.SimpleResourceAllocationPolicies;
+import org.apache.pulsar.broker.namespace.LookupOptions;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.broker.service.BrokerService;
+import org.apache.pulsar.common.naming.NamespaceBundle;
 import org.apache.pulsar.common.naming.NamespaceBundleFactory;
 import org.apache.pulsar.common.naming.NamespaceName;
 import org.apache.pulsar.common.naming.ServiceUnitId;
@@ -77,18 +87,128 @@ public final class Extensible {
     public static void filter(String name, String questions, String answers) throws Exception {
         BrokerFilter filter = (BrokerFilter) Class.forName(name).getDeclaredConstructor().newInstance();
         Cases.answer(questions, answers, document -> {
-            Map<String, BrokerLookupData> brokers = new LinkedHashMap<>();
-            Iterator<Map.Entry<String, JsonNode>> entries = document.get("brokers").fields();
-            while (entries.hasNext()) {
-                Map.Entry<String, JsonNode> entry = entries.next();
-                brokers.put(entry.getKey(), Cases.read(entry.getValue(), BrokerLookupData.class));
-            }
+            Map<String, BrokerLookupData> brokers = lookups(document.get("brokers"));
             try {
                 return new TreeSet<>(filter.filterAsync(brokers, UNIT, context(document)).join().keySet());
             } catch (CompletionException failed) {
                 return "failed";
             }
         });
+    }
+
+    /**
+     * The brokers that {@code draws} selections of the whole load manager fell on, and for each of the "transfers" (a
+     * source and perhaps a destination) whether its shedder would consider it.
+     */
+    public static void selections(String questions, String answers) throws Exception {
+        Method transferable = TransferShedder.class.getDeclaredMethod(
+                "isTransferable", LoadManagerContext.class, Map.class, String.class, String.class, Optional.class);
+        transferable.setAccessible(true);
+        NamespaceBundleFactory factory = Naming.factory();
+        NamespaceService namespaces = stub(NamespaceService.class);
+        when(namespaces.getNamespaceBundleFactory()).thenReturn(factory);
+        PulsarService pulsar = stub(PulsarService.class);
+        when(pulsar.getNamespaceService()).thenReturn(namespaces);
+        AtomicReference<LoadManager> managers = new AtomicReference<>();
+        when(pulsar.getLoadManager()).thenReturn(managers);
+        boolean[] grouped = new boolean[1];
+        AntiAffinityGroupPolicyHelper groups = stub(AntiAffinityGroupPolicyHelper.class);
+        when(groups.hasAntiAffinityGroupPolicy(any())).thenAnswer(call -> grouped[0]);
+        Cases.answer(questions, answers, document -> {
+            LoadManagerContext context = context(document);
+            Map<String, BrokerLookupData> brokers = lookups(document.get("brokers"));
+            Set<String> without = names(document.get("without"));
+            NamespaceBundle bundle = factory.getBundle("t/ns", document.get("range").asText());
+            BrokerRegistry registry = answering(
+                    BrokerRegistry.class,
+                    Map.of("getAvailableBrokerLookupDataAsync", none -> CompletableFuture.completedFuture(brokers)));
+            ExtensibleLoadManagerImpl manager = new ExtensibleLoadManagerImpl();
+            set(manager, "conf", context.brokerConfiguration());
+            set(manager, "context", context);
+            set(manager, "brokerRegistry", registry);
+            IsolationPoliciesHelper isolation = new IsolationPoliciesHelper(new OnePolicy(document.get("policy")));
+            manager.getBrokerFilterPipeline().add(new BrokerIsolationPoliciesFilter(isolation));
+            managers.set(new ExtensibleLoadManagerWrapper(manager));
+            Set<String> drawn = new TreeSet<>();
+            LookupOptions options = LookupOptions.builder().build();
+            for (int draw = 0; draw < document.get("draws").asInt(); draw++) {
+                manager.selectAsync(bundle, without, options).join().ifPresent(drawn::add);
+            }
+            grouped[0] = document.get("grouped").asBoolean();
+            TransferShedder shedder = new TransferShedder(
+                    pulsar, new UnloadCounter(), manager.getBrokerFilterPipeline(), isolation, groups);
+            List<Object> allowed = new ArrayList<>();
+            for (JsonNode transfer : document.get("transfers")) {
+                Optional<String> destination = transfer.get(1).isNull()
+                        ? Optional.empty()
+                        : Optional.of(transfer.get(1).asText());
+                allowed.add(transferable.invoke(
+                        shedder, context, brokers, bundle.toString(), transfer.get(0).asText(), destination));
+            }
+            return Map.of("drawn", drawn, "transfers", allowed);
+        });
+    }
+
+    /** The isolation policy of the one namespace: a JSON null for none, or hosts and the least number of primary ones. */
+    private static final class OnePolicy extends SimpleResourceAllocationPolicies {
+        private final boolean present;
+        private final Set<String> primary;
+        private final Set<String> secondary;
+        private final int least;
+
+        OnePolicy(JsonNode policy) {
+            super(null);
+            present = !policy.isNull();
+            primary = present ? names(policy.get("primary")) : Set.of();
+            secondary = present ? names(policy.get("secondary")) : Set.of();
+            least = present ? policy.get("least").asInt() : 0;
+        }
+
+        @Override
+        public CompletableFuture<Boolean> areIsolationPoliciesPresentAsync(NamespaceName namespace) {
+            return CompletableFuture.completedFuture(present);
+        }
+
+        @Override
+        public boolean areIsolationPoliciesPresent(NamespaceName namespace) {
+            return present;
+        }
+
+        @Override
+        public boolean isPrimaryBroker(NamespaceName namespace, String host) {
+            return primary.contains(host);
+        }
+
+        @Override
+        public boolean isSecondaryBroker(NamespaceName namespace, String host) {
+            return secondary.contains(host);
+        }
+
+        @Override
+        public boolean isSharedBroker(String host) {
+            return !primary.contains(host);
+        }
+
+        @Override
+        public boolean shouldFailoverToSecondaries(NamespaceName namespace, int primaries) {
+            return primaries < least;
+        }
+    }
+
+    private static void set(ExtensibleLoadManagerImpl manager, String name, Object value) throws Exception {
+        Field field = ExtensibleLoadManagerImpl.class.getDeclaredField(name);
+        field.setAccessible(true);
+        field.set(manager, value);
+    }
+
+    private static Map<String, BrokerLookupData> lookups(JsonNode node) throws Exception {
+        Map<String, BrokerLookupData> brokers = new LinkedHashMap<>();
+        Iterator<Map.Entry<String, JsonNode>> entries = node.fields();
+        while (entries.hasNext()) {
+            Map.Entry<String, JsonNode> entry = entries.next();
+            brokers.put(entry.getKey(), Cases.read(entry.getValue(), BrokerLookupData.class));
+        }
+        return brokers;
     }
 
     /**

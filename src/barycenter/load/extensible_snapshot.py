@@ -10,16 +10,26 @@ those of the newest reports, so that whatever reads windows decides upon them.
 Source: Pulsar's `LoadManagerContext`: two load-data stores and a registry; and the ownership channel.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
-from barycenter.load.snapshot import ExtensibleLoad, LoadSnapshot, build_snapshot
+from barycenter.load.snapshot import (
+    BundleTable,
+    ExtensibleLoad,
+    LoadSnapshot,
+    MessageColumns,
+    belongs_to_a_broker,
+    build_snapshot,
+)
+
+_Item = TypeVar("_Item", bound="np.generic[Any]")
 
 _NO_LOAD: Final = BrokerLoadData(max_resource_usage=0.0, weighted_max_ema=0.0)
 _NO_LOOKUP: Final = BrokerLookupData()
@@ -44,21 +54,18 @@ def build_extensible_snapshot(
     names = tuple(sorted({*loads, *lookups}))
     known = [loads.get(name, _NO_LOAD) for name in names]
     places = {name: _places(tops[name]) for name in names if name in tops}
-    held: dict[str, set[str]] = {name: set(places.get(name, ())) for name in names}
-    for bundle, owner in owners.items():
-        if owner in held:
-            held[owner].add(bundle)
     reports = {
-        name: _report(load, lookups.get(name, _NO_LOOKUP), tops.get(name), held[name])
+        name: _report(load, lookups.get(name, _NO_LOOKUP), tops.get(name))
         for name, load in zip(names, known, strict=True)
     }
-    plain = build_snapshot(reports, {}, {}, recently_unloaded=recently_unloaded)
+    recently = set(recently_unloaded)
+    plain = build_snapshot(reports, {}, {}, recently_unloaded=recently)
+    top = np.array([places[names[row]][name] for name, row in _keys(plain.bundles)], np.int64)
+    owned = np.array([owners.get(name) == names[row] for name, row in _keys(plain.bundles)], bool)
     columns = [(load.weighted_max_ema, load.msg_throughput_ema, load.max_resource_usage) for load in known]
     figures = np.array(columns, float).reshape(-1, 3).T
     odd = ~np.isfinite(figures)
     ema, throughput_ema, max_usage = np.where(odd, 0.0, figures)
-    keys = [(bundle, names[row]) for bundle, row in zip(plain.bundles.names, plain.bundles.owner.tolist(), strict=True)]
-    nowhere: dict[str, int] = {}
     extensible = ExtensibleLoad(
         weighted_max_ema=ema,
         throughput_ema=throughput_ema,
@@ -66,8 +73,8 @@ def build_extensible_snapshot(
         updated_at_ms=np.array([load.updated_at for load in known], np.int64),
         has_load=np.array([name in loads for name in names], bool),
         live=np.array([name in lookups for name in names], bool),
-        top=np.array([places.get(broker, nowhere).get(bundle, -1) for bundle, broker in keys], np.int64),
-        owned=np.array([owners.get(bundle) == broker for bundle, broker in keys], bool),
+        top=top,
+        owned=owned,
     )
     brokers = replace(
         plain.brokers,
@@ -76,12 +83,71 @@ def build_extensible_snapshot(
         long=plain.brokers.latest,
         suspect=plain.brokers.suspect | odd.any(axis=0),
     )
-    bundles = replace(
-        plain.bundles, short=plain.bundles.latest, long=plain.bundles.latest, has_windows=plain.bundles.sampled
-    )
-    return replace(
+    latest, sampled = plain.bundles.latest, plain.bundles.sampled
+    bundles = replace(plain.bundles, short=latest, long=latest, has_windows=sampled)
+    listed = replace(
         plain, brokers=brokers, bundles=bundles, extensible=extensible, taken_at_ms=taken_at_ms, policies=policies
     )
+    nowhere: dict[str, int] = {}
+    rest = {name: owner for name, owner in owners.items() if name not in places.get(owner, nowhere)}
+    return _with_owned(listed, extensible, rest, recently)
+
+
+def _keys(bundles: BundleTable) -> Iterator[tuple[str, int]]:
+    return zip(bundles.names, bundles.owner.tolist(), strict=True)
+
+
+def _with_owned(
+    snapshot: LoadSnapshot, load: ExtensibleLoad, owners: Mapping[str, str], recently_unloaded: Container[str]
+) -> LoadSnapshot:
+    """Return the snapshot with rows without figures for bundles that their owners, if known, do not list."""
+    index, bundles = snapshot.brokers.index, snapshot.bundles
+    added = {name: row for name, owner in owners.items() if (row := index.get(owner)) is not None}
+    if not added:
+        return snapshot
+    owner = np.concatenate((bundles.owner, np.fromiter(added.values(), np.int32, len(added))))
+    names = [*bundles.names, *added]
+    # by name, and those that two brokers hold by broker
+    by_broker = np.argsort(owner, kind="stable").tolist()
+    order = np.array(sorted(by_broker, key=names.__getitem__), np.int64)
+    names = [names[row] for row in order.tolist()]
+    spaces = [name.rpartition("/")[0] for name in names]
+    namespaces = tuple(sorted(set(spaces)))
+    row_of_namespace = {name: row for row, name in enumerate(namespaces)}
+    namespace = np.array([row_of_namespace[name] for name in spaces], np.int32)
+    bound = np.array([belongs_to_a_broker(name) for name in namespaces], bool)
+
+    def extended(column: NDArray[_Item], filler: int = 0) -> NDArray[_Item]:
+        more = np.full(len(added), filler, column.dtype)
+        return np.concatenate((column, more))[order]
+
+    latest = MessageColumns(
+        extended(bundles.latest.rate_in),
+        extended(bundles.latest.rate_out),
+        extended(bundles.latest.throughput_in),
+        extended(bundles.latest.throughput_out),
+    )
+    sampled = extended(bundles.sampled)
+    table = BundleTable(
+        names=names,
+        owner=owner[order],
+        namespace=namespace,
+        latest=latest,
+        topics=extended(bundles.topics),
+        sessions=extended(bundles.sessions),
+        short=latest,
+        long=latest,
+        short_samples=extended(bundles.short_samples),
+        long_samples=extended(bundles.long_samples),
+        listed=extended(bundles.listed, 1),
+        sampled=sampled,
+        has_windows=sampled,
+        broker_bound=bound[namespace],
+        recently_unloaded=np.array([name in recently_unloaded for name in names], bool),
+        suspect=extended(bundles.suspect),
+    )
+    load = replace(load, top=extended(load.top, -1), owned=extended(load.owned, 1))
+    return replace(snapshot, bundles=table, namespaces=namespaces, extensible=load)
 
 
 def _places(top: TopBundlesLoadData) -> dict[str, int]:
@@ -91,9 +157,7 @@ def _places(top: TopBundlesLoadData) -> dict[str, int]:
     return places
 
 
-def _report(
-    load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None, held: set[str]
-) -> LocalBrokerData:
+def _report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
     """Return what a broker of the modular load manager would have said of the same load."""
     stats: dict[str, NamespaceBundleStats] = {}
     for bundle in () if top is None else top.top_bundles_load_data:
@@ -113,7 +177,7 @@ def _report(
         last_update=load.reported_at,
         last_stats=stats,
         num_topics=load.topics,
-        bundles=tuple(held),
+        bundles=tuple(stats),
         broker_version_string=lookup.broker_version,
         load_manager_class_name=lookup.load_manager_class_name,
         start_timestamp=lookup.start_timestamp,

@@ -370,7 +370,7 @@ def _bundle_table(
     namespace_texts = [bundle.rpartition("/")[0] for bundle in names]
     namespaces = tuple(sorted(set(namespace_texts)))
     row_of_namespace = {name: row for row, name in enumerate(namespaces)}
-    bound = np.array([_is_broker_bound(name) for name in namespaces], bool)
+    bound = np.array([belongs_to_a_broker(name) for name in namespaces], bool)
     namespace = np.array([row_of_namespace[text] for text in namespace_texts], np.int32)
     latest, bad_latest = _message_columns(sampled, _figures)
     short, bad_short = _message_columns([item.short_term_data for item in data], _figures)
@@ -396,7 +396,8 @@ def _bundle_table(
     return table, namespaces
 
 
-def _is_broker_bound(namespace: str) -> bool:
+def belongs_to_a_broker(namespace: str) -> bool:
+    """Tell whether the namespace of that name is bound to one broker; a name that is none is not."""
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:
@@ -430,7 +431,10 @@ def _message_columns(
 
 
 def _integers(rows: Sequence[_T], figure: Callable[[_T], int]) -> Integers:
-    return np.fromiter((_bounded(figure(row)) for row in rows), np.int64, len(rows))
+    try:
+        return np.fromiter(map(figure, rows), np.int64, len(rows)).clip(-_LARGEST_COUNT, _LARGEST_COUNT)
+    except OverflowError:  # beyond 64 bits
+        return np.array([_bounded(figure(row)) for row in rows], np.int64)
 
 
 def _bounded(count: int) -> int:

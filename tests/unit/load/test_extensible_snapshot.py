@@ -1,14 +1,18 @@
 """The snapshot of the extensible load manager: what is known of whom, in the order of names."""
 
 import math
+import random
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, BundleLoadData, TopBundlesLoadData
 from barycenter.load.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.policies import ClusterPolicies
 from barycenter.load.reports import NamespaceBundleStats, ResourceUsage
 from support.load_cases import bundle_name
+from support.transfer_cases import draw_round
 
 
 def listing(*bundles: tuple[int, float]) -> TopBundlesLoadData:
@@ -103,3 +107,38 @@ def test_policies_pass_through_and_nobody_is_a_cluster_too() -> None:
     assert (len(snapshot.brokers), len(snapshot.bundles)) == (0, 0)
     assert snapshot.extensible is not None
     assert np.size(snapshot.extensible.top) == 0
+
+
+@given(st.integers(0, 2**62))
+def test_every_listed_and_every_owned_bundle_of_a_known_broker_has_one_row(seed: int) -> None:
+    """Whatever is listed, owned, both or neither: the rows are those of a plain walk, in the order of names."""
+    rng = random.Random(seed)
+    seen = draw_round(rng)
+    for number in range(rng.randint(0, 8)):
+        name = bundle_name(1000 + number, rng.choice(("t/a", "new/space", "pulsar/b:8080", "odd")))
+        seen.owners[name] = rng.choice([*seen.loads, *seen.tops, "nobody"])
+        seen.recently_unloaded.update([name] if rng.random() < 0.3 else [])
+    expected: dict[tuple[str, str], tuple[int, float, bool]] = {}
+    for broker in {*seen.loads, *seen.lookups}:
+        listed = seen.tops[broker].top_bundles_load_data if broker in seen.tops else ()
+        for place, one in enumerate(listed):
+            traffic = one.stats.msg_throughput_in + one.stats.msg_throughput_out
+            owned = seen.owners.get(one.bundle_name) == broker
+            expected.setdefault((one.bundle_name, broker), (place, traffic, owned))
+        for name, owner in seen.owners.items():
+            if owner == broker:
+                expected.setdefault((name, broker), (-1, 0.0, True))
+    snapshot = seen.snapshot()
+    bundles, extensible = snapshot.bundles, snapshot.extensible
+    assert extensible is not None
+    keys = [(name, snapshot.brokers.names[row]) for name, row in zip(bundles.names, bundles.owner, strict=True)]
+    columns = zip(extensible.top.tolist(), bundles.latest.throughput.tolist(), extensible.owned.tolist(), strict=True)
+    assert keys == sorted(keys)
+    assert dict(zip(keys, columns, strict=True)) == expected
+    spaces = [name.rpartition("/")[0] for name in bundles.names]
+    assert list(snapshot.namespaces) == sorted(set(spaces))
+    assert [snapshot.namespaces[row] for row in bundles.namespace] == spaces
+    assert bundles.broker_bound.tolist() == [space == "pulsar/b:8080" for space in spaces]
+    assert bundles.recently_unloaded.tolist() == [name in seen.recently_unloaded for name in bundles.names]
+    assert bundles.listed.all()
+    assert bundles.sampled.tolist() == (extensible.top >= 0).tolist()

@@ -103,3 +103,11 @@ def test_of_0_and_minus_0_the_first_is_the_largest_usage() -> None:
     """As Pulsar's maximum; AvgShedder orders brokers by it, and Java puts -0 before 0."""
     usage = Cluster().add("a", cpu=-0.0).add("b", cpu=0.0).snapshot().brokers.weighted_usage(ResourceWeights())
     assert np.signbit(usage).tolist() == [True, False]
+
+
+def test_counts_beyond_all_reason_are_bounded() -> None:
+    stats = {bundle_name(0): NamespaceBundleStats(topics=2**70), bundle_name(1): NamespaceBundleStats(topics=-(2**60))}
+    snapshot = Cluster().add("b", bundles=stats | {bundle_name(2): NamespaceBundleStats(topics=3)}).snapshot()
+    assert snapshot.bundles.topics.tolist() == [2**53, -(2**53), 3]
+    del stats[bundle_name(0)]
+    assert Cluster().add("b", bundles=stats).snapshot().bundles.topics.tolist() == [-(2**53)]

@@ -21,7 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = create_session("barycenter tests", conf={"spark.sql.adaptive.enabled": "false"})
+    # Compiling each plan to Java takes longer than running it on some rows; the job of test_pipeline_job compiles.
+    conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    session = create_session("barycenter tests", conf=conf)
     yield session
     session.stop()
 

@@ -24,7 +24,8 @@ from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import read_status
 from barycenter.pipeline.tables import Tables
 from support.load_history import make_history
-from support.pipeline_runs import assert_tables_equal_history, write_reports
+from support.pipeline_oracles import PipelineOracle, assert_tables_follow
+from support.pipeline_runs import write_reports
 
 pytestmark = pytest.mark.pipeline
 
@@ -64,8 +65,8 @@ def is_published(layout: PipelineLayout, report: LocalBrokerData) -> bool:
 
 
 def unfinished_batch(layout: PipelineLayout) -> bool:
-    """A batch has written its samples and not yet its state."""
-    batches = {int(file.stem.removeprefix("batch-")) for file in layout.tables.glob("bundle_samples/*/*.parquet")}
+    """A batch has written its first table and not yet its state."""
+    batches = {int(file.stem.removeprefix("batch-")) for file in layout.tables.glob("load_reports/*/*.parquet")}
     return bool(batches - set(StateFolder(layout.state).batch_ids()))
 
 
@@ -91,7 +92,7 @@ def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
     status = read_status(layout.status)
     assert status is not None
     assert (status.state, status.corrupt_reports) == ("stopped", 0)
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
     events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     batches = [event for event in events if event["event"] == "pipeline_batch"]
     assert all(batch.keys() >= {"batch_id", "reports", "samples", "lag_seconds", "seconds"} for batch in batches)
@@ -121,7 +122,7 @@ def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSe
     checkpoint, first_batch = current_generation(layout)
     assert first_batch > 0
     assert list(layout.checkpoints.iterdir()) == [checkpoint]
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 
 def test_a_full_disk_delays_the_tables_and_loses_nothing(
@@ -130,14 +131,14 @@ def test_a_full_disk_delays_the_tables_and_loses_nothing(
     """The first batch finds no space; the job says so in its status and tries the same batch again."""
     reports = make_history(13, reports=6)
     write_reports(layout, reports)
-    write, failures = Tables.write_small, iter([OSError(errno.ENOSPC, "No space left on device")])
+    write, failures = Tables.write, iter([OSError(errno.ENOSPC, "No space left on device")])
 
     def write_when_there_is_space(tables: Tables, *args: Any, **kwargs: Any) -> None:
         for failure in failures:
             raise failure
         write(tables, *args, **kwargs)
 
-    monkeypatch.setattr(Tables, "write_small", write_when_there_is_space)
+    monkeypatch.setattr(Tables, "write", write_when_there_is_space)
     stop = threading.Event()
     guard = threading.Timer(_DEADLINE_S, stop.set)
     guard.start()
@@ -153,4 +154,4 @@ def test_a_full_disk_delays_the_tables_and_loses_nothing(
     assert {("running", None), ("retrying", "OSError: [Errno 28] No space left on device")} <= states
     guard.cancel()
     guard.join()
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))

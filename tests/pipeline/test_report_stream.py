@@ -1,10 +1,9 @@
 """The stream's tables: equal to the batch and the live fold, whatever is lost, doubled or broken on the way."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import msgspec
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -12,19 +11,22 @@ from pyspark.sql import SparkSession
 from barycenter.load.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, decode_publication
 from barycenter.load.reports import LocalBrokerData, encode_report
 from barycenter.load.windows import HISTORY_GAP_MS, LiveFold
+from barycenter.pipeline.acceptance import HOLD_MS
 from barycenter.pipeline.job import begin_generation
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.stream import StreamSettings
+from barycenter.pipeline.table_reader import read_table
 from barycenter.pipeline.tables import Tables
 from support.load_history import START_MS, at, make_history
+from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import (
     assert_same,
     assert_tables_equal_history,
+    first_columns,
     history,
     newest_broker_data,
     newest_bundle_data,
-    read_table,
     rows_of,
     run_available,
     write_reports,
@@ -119,38 +121,53 @@ def test_duplicates_and_broken_reports_change_nothing(spark: SparkSession, layou
     (folder / "only-a-copy.json").write_bytes(whole)
     (third,) = run_available(spark, layout)
     assert (third.reports, third.duplicates, third.lag_ms) == (0, 1, None)
+    kept = {file.name: file.read_bytes() for file in layout.quarantine.iterdir()}
+    reasons = msgspec.json.Decoder(dict[str, str]).decode_lines(kept.pop("batch-000000000000.jsonl"))
+    assert {line["file"]: line["reason"][:17] for line in reasons} == {
+        "foreign.json": "JSON is malformed",
+        "nameless.json": "not a load report",
+        "torn.json": "Input data was tr",
+        "wrong-type.json": "Expected `int`, g",
+    }
+    assert kept.keys() == {line["file"] for line in reasons}
+    assert kept["torn.json"] == whole[: len(whole) // 2]
     (folder / "_unfinished.json").unlink()
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 
-@pytest.mark.parametrize("write", range(5))
+@pytest.mark.parametrize("step", ["bundle_samples", "broker_data", "ownership", "state", "publication"])
 def test_a_batch_that_failed_half_way_takes_effect_once(
-    spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch, write: int
+    spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The second batch fails just after its n-th write and is run again by a new query from the checkpoint."""
+    """The second batch fails just after one of its writes and is run again by a new query from the checkpoint."""
     reports = make_history(3, reports=12)
     write_reports(layout, reports[:6])
     run_available(spark, layout)
     write_reports(layout, reports[6:])
-    owners: tuple[tuple[Any, str], ...] = ((Tables, "write"), (Tables, "write_small"), (StateFolder, "write"))
     with monkeypatch.context() as patch:
-        writes = itertools.count()
-        for owner, name in owners:
-            patch.setattr(owner, name, failing_after(getattr(owner, name), writes, write))
-        if write == 4:
-            patch.setattr("barycenter.pipeline.stream.write_publication", failing_after(lambda *_: None, writes, write))
-        with pytest.raises(StreamingQueryException, match="crash after write"):
+        crash_after(patch, step)
+        with pytest.raises(StreamingQueryException, match=f"crash after {step}"):
             run_available(spark, layout)
     (again,) = run_available(spark, layout)
     assert (again.batch_id, again.reports) == (1, 6)
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 
-def failing_after(function: Any, count: "itertools.count[int]", number: int) -> Any:
+def crash_after(patch: pytest.MonkeyPatch, step: str) -> None:
+    """Let the write of a table, of the state or of the publication succeed and then raise."""
+    if step == "publication":
+        patch.setattr("barycenter.pipeline.stream.write_publication", crashing(lambda *_: None, step, lambda *_: True))
+    elif step == "state":
+        patch.setattr(StateFolder, "write", crashing(StateFolder.write, step, lambda *_: True))
+    else:
+        patch.setattr(Tables, "write", crashing(Tables.write, step, lambda _, name, *__: name == step))
+
+
+def crashing(function: Any, step: str, is_last: Any) -> Any:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if next(count) == number:
-            raise RuntimeError(f"crash after write {number}")
+        if is_last(*args):
+            raise RuntimeError(f"crash after {step}")
         return result
 
     return wrapped
@@ -167,16 +184,17 @@ def test_a_new_generation_reads_the_log_again_without_effect(spark: SparkSession
     (second,) = run_available(spark, layout, settings=settings)
     assert (second.batch_id, second.reports, second.duplicates) == (1, 3, 6)
     assert len(list(layout.checkpoints.iterdir())) == 1
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 
 def test_a_large_log_is_caught_up_in_several_batches(spark: SparkSession, layout: PipelineLayout) -> None:
     """With at most four files a batch, ten reports of one broker take three batches and end as one batch would."""
-    write_reports(layout, make_history(5, reports=10, brokers=1))
+    reports = make_history(5, reports=10, brokers=1)
+    write_reports(layout, reports)
     results = run_available(spark, layout, settings=StreamSettings(max_files=4))
     assert sum(result.reports for result in results) == 10
     assert len(results) == 3
-    assert_tables_equal_history(spark, layout)
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 
 def test_silent_bundles_and_brokers_are_forgotten(spark: SparkSession, layout: PipelineLayout) -> None:
@@ -194,15 +212,36 @@ def test_silent_bundles_and_brokers_are_forgotten(spark: SparkSession, layout: P
     assert {row["bundle"] for row in rows_of(read_table(spark, layout, "bundle_data"))} >= set(first.last_stats)
 
 
-def test_a_report_found_after_its_successor_still_counts(spark: SparkSession, layout: PipelineLayout) -> None:
-    """Listing a folder may find the second of two files first; the other arrives a batch later and is not lost."""
+def test_a_report_found_after_its_successor_is_counted_in_its_place(
+    spark: SparkSession, layout: PipelineLayout
+) -> None:
+    """Listing a folder may find the second of two files first; it waits for the other, and nothing else changes."""
     one, two, three = make_history(7, reports=3, brokers=1, bundles=2)
+    results = []
     for report in (one, three, two):
         write_reports(layout, [report])
-        (result,) = run_available(spark, layout)
-        assert (result.reports, result.duplicates) == (1, 0)
-    samples = rows_of(read_table(spark, layout, "bundle_samples"))
-    assert_same(samples, rows_of(history(spark, layout).bundle_samples))
+        results += run_available(spark, layout)
+    assert [(r.reports, r.held, r.late, r.duplicates) for r in results] == [(1, 0, 0, 0), (0, 1, 0, 0), (2, 0, 0, 0)]
+    assert_tables_follow(spark, layout, PipelineOracle([one, two, three]))
+
+
+def test_a_report_much_too_late_is_kept_and_changes_no_average(spark: SparkSession, layout: PipelineLayout) -> None:
+    """Its successor waited for ten seconds; the late one is in the tables of reports alone, and counted as late."""
+    one, two, three = make_history(7, reports=3, brokers=1, bundles=2)
+    other = LocalBrokerData(
+        broker_id="b:1", incarnation="i", sequence=1, last_update=three.last_update + HOLD_MS, start_timestamp=1
+    )
+    write_reports(layout, [one, three, other])
+    run_available(spark, layout)
+    after = newest_bundle_data(spark, layout), layout.publication.read_bytes()
+    write_reports(layout, [two])
+    (result,) = run_available(spark, layout)
+    assert (result.reports, result.late, result.lag_ms) == (1, 1, None)
+    assert (newest_bundle_data(spark, layout), layout.publication.read_bytes()) == after
+    expected = PipelineOracle([one, two, three, other])
+    for name in ("load_reports", "broker_usage", "bundle_samples"):
+        rows = sorted(getattr(expected, name)(), key=first_columns)
+        assert_same(rows_of(read_table(spark, layout, name)), rows)
 
 
 def test_an_empty_log_gives_no_batch_and_empty_tables(spark: SparkSession, layout: PipelineLayout) -> None:
@@ -221,42 +260,6 @@ def test_a_broker_without_bundles_is_published_with_zeros(spark: SparkSession, l
     publication = decode_publication(layout.publication.read_bytes())
     assert (publication.broker, publication.bundle) == (["b:1"], [])
     assert publication.long_term_msg_rate_in == [0.0]
-
-
-def test_tables_have_the_documented_columns(spark: SparkSession, layout: PipelineLayout) -> None:
-    """The Parquet files themselves carry exactly these columns, nothing null, and lie in a folder per date."""
-    write_reports(layout, make_history(8, reports=12))
-    run_available(spark, layout)
-    windows = [f"{window}_{name}" for window in ("short", "long") for name in ("num_samples", *FIGURES)]
-    brokers = [
-        f"{window}_term_msg_{name}"
-        for window in ("short", "long")
-        for name in ("throughput_in", "throughput_out", "rate_in", "rate_out")
-    ]
-    samples = [
-        "bundle",
-        "broker",
-        "incarnation",
-        "sequence",
-        "reported_at",
-        *FIGURES,
-        "topics",
-        "consumers",
-        "producers",
-    ]
-    expected = {
-        "bundle_samples": samples,
-        "bundle_data": ["bundle", "as_of", *windows],
-        "broker_data": ["broker", "as_of", *brokers],
-    }
-    assert {folder.name for folder in layout.tables.iterdir() if not folder.name.startswith("_")} == expected.keys()
-    for name, columns in expected.items():
-        files = sorted((layout.tables / name).rglob("*.parquet"))
-        assert {file.parent.name[:5] for file in files} == {"date="}
-        for file in files:
-            table = pq.read_table(file, partitioning=None)
-            assert table.column_names == columns
-            assert all(column.null_count == 0 for column in table.columns)
 
 
 def test_only_a_few_states_are_kept(spark: SparkSession, layout: PipelineLayout) -> None:

@@ -6,10 +6,12 @@ import random
 
 import msgspec
 
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, with_stats
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, ResourceUsage, with_stats
 
 START_MS = 1_790_000_000_000 - 1_790_000_000_000 % 86_400_000 + 86_390_000
 """Ten seconds before midnight, so that a history spans two dates."""
+
+_NAMESPACE = "public/default"
 
 
 def make_stats(rng: random.Random) -> NamespaceBundleStats:
@@ -24,18 +26,22 @@ def make_stats(rng: random.Random) -> NamespaceBundleStats:
     )
 
 
-def make_history(seed: int, *, reports: int, brokers: int = 3, bundles: int = 8) -> list[LocalBrokerData]:
-    """Return `reports` load reports in the order of their times, one second apart.
+def make_history(
+    seed: int, *, reports: int, brokers: int = 3, bundles: int = 8, step_ms: int = 1000
+) -> list[LocalBrokerData]:
+    """Return `reports` load reports in the order of their times, `step_ms` apart.
 
     Now and then a bundle moves or splits, or a broker restarts with a new incarnation; the last broker serves nothing
     at first.
     """
     rng = random.Random(seed)
     names = [f"127.0.0.1:{8080 + index}" for index in range(brokers)]
-    owned = {name: {f"public/default/0x{i:08x}_0x{i + 1:08x}": None for i in range(bundles)} for name in names[:1]}
-    owned |= {name: {} for name in names[1:]}
+    width = 2**32 // bundles
+    owned: dict[str, dict[tuple[int, int], None]] = {name: {} for name in names}
+    owned |= {names[0]: dict.fromkeys((i * width, (i + 1) * width) for i in range(bundles))}
     incarnations = dict.fromkeys(names, 0)
     sequences = dict.fromkeys(names, 0)
+    before: dict[str, LocalBrokerData] = {}
     history = []
     for number in range(reports):
         broker = names[number % brokers]
@@ -48,14 +54,27 @@ def make_history(seed: int, *, reports: int, brokers: int = 3, bundles: int = 8)
             broker_id=broker,
             incarnation=f"{incarnations[broker]:04d}",
             sequence=sequences[broker],
-            last_update=START_MS + 1000 * number,
+            last_update=START_MS + step_ms * number,
             start_timestamp=incarnations[broker],
+            bundles=before[broker].bundles if broker in before else (),
+            broker_version_string="4.0.0" if rng.random() < 0.9 else None,
+            cpu=ResourceUsage(rng.uniform(0, 900), 800.0),
+            memory=ResourceUsage(rng.uniform(0, 512), 512.0),
+            direct_memory=rng.choice([ResourceUsage(-1.0, -1.0), ResourceUsage(rng.uniform(0, 3), 1 / 3)]),
+            bandwidth_in=ResourceUsage(rng.uniform(0, 1e6), 1e6),
+            bandwidth_out=ResourceUsage(rng.expovariate(1e-5), 0.0),
         )
-        history.append(with_stats(report, {bundle: make_stats(rng) for bundle in owned[broker]}))
+        stats = {_name(bundle): make_stats(rng) for bundle in owned[broker]}
+        before[broker] = with_stats(report, stats)
+        history.append(before[broker])
     return history
 
 
-def _shake(rng: random.Random, owned: dict[str, dict[str, None]], names: list[str]) -> None:
+def _name(bundle: tuple[int, int]) -> str:
+    return f"{_NAMESPACE}/0x{bundle[0]:08x}_0x{min(bundle[1], 0xFFFFFFFF):08x}"
+
+
+def _shake(rng: random.Random, owned: dict[str, dict[tuple[int, int], None]], names: list[str]) -> None:
     source, target = rng.choice(names), rng.choice(names)
     if rng.random() < 0.3 and owned[source]:
         bundle = rng.choice(sorted(owned[source]))
@@ -64,7 +83,9 @@ def _shake(rng: random.Random, owned: dict[str, dict[str, None]], names: list[st
     if rng.random() < 0.05 and owned[source]:
         bundle = rng.choice(sorted(owned[source]))
         del owned[source][bundle]
-        owned[source] |= {f"{bundle}-low": None, f"{bundle}-high": None}
+        middle = sum(bundle) // 2
+        owned[source][bundle[0], middle] = None
+        owned[rng.choice([source, target])][middle, bundle[1]] = None
 
 
 def at(report: LocalBrokerData, last_update: int) -> LocalBrokerData:

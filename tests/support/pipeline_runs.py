@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.broker.load_report_log import FileReportLog
+from barycenter.broker.load_report_log import FileReportLog, report_file_name
 from barycenter.load.reports import LocalBrokerData
-from barycenter.pipeline.batch import HistoryTables, fold_history, read_report_log
+from barycenter.pipeline.batch import HistoryTables, fold_history, read_decision_logs, read_report_log
 from barycenter.pipeline.job import current_generation
 from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.schemas import BROKER_DATA, BUNDLE_DATA, BUNDLE_SAMPLES
 from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
+from barycenter.pipeline.table_reader import read_table
+from support.load_history import START_MS
 
 Row = dict[str, Any]
 
+_BEGAN_NS = time.time_ns()
+"""Near the present: Spark passes over files that are two days older than the newest."""
+
 
 def write_reports(layout: PipelineLayout, reports: Iterable[LocalBrokerData]) -> None:
-    """Log reports as brokers do."""
+    """Log reports as brokers do, in files whose times have the order of the reports': Spark takes the oldest first."""
     log = FileReportLog(layout.report_log, retention_hours=100_000)
     for report in reports:
         log.append(report)
+        for file in layout.report_log.glob(f"*/{report_file_name(report)}"):
+            os.utime(file, ns=(_BEGAN_NS + (report.last_update - START_MS) * 1_000_000,) * 2)
 
 
 def run_available(
@@ -42,20 +51,26 @@ def run_available(
     return results
 
 
-def history(spark: SparkSession, layout: PipelineLayout) -> HistoryTables:
-    """The tables of one batch over every report ever logged."""
-    return fold_history(read_report_log(spark, layout))
+def history(spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None) -> HistoryTables:
+    """The tables of one batch over every report and decision ever logged."""
+    settings = settings or StreamSettings()
+    return fold_history(
+        read_report_log(spark, layout).persist(),
+        read_decision_logs(spark, layout),
+        history_gap_ms=settings.history_gap_ms,
+        balance=settings.balance,
+    )
 
 
-def read_table(spark: SparkSession, layout: PipelineLayout, name: str) -> DataFrame:
-    schema = {"bundle_samples": BUNDLE_SAMPLES, "bundle_data": BUNDLE_DATA, "broker_data": BROKER_DATA}[name]
-    return spark.read.schema(schema).parquet(str(layout.tables / name)).select(*schema.names)
-
-
-def newest_bundle_data(spark: SparkSession, layout: PipelineLayout) -> list[Row]:
-    """Each bundle's row of the greatest `as_of`."""
+def newest_bundle_data(
+    spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None
+) -> list[Row]:
+    """Each bundle's row of the greatest `as_of`, of those not forgotten."""
+    gap = datetime.timedelta(milliseconds=(settings or StreamSettings()).history_gap_ms)
+    as_of = newest_broker_data(spark, layout)[0]["as_of"]
     rows = sorted(rows_of(read_table(spark, layout, "bundle_data")), key=lambda row: row["as_of"])
-    return sorted({row["bundle"]: row for row in rows}.values(), key=lambda row: row["bundle"])
+    newest = {row["bundle"]: row for row in rows if as_of - row["as_of"] <= gap}
+    return sorted(newest.values(), key=lambda row: row["bundle"])
 
 
 def newest_broker_data(spark: SparkSession, layout: PipelineLayout) -> list[Row]:
@@ -67,23 +82,36 @@ def newest_broker_data(spark: SparkSession, layout: PipelineLayout) -> list[Row]
 
 def rows_of(frame: DataFrame) -> list[Row]:
     """The rows as dicts, sorted by their first columns."""
-    return sorted((row.asDict() for row in frame.collect()), key=lambda row: [str(value) for value in row.values()][:5])
+    return sorted((row.asDict() for row in frame.collect()), key=first_columns)
+
+
+def first_columns(row: Row) -> list[str]:
+    return [str(value) for value in row.values()][:5]
 
 
 def assert_same(found: list[Row], expected: list[Row]) -> None:
     """Assert equal rows, floats to 1e-9 relative."""
-    assert len(found) == len(expected)
+    assert len(found) == len(expected), _only_one_has(found, expected)
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.keys() == theirs.keys()
         for name, value in theirs.items():
-            same = math.isclose(mine[name], value, rel_tol=1e-9) if isinstance(value, float) else mine[name] == value
+            is_float = isinstance(value, float)
+            same = math.isclose(mine[name], value, rel_tol=1e-9, abs_tol=1e-12) if is_float else mine[name] == value
             assert same, (name, mine, theirs)
 
 
-def assert_tables_equal_history(spark: SparkSession, layout: PipelineLayout) -> HistoryTables:
+def _only_one_has(found: list[Row], expected: list[Row]) -> list[str]:
+    mine, theirs = ({str(first_columns(row)) for row in rows} for rows in (found, expected))
+    return [f"{len(found)} rows, not {len(expected)}", *sorted(mine ^ theirs)[:5]]
+
+
+def assert_tables_equal_history(
+    spark: SparkSession, layout: PipelineLayout, settings: StreamSettings | None = None
+) -> HistoryTables:
     """Assert that the stream's tables say what one batch over all reports says, and return that."""
-    expected = history(spark, layout)
-    assert_same(rows_of(read_table(spark, layout, "bundle_samples")), rows_of(expected.bundle_samples))
-    assert_same(newest_bundle_data(spark, layout), rows_of(expected.bundle_data))
+    expected = history(spark, layout, settings)
+    for name in ("load_reports", "broker_usage", "bundle_samples", "ownership", "decisions", "balance"):
+        assert_same(rows_of(read_table(spark, layout, name)), rows_of(getattr(expected, name)))
+    assert_same(newest_bundle_data(spark, layout, settings), rows_of(expected.bundle_data))
     assert_same(newest_broker_data(spark, layout), rows_of(expected.broker_data))
     return expected

@@ -1,4 +1,4 @@
-"""The whole history at once: the same tables as the stream's, from all reports of a log.
+"""The whole history at once: the same tables as the stream's, from all reports and decisions of the logs.
 
 For recovery, for replay, and as the yardstick the stream is held against.
 """
@@ -11,10 +11,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from barycenter.load.windows import HISTORY_GAP_MS
+from barycenter.pipeline.balance import BalanceSettings
+from barycenter.pipeline.balance_history import balance_intervals
 from barycenter.pipeline.broker_averages import broker_averages, membership, newest_reports
 from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.samples import bundle_samples, distinct_reports, valid_reports
-from barycenter.pipeline.schemas import BROKER_DATA, BUNDLE_DATA, CORRUPT, LOAD_REPORT_LINE
+from barycenter.pipeline.ownership_history import ownership_intervals
+from barycenter.pipeline.samples import broker_usage, bundle_samples, distinct_reports, load_reports, valid_reports
+from barycenter.pipeline.schemas import (
+    BROKER_DATA,
+    BUNDLE_DATA,
+    CORRUPT,
+    DECISION_LINE,
+    DECISIONS,
+    LOAD_REPORT_LINE,
+    OWNERSHIP,
+)
 from barycenter.pipeline.windows import fold_windows
 
 JSON_OPTIONS = {
@@ -30,11 +41,16 @@ JSON_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryTables:
-    """BUNDLE_SAMPLES of every report; BUNDLE_DATA and BROKER_DATA as of the newest report."""
+    """The tables of all reports; BUNDLE_DATA and BROKER_DATA as of the newest report alone."""
 
+    load_reports: DataFrame
+    broker_usage: DataFrame
     bundle_samples: DataFrame
     bundle_data: DataFrame
     broker_data: DataFrame
+    ownership: DataFrame
+    decisions: DataFrame
+    balance: DataFrame
 
 
 def read_report_log(session: SparkSession, layout: PipelineLayout) -> DataFrame:
@@ -44,11 +60,33 @@ def read_report_log(session: SparkSession, layout: PipelineLayout) -> DataFrame:
     return reader.json(roots)
 
 
-def fold_history(lines: DataFrame, *, history_gap_ms: int = HISTORY_GAP_MS) -> HistoryTables:
-    """Compute the tables of a whole report log; nothing is computed before a table is read.
+def read_decision_logs(session: SparkSession, layout: PipelineLayout) -> DataFrame:
+    """The decisions in all logs that are there. Output: DECISIONS, one row per (by, number, at)."""
+    if not any(layout.decisions.glob("*.jsonl*")):
+        return session.createDataFrame([], DECISIONS)
+    options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
+    lines = session.read.schema(DECISION_LINE).options(**options).json(str(layout.decisions))
+    texts = ("sentence", "bundle", "source", "destination", "refused", "strategy")
+    needed = f"{CORRUPT} is null and at >= 0 and by is not null and number is not null and kind is not null"
+    decisions = lines.where(needed).selectExpr(
+        *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
+        "get_json_object(reason, '$.code') as code",
+        *(f"coalesce({name}, '') as {name}" for name in texts),
+    )
+    return decisions.where("code is not null").dropDuplicates(["by", "number", "at"]).select(*DECISIONS.names)
 
-    Input: LOAD_REPORT_LINE. Bundles and brokers last heard of more than `history_gap_ms` before the newest report are
-    left out of `bundle_data` and `broker_data`.
+
+def fold_history(
+    lines: DataFrame,
+    decisions: DataFrame,
+    *,
+    history_gap_ms: int = HISTORY_GAP_MS,
+    balance: BalanceSettings | None = None,
+) -> HistoryTables:
+    """Compute the tables of whole logs; nothing is computed before a table is read.
+
+    Input: LOAD_REPORT_LINE and DECISIONS. Bundles and brokers last heard of more than `history_gap_ms` before the
+    newest report are left out of `bundle_data` and `broker_data`.
     """
     reports = lines.transform(valid_reports).transform(distinct_reports)
     samples = bundle_samples(reports)
@@ -60,10 +98,23 @@ def fold_history(lines: DataFrame, *, history_gap_ms: int = HISTORY_GAP_MS) -> H
     brokers = broker_averages(membership(newest), bundles).crossJoin(
         F.broadcast(as_of.selectExpr("timestamp_millis(newest_ms) as as_of"))
     )
+    # Kept once computed: `ownership` and `balance` use them several times. Few beside the reports they come from.
+    intervals = ownership_intervals(reports, as_of, history_gap_ms=history_gap_ms).persist()
+    settings = balance or BalanceSettings(history_gap_ms=history_gap_ms)
+    reported, usage = load_reports(reports), broker_usage(reports)
     return HistoryTables(
+        load_reports=reported,
+        broker_usage=usage,
         bundle_samples=samples,
         bundle_data=bundles.select(*BUNDLE_DATA.names),
         broker_data=brokers.select(*BROKER_DATA.names),
+        ownership=intervals.selectExpr(
+            *("bundle", "broker", "incarnation", "timestamp_millis(owned_from) as owned_from"),
+            "timestamp_millis(owned_to) as owned_to",
+            "ended",
+        ).select(*OWNERSHIP.names),
+        decisions=decisions,
+        balance=balance_intervals(reported, usage, intervals, decisions, as_of, settings),
     )
 
 

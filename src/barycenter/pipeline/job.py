@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import logging
 import os
 import re
 import shutil
@@ -24,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import structlog
@@ -32,8 +31,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from barycenter.pipeline.compaction import CompactionSettings, keep_house
 from barycenter.pipeline.java import JavaNotFoundError
+from barycenter.pipeline.job_log import configure_logging
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.ownership import utc_date
 from barycenter.pipeline.session import create_session
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import StatusFile
@@ -69,6 +71,7 @@ class JobSettings:
     generation_reports: int = GENERATION_REPORTS
     archive_days: int = ARCHIVE_DAYS
     stream: StreamSettings = field(default_factory=StreamSettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
 
 
 class PipelineJob:
@@ -92,10 +95,12 @@ class PipelineJob:
         self._generation_reports = 0
         self._last_batch = -1
         self._is_ready = False
+        self._house_kept_at = time.monotonic()
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
         """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause."""
-        Tables(self._layout.tables).clear_staging()
+        completed = StateFolder(self._layout.state).batch_ids()
+        Tables(self._layout.tables).clear_unfinished(completed[-1] if completed else None)
         failures = 0
         self._status.enter("starting", now_ms=self._clock_ms())
         while not (stop.is_set() or must_stop()):
@@ -128,6 +133,7 @@ class PipelineJob:
             self._is_ready = True
             self._on_ready()
         while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
+            self._keep_house()
             if not query.isActive:
                 failure = query.exception()
                 if failure is not None:
@@ -138,6 +144,26 @@ class PipelineJob:
             self._generation_reports = 0
             begin_generation(self._layout, self._last_batch + 1)
             remove_old_archive(self._layout, now_ms=self._clock_ms(), days=self._settings.archive_days)
+
+    def _keep_house(self) -> None:
+        """Compact and delete tables when it is time to; trouble is told, and tried again the next time."""
+        settings = self._settings.compaction
+        if self._last_batch < 1 or time.monotonic() - self._house_kept_at < settings.every_s:
+            return
+        try:
+            done = keep_house(
+                self._layout.tables,
+                completed_batch=self._last_batch - 1,  # Spark may run the last one again
+                newest_date=utc_date(self._status.status.as_of),
+                now_s=time.time(),
+                settings=settings,
+            )
+        except OSError as error:
+            log.warning("pipeline_house_not_kept", reason=str(error))
+        else:
+            if done.merged_files or done.deleted_files or done.deleted_dates:
+                log.info("pipeline_house_kept", **asdict(done))
+        self._house_kept_at = time.monotonic()
 
     def _start_query(self, checkpoint: Path, first_batch: int) -> StreamingQuery:
         fold = BatchFold(
@@ -153,10 +179,10 @@ class PipelineJob:
 
     def _note_batch(self, batch: BatchResult) -> None:
         self._last_batch = batch.batch_id
-        self._generation_reports += batch.reports + batch.duplicates + len(batch.corrupt_files)
+        self._generation_reports += batch.reports + batch.duplicates + batch.held + len(batch.corrupt_files)
         self._status.add(batch, now_ms=self._clock_ms())
         for file in batch.corrupt_files:
-            log.warning("load_report_refused", file=file, reason="not a load report with broker, incarnation, sequence")
+            log.warning("load_report_refused", file=file, kept_in=str(self._layout.quarantine))
         log.info(
             "pipeline_batch",
             batch_id=batch.batch_id,
@@ -164,6 +190,9 @@ class PipelineJob:
             samples=batch.samples,
             bundles=batch.bundles,
             duplicates=batch.duplicates,
+            late=batch.late,
+            held=batch.held,
+            decisions=batch.decisions,
             corrupt=len(batch.corrupt_files),
             lag_seconds=None if batch.lag_ms is None else batch.lag_ms / 1000,
             newest_lag_seconds=None if batch.newest_lag_ms is None else batch.newest_lag_ms / 1000,
@@ -175,11 +204,11 @@ class PipelineJob:
 
 
 def current_generation(layout: PipelineLayout) -> tuple[Path, int]:
-    """Return the newest checkpoint and the id of its first batch; a new one follows all states kept."""
+    """Return the newest checkpoint and the id of its first batch; a new one follows all states and tables kept."""
     generations = _generations(layout)
     if not generations:
-        kept = StateFolder(layout.state).batch_ids()
-        return begin_generation(layout, kept[-1] + 1 if kept else 0)
+        kept = [*StateFolder(layout.state).batch_ids(), *Tables(layout.tables).newest_batches()]
+        return begin_generation(layout, max(kept) + 1 if kept else 0)
     return generations[-1]
 
 
@@ -248,19 +277,6 @@ def _parent_is_gone() -> bool:
     return parent is not None and os.getppid() != int(parent)
 
 
-def _configure_logging() -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-
-
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="barycenter.pipeline.job", description="Fold load reports with Spark.")
     parser.add_argument("--data", type=Path, required=True, help="data directory of the cluster")
@@ -271,6 +287,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--max-files", type=int, default=500, help="reports a batch takes at most (default: %(default)s)"
     )
+    parser.add_argument(
+        "--retention-days", type=int, default=30, help="dates of tables kept; 0 keeps all (default: %(default)s)"
+    )
     parser.add_argument("--driver-memory", default="512m", help="heap of the Java process (default: %(default)s)")
     return parser.parse_args(arguments)
 
@@ -278,10 +297,14 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; return 0 after an orderly stop, 1 after a failure that was told on standard error."""
     options = _arguments(arguments)
-    _configure_logging()
+    configure_logging()
     stop = threading.Event()
     layout = PipelineLayout.of(options.data)
-    settings = JobSettings(trigger_s=options.trigger_seconds, stream=StreamSettings(max_files=options.max_files))
+    settings = JobSettings(
+        trigger_s=options.trigger_seconds,
+        stream=StreamSettings(max_files=options.max_files),
+        compaction=CompactionSettings(retention_days=options.retention_days or None),
+    )
     try:
         with exclusive(layout):
             session = create_session("barycenter pipeline", options.master, _session_settings(options))

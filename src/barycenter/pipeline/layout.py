@@ -1,8 +1,10 @@
 """Where the pipeline reads and writes under a data directory.
 
+decisions/*.jsonl                   the decision logs, written by the brokers
 load-reports/<yyyy-mm-dd>/*.json    the report log, written by the brokers; read reports are moved to the archive
 pipeline/archive/...                read reports, under their former full path
 pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation (see `pipeline.job`)
+quarantine/                         what could not be read, see `pipeline.quarantine`
 pipeline/state/<batch>/             what the next batch starts from, see `pipeline.state`
 pipeline/publication/latest.json    for the leader, see `load.publication`
 pipeline/status.json                for people and monitors, see `pipeline.status`
@@ -31,6 +33,14 @@ class PipelineLayout:
     @property
     def report_log(self) -> Path:
         return self.data / "load-reports"
+
+    @property
+    def decisions(self) -> Path:
+        return self.data / "decisions"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.data / "quarantine"
 
     @property
     def tables(self) -> Path:
@@ -79,3 +89,12 @@ def write_atomically(file: Path, content: bytes) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(file)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of `path` is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import structlog
 
 from barycenter.pipeline.layout import write_atomically
 from barycenter.pipeline.stream import BatchResult
+
+log = structlog.get_logger(__name__)
 
 _Number = TypeVar("_Number", int, float)
 _REMEMBERED_BATCHES = 1000
@@ -18,6 +21,9 @@ _REMEMBERED_BATCHES = 1000
 
 class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`state` is starting, running, retrying, stopped or failed. Counts are since the start of the process.
+
+    `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
+    `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `as_of` is the time of the newest report.
 
     Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the oldest report's
     `lastUpdate` to its publication.
@@ -32,7 +38,12 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     samples: int = 0
     bundles: int = 0
     duplicate_reports: int = 0
+    late_reports: int = 0
+    held_reports: int = 0
     corrupt_reports: int = 0
+    decisions: int = 0
+    corrupt_decisions: int = 0
+    as_of: int = 0
     lag_ms: int | None = None
     lag_ms_p50: int | None = None
     lag_ms_p99: int | None = None
@@ -76,7 +87,12 @@ class StatusFile:
                 samples=before.samples + batch.samples,
                 bundles=batch.bundles if batch.reports else before.bundles,
                 duplicate_reports=before.duplicate_reports + batch.duplicates,
+                late_reports=before.late_reports + batch.late,
+                held_reports=batch.held,
                 corrupt_reports=before.corrupt_reports + len(batch.corrupt_files),
+                decisions=before.decisions + batch.decisions,
+                corrupt_decisions=before.corrupt_decisions + batch.corrupt_decisions,
+                as_of=max(before.as_of, batch.as_of),
                 lag_ms=before.lag_ms if batch.lag_ms is None else batch.lag_ms,
                 lag_ms_p50=percentile(self._lags, 50),
                 lag_ms_p99=percentile(self._lags, 99),
@@ -87,7 +103,10 @@ class StatusFile:
 
     def _write(self, status: PipelineStatus) -> None:
         self._status = status
-        write_atomically(self._file, msgspec.json.encode(status))
+        try:
+            write_atomically(self._file, msgspec.json.encode(status))
+        except OSError as error:  # a full disk: the next batch tells as much
+            log.warning("pipeline_status_not_written", reason=str(error))
 
 
 def read_status(file: Path) -> PipelineStatus | None:

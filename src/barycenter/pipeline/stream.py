@@ -1,16 +1,19 @@
 """The micro-batches of the running pipeline: new reports in, tables, state and publication out.
 
-Batch N does, in this order: read the new reports; leave out those folded in before; append to `bundle_samples`; fold
-the samples into the windows of state N-1; append the bundles that had samples to `bundle_data` and all brokers to
-`broker_data`; keep state N; publish. Spark may run N again after a crash, with the same files. It then starts from
-state N-1 again and writes the same files over, so each report takes effect exactly once, wherever the crash was.
+Spark finds and parses the new reports and makes their rows, in one job; the driver folds the rows into columns it
+keeps, and writes them. Batch N does, in this order: sort out the reports (see `pipeline.acceptance`); append the
+reports accepted to `load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state
+N-1, and append the bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to
+`ownership`, new decisions to `decisions`, intervals settled to `balance`; keep state N; publish. Spark may run N again
+after a crash, with the same files. It then starts from state N-1 again and writes the same files over, so each report
+takes effect exactly once, wherever the crash was.
 
 A report reaches at most one batch through Spark's own record of files, and counts at most once through the sequences
 kept in the state. The second holds alone: the record of files may be thrown away (see `pipeline.job`).
 
-The stream equals `batch.fold_history` over the same reports as long as reports of one bundle arrive in the order of
-their times. A sample that arrives late, in a later batch than a newer one of its bundle, counts as if it
-were the newest.
+The stream equals `batch.fold_history` over the same reports as long as those of one broker arrive at most
+`acceptance.HOLD_MS` out of order, those of one bundle that moves in the order of their times, and those of an interval
+before it is settled.
 
 Bundles and brokers not heard of for an hour (`HISTORY_GAP_MS`) leave the state. A bundle in no broker's newest report
 thus stays for a while: it is being moved, or was split, or its topics are idle, and the leader may have to place it.
@@ -19,38 +22,30 @@ thus stays for a while: it is being moved, or was split, or its topics are idle,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from barycenter.load.publication import PipelinePublication
 from barycenter.load.windows import HISTORY_GAP_MS
+from barycenter.pipeline.acceptance import Acceptance, accept_reports
+from barycenter.pipeline.balance import BalanceSettings, Row, settle_intervals
 from barycenter.pipeline.batch import JSON_OPTIONS
-from barycenter.pipeline.broker_averages import broker_averages
+from barycenter.pipeline.decision_files import NewDecisions, read_decisions
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.live_windows import average_brokers, fold_samples, without_silent
+from barycenter.pipeline.ownership import Interval, fold_ownership
 from barycenter.pipeline.publication import make_publication, write_publication
-from barycenter.pipeline.samples import IS_REPORT, bundle_samples, valid_reports
-from barycenter.pipeline.schemas import BROKER_DATA, BUNDLE_DATA, BUNDLE_STATE, CORRUPT, LOAD_REPORT_LINE, MEMBERSHIP
-from barycenter.pipeline.state import (
-    Acceptance,
-    FoldedReports,
-    PriorState,
-    ReportHeader,
-    ReportKey,
-    StateFolder,
-    accept_reports,
-)
+from barycenter.pipeline.quarantine import keep_refused, refused_report
+from barycenter.pipeline.report_columns import ReportColumns
+from barycenter.pipeline.samples import report_rows
+from barycenter.pipeline.schemas import LOAD_REPORT_LINE, TABLES
+from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
 from barycenter.pipeline.tables import Tables
-from barycenter.pipeline.windows import fold_windows
-
-_SMALL_SAMPLES = 20_000
-"""Up to so many samples a batch is folded by one task."""
 
 _FILE = "file"
-_ROW = "row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +56,15 @@ class StreamSettings:
     history_gap_ms: int = HISTORY_GAP_MS
     archive: bool = True
     """Move read reports to the archive: listing the log then costs what is new, not what was ever written."""
+    balance: BalanceSettings = field(default_factory=BalanceSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What one batch did. `lag_ms` and `newest_lag_ms` are None for a batch without an acceptable report."""
+    """What one batch did. `lag_ms` and `newest_lag_ms` are None for a batch that published nothing.
+
+    `reports` counts those accepted, late ones included; `bundles` those published; `held` the reports that wait.
+    """
 
     batch_id: int
     reports: int
@@ -76,6 +75,11 @@ class BatchResult:
     lag_ms: int | None
     newest_lag_ms: int | None
     seconds: float
+    as_of: int = 0
+    late: int = 0
+    held: int = 0
+    decisions: int = 0
+    corrupt_decisions: int = 0
 
 
 def read_reports(session: SparkSession, layout: PipelineLayout, settings: StreamSettings) -> DataFrame:
@@ -108,9 +112,9 @@ class BatchFold:
         self._first_batch = first_batch
         self._clock_ms = clock_ms
         self._on_batch = on_batch
+        self._layout = layout
         self._tables = Tables(layout.tables)
         self._states = StateFolder(layout.state)
-        self._publication = layout.publication
         self._written: PriorState | None = None
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
@@ -118,24 +122,35 @@ class BatchFold:
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         prior = self._prior(batch_id)
-        cached = lines.selectExpr("*", f"monotonically_increasing_id() as {_ROW}").select(*_NEEDED).persist()
-        try:
-            headers, corrupt = _collect_headers(cached)
-            acceptance = accept_reports(prior.folded, headers, broker_memory_ms=self._settings.history_gap_ms)
-            published = self._fold(batch_id, cached, prior, acceptance) if acceptance.accepted else None
-        finally:
-            cached.unpersist()
+        reports = ReportColumns.of(report_rows(lines, _FILE).toArrow(), prior.held)
+        holdings = prior.memory.ownership.holdings
+        acceptance = accept_reports(
+            prior.memory.reports,
+            reports.headers,
+            present={broker: holding.incarnation for broker, holding in holdings.items()},
+        )
+        decisions = read_decisions(self._layout.decisions, prior.memory.decision_offsets)
+        folded = self._fold(batch_id, prior, reports, acceptance, decisions)
+        published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
+        refused = [*map(refused_report, reports.corrupt_files), *decisions.refused]
+        keep_refused(self._layout.quarantine, batch_id, refused, reports.corrupt_files)
+        counted = (*acceptance.accepted, *acceptance.late)
         self._on_batch(
             BatchResult(
                 batch_id=batch_id,
-                reports=len(acceptance.accepted),
-                samples=sum(len(header.bundles) for header in acceptance.accepted),
+                reports=len(counted),
+                samples=sum(len(header.bundles) for header in counted),
                 bundles=len(published.bundle) if published else 0,
-                duplicates=len(acceptance.dropped_rows),
-                corrupt_files=corrupt,
+                duplicates=len(acceptance.dropped),
+                corrupt_files=reports.corrupt_files,
                 lag_ms=published.lag_ms if published else None,
                 newest_lag_ms=published.newest_lag_ms if published else None,
                 seconds=time.perf_counter() - started,
+                as_of=acceptance.reports.as_of,
+                late=len(acceptance.late),
+                held=len(acceptance.held),
+                decisions=len(decisions.rows),
+                corrupt_decisions=len(decisions.refused),
             )
         )
 
@@ -144,74 +159,99 @@ class BatchFold:
             return self._written
         return self._states.before(batch_id)
 
-    def _fold(self, batch_id: int, cached: DataFrame, prior: PriorState, acceptance: Acceptance) -> PipelinePublication:
-        samples = cached.transform(valid_reports).transform(_without_rows, acceptance.dropped_rows)
-        samples = samples.transform(bundle_samples)
-        if any(header.bundles for header in acceptance.accepted):
-            self._tables.write("bundle_samples", batch_id, samples, time="reported_at")
-        folded = acceptance.folded
-        bundles = self._fold_windows(samples, prior, acceptance)
-        session = cached.sparkSession
-        brokers = _average_brokers(session, folded, bundles)
-        with_samples = bundles.filter(pc.greater(bundles.column("new_samples"), 0)).select(BUNDLE_DATA.names)
-        self._tables.write_small("bundle_data", batch_id, with_samples, time="as_of")
-        self._tables.write_small("broker_data", batch_id, brokers, time="as_of")
-        self._written = self._states.write(batch_id, bundles.select(BUNDLE_STATE.names), folded)
+    def _fold(
+        self,
+        batch_id: int,
+        prior: PriorState,
+        reports: ReportColumns,
+        acceptance: Acceptance,
+        decisions: NewDecisions,
+    ) -> _Folded | None:
+        """Write the tables and the state; None if nothing changed."""
+        before = prior.memory
+        held_before = 0 if prior.held is None else len(prior.held)
+        known = (before.reports, before.decision_offsets, held_before)
+        if known == (acceptance.reports, decisions.offsets, len(acceptance.held)):
+            return None
+        as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
+        accepted = reports.rows(acceptance.accepted)
+        kept = reports.rows((*acceptance.accepted, *acceptance.late)) if acceptance.late else accepted
+        self._tables.write("load_reports", batch_id, kept.load_reports)
+        self._tables.write("broker_usage", batch_id, kept.broker_usage)
+        self._tables.write("bundle_samples", batch_id, kept.bundle_samples)
+        bundles, with_samples = fold_samples(prior.bundles, accepted.bundle_samples, history_gap_ms=gap_ms)
+        bundles = without_silent(bundles, as_of_ms=as_of, history_gap_ms=gap_ms)
+        self._tables.write("bundle_data", batch_id, with_samples)
+        change = fold_ownership(before.ownership, acceptance.accepted, as_of=as_of, history_gap_ms=gap_ms)
+        brokers = _with_time(average_brokers(change.after.members, bundles), as_of)
+        if acceptance.accepted:
+            self._tables.write("broker_data", batch_id, brokers)
+        dates, intervals = [date for date, _ in change.rows], [interval for _, interval in change.rows]
+        self._tables.write("ownership", batch_id, _ownership_table(intervals), dates=dates)
+        self._tables.write("decisions", batch_id, decisions.table)
+        balance, settled = settle_intervals(
+            before.balance,
+            accepted.figures(),
+            decisions.times,
+            change.after,
+            as_of=as_of,
+            settings=self._settings.balance,
+        )
+        self._tables.write("balance", batch_id, _balance_table(settled))
+        memory = BatchMemory(
+            reports=acceptance.reports,
+            ownership=change.after,
+            balance=balance,
+            decision_offsets=decisions.offsets,
+        )
+        self._written = PriorState(batch_id, memory, bundles, reports.chosen(acceptance.held))
+        self._states.write(batch_id, self._written)
+        return _Folded(bundles, brokers, memory)
+
+    def _publish(self, batch_id: int, folded: _Folded, acceptance: Acceptance) -> PipelinePublication:
         published = make_publication(
             batch_id,
-            bundles,
-            brokers,
-            folded,
+            folded.bundles,
+            folded.brokers,
+            folded.memory,
             published_at=self._clock_ms(),
             oldest_report=min(header.key.reported_at for header in acceptance.accepted),
         )
-        write_publication(self._publication, published)
+        write_publication(self._layout.publication, published)
         return published
 
-    def _fold_windows(self, samples: DataFrame, prior: PriorState, acceptance: Acceptance) -> pa.Table:
-        """BUNDLE_STATE and `new_samples` of every bundle not yet forgotten, sorted by bundle."""
-        session = samples.sparkSession
-        known = None if prior.bundles is None else session.read.schema(BUNDLE_STATE).parquet(str(prior.bundles))
-        gap_ms = self._settings.history_gap_ms
-        is_small = sum(len(header.bundles) for header in acceptance.accepted) <= _SMALL_SAMPLES
-        folded = fold_windows(samples, known, history_gap_ms=gap_ms, one_task=is_small)
-        bundles = folded.toArrow().sort_by("bundle")
-        oldest = pa.scalar((acceptance.folded.as_of - gap_ms) * 1000, bundles.schema.field("as_of").type)
-        return bundles.filter(pc.greater_equal(bundles.column("as_of"), oldest))
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides."""
+
+    bundles: pa.Table
+    brokers: pa.Table
+    memory: BatchMemory
 
 
-_NEEDED = ("brokerId", "incarnation", "sequence", "lastUpdate", "lastStats", CORRUPT, _FILE, _ROW)
+def _with_time(averages: pa.Table, as_of: int) -> pa.Table:
+    times = pa.array([as_of * 1000] * len(averages), pa.timestamp("us", "UTC"))
+    return averages.append_column("as_of", times)
 
 
-def _collect_headers(cached: DataFrame) -> tuple[list[ReportHeader], tuple[str, ...]]:
-    """The headers of the valid lines, and the files of the others."""
-    rows = cached.selectExpr(
-        *(_ROW, _FILE, f"{IS_REPORT} as is_valid", "brokerId", "incarnation", "sequence", "lastUpdate"),
-        "coalesce(map_keys(lastStats), array()) as bundles",
-    ).toArrow()
-    headers: list[ReportHeader] = []
-    corrupt: list[str] = []
-    for row in rows.to_pylist():
-        if row["is_valid"]:
-            key = ReportKey(row["lastUpdate"], row["brokerId"], row["incarnation"], row["sequence"])
-            headers.append(ReportHeader(row[_ROW], key, tuple(row["bundles"])))
-        else:
-            corrupt.append(row[_FILE])
-    return headers, tuple(corrupt)
+def _ownership_table(intervals: list[Interval]) -> pa.Table:
+    def micros(times: Iterable[int | None]) -> pa.Array:
+        return pa.array((None if t is None else t * 1000 for t in times), pa.timestamp("us", "UTC"))
+
+    return pa.table(
+        {
+            "bundle": pa.array((i.bundle for i in intervals), pa.string()),
+            "broker": pa.array((i.broker for i in intervals), pa.string()),
+            "incarnation": pa.array((i.incarnation for i in intervals), pa.string()),
+            "owned_from": micros(i.owned_from for i in intervals),
+            "owned_to": micros(i.owned_to for i in intervals),
+            "ended": pa.array((i.ended for i in intervals), pa.string()),
+        }
+    )
 
 
-def _without_rows(rows: DataFrame, dropped: tuple[int, ...]) -> DataFrame:
-    return rows.where(f"{_ROW} not in ({', '.join(map(str, dropped))})") if dropped else rows
-
-
-def _average_brokers(session: SparkSession, folded: FoldedReports, bundles: pa.Table) -> pa.Table:
-    """BROKER_DATA as of the newest report, sorted by broker."""
-    brokers, names = zip(*folded.members, strict=True)
-    members = pa.table({"broker": pa.array(brokers, pa.string()), "bundle": pa.array(names, pa.string())})
-    assert members.column_names == MEMBERSHIP.names
-    averages = broker_averages(
-        session.createDataFrame(members).coalesce(1), session.createDataFrame(bundles).coalesce(1)
-    ).toArrow()
-    # Not a literal in the plan: Spark would compile the plan anew for every batch.
-    as_of = pa.array([folded.as_of * 1000] * len(averages), pa.timestamp("us", "UTC"))
-    return averages.append_column("as_of", as_of).select(BROKER_DATA.names).sort_by("broker")
+def _balance_table(rows: list[Row]) -> pa.Table:
+    times = ("interval_start", "interval_end")
+    scaled = [row | {name: int(row[name]) * 1000 for name in times} for row in rows]
+    return pa.Table.from_pylist(scaled, schema=TABLES["balance"].arrow_schema)

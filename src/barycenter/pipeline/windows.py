@@ -43,19 +43,15 @@ def fold_windows(
     prior: DataFrame | None = None,
     *,
     history_gap_ms: int = HISTORY_GAP_MS,
-    one_task: bool = False,
 ) -> DataFrame:
     """Fold samples into what is known of their bundles.
 
     Input: BUNDLE_SAMPLES without repeats, in any order; `prior` BUNDLE_STATE, one row per bundle. Output: BUNDLE_STATE
     of every bundle of either, plus `new_samples`, how many samples it had (0: its row is the prior one).
 
-    `as_of` is the time of the newest sample of the bundle. With `one_task` the work is not spread, which for some ten
-    thousand rows is quicker than a shuffle.
+    `as_of` is the time of the newest sample of the bundle.
     """
     rows = _as_rows(samples) if prior is None else _as_rows(samples).union(_prior_as_rows(prior))
-    if one_task:
-        rows = rows.coalesce(1)
     return (
         rows.transform(_number_samples)
         .transform(_cut_at_gaps, history_gap_ms=history_gap_ms)

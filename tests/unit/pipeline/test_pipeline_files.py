@@ -7,11 +7,14 @@ import pyarrow as pa
 import pytest
 
 from barycenter.load.publication import PipelinePublication, decode_publication, encode_publication
+from barycenter.pipeline.acceptance import AcceptedReports
 from barycenter.pipeline.job import AlreadyRunningError, current_generation, exclusive, remove_old_archive
 from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.state import NO_STATE, FoldedReports, StateFolder
+from barycenter.pipeline.schemas import TABLES
+from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
 from barycenter.pipeline.status import StatusFile, percentile, read_status
 from barycenter.pipeline.stream import BatchResult
+from barycenter.pipeline.tables import Tables, live_files
 
 
 @pytest.fixture
@@ -41,22 +44,26 @@ def test_a_publication_reads_as_it_was_written() -> None:
 BROKERS = [name for name in PipelinePublication.__struct_fields__ if "_term_" in name]
 
 
+def state(batch: int, as_of: int) -> PriorState:
+    return PriorState(batch, BatchMemory(reports=AcceptedReports(as_of)))
+
+
 def test_states_are_kept_by_batch_and_the_oldest_go(layout: PipelineLayout) -> None:
     """A batch starts from the newest state before it, also when its own was written already."""
     states = StateFolder(layout.state)
-    assert states.before(5) == NO_STATE
+    assert states.before(5) == PriorState()
     for batch in (0, 1, 2, 5):
-        states.write(batch, pa.table({"bundle": [str(batch)]}), FoldedReports(as_of=batch))
+        states.write(batch, state(batch, batch))
     assert states.batch_ids() == [1, 2, 5]
-    assert states.before(5).folded.as_of == 2
-    states.write(5, pa.table({"bundle": ["again"]}), FoldedReports(as_of=50))
-    assert states.before(99).folded.as_of == 50
+    assert states.before(5).memory.reports.as_of == 2
+    states.write(5, state(5, 50))
+    assert states.before(99) == state(5, 50)
     assert [file.name for file in layout.state.iterdir() if file.name.startswith("_")] == []
 
 
 def test_a_new_checkpoint_follows_the_states_kept(layout: PipelineLayout) -> None:
     """A lost checkpoint does not make batch ids start anew, which would write over older table files."""
-    StateFolder(layout.state).write(41, pa.table({"bundle": ["x"]}), FoldedReports())
+    StateFolder(layout.state).write(41, state(41, 0))
     folder, first = current_generation(layout)
     assert (folder.name, first) == ("from-000000000042", 42)
     assert current_generation(layout) == (folder, first)
@@ -105,3 +112,14 @@ def test_percentile_is_a_value_of_the_list() -> None:
     assert percentile([], 50) is None
     assert percentile([3], 99) == 3
     assert [percentile([4, 1, 3, 2], percent) for percent in (25, 26, 50, 75, 100)] == [1, 2, 2, 3, 4]
+
+
+def test_lost_states_cost_no_rows(layout: PipelineLayout) -> None:
+    """Without states and checkpoints batch ids go on after those in the tables, which would else be written over."""
+    tables = Tables(layout.tables)
+    schema = TABLES["balance"].arrow_schema
+    row = dict.fromkeys(schema.names, 0)
+    tables.write("balance", 7, pa.Table.from_pylist([row], schema=schema))
+    tables.clear_unfinished(None)
+    assert current_generation(layout)[1] == 8
+    assert len(live_files(layout.tables, "balance")) == 1

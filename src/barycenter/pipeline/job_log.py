@@ -1,0 +1,39 @@
+"""The job's own log: one JSON line per event on standard error, dropped where there is no room for it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+import structlog
+
+
+class DroppingLogger:
+    """Prints lines to `stream` and loses those it cannot write: a full disk must not end the job it tells of."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(message + "\n")
+            self._stream.flush()
+
+    log = debug = info = warning = error = critical = exception = msg
+
+
+def configure_logging() -> None:
+    """Send events to standard error, and what libraries say from warnings on."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.raiseExceptions = False  # nor may a library's line that finds no room print a trace where there is none
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=lambda *_: DroppingLogger(sys.stderr),
+    )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "LeastLongTermMessageRate"
 _KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_SEVERAL: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,54 +144,61 @@ def _place_on_least(
 ) -> list[int]:
     """Return for each of `rates` the broker of the least score then; a score is what is on its way and reported.
 
-    Brokers of one score form a group, whose score is in the heap once: the broker itself, or a list of several, which
-    is put in order when its turn comes.
+    A score is in the heap once, whoever has it: a broker, or several, which are put in order when their turn comes.
     """
     heap: list[float] = []
-    groups: dict[float, int | list[int]] = {}
+    brokers: dict[float, int] = {}
+    several: dict[float, list[int]] = {}
 
     def join(score: float, broker: int) -> None:
-        found = groups.get(score)
+        found = brokers.get(score)
         if found is None:
-            groups[score] = broker
+            brokers[score] = broker
             heapq.heappush(heap, score)
-        elif isinstance(found, list):
-            found.append(broker)
+        elif found == _SEVERAL:
+            several[score].append(broker)
         else:
-            groups[score] = [found, broker]
+            brokers[score], several[score] = _SEVERAL, [found, broker]
 
     for broker, score in enumerate(scores):
         join(score, broker)
     placed: list[int] = []
-    in_order, getrandbits = math.nan, rng.getrandbits
+    in_order = math.nan
+    # a loop that runs for each of many bundles: what it calls has a short name
+    getrandbits, replace_least, place = rng.getrandbits, heapq.heapreplace, placed.append
     for rate in rates:
         score = heap[0]
-        group = groups[score]
-        if isinstance(group, list):
-            if score != in_order:
-                group.sort()
-                in_order = score
-            count = len(group)
-            where = 0 if count == 1 else getrandbits(count.bit_length())
-            while where >= count:  # as `randrange` draws
-                where = getrandbits(count.bit_length())
-            broker = group[where]
-        else:
-            broker = group
-        placed.append(broker)
+        broker = brokers[score]
+        if broker != _SEVERAL:
+            place(broker)
+            on_their_way[broker] = carried = on_their_way[broker] + rate
+            new_score = carried + reported[broker]
+            if new_score not in brokers:
+                del brokers[score]
+                brokers[new_score] = broker
+                replace_least(heap, new_score)
+            elif new_score != score:
+                del brokers[score]
+                heapq.heappop(heap)
+                join(new_score, broker)
+            continue
+        group = several[score]
+        if score != in_order:
+            group.sort()
+            in_order = score
+        count = len(group)
+        where = 0 if count == 1 else getrandbits(count.bit_length())
+        while where >= count:  # as `randrange` draws
+            where = getrandbits(count.bit_length())
+        broker = group[where]
+        place(broker)
         on_their_way[broker] = carried = on_their_way[broker] + rate
         new_score = carried + reported[broker]
         if new_score == score:
             continue
-        if isinstance(group, list) and len(group) > 1:
-            del group[where]
-            join(new_score, broker)
-        elif new_score in groups:
-            del groups[score]
+        del group[where]
+        if not group:
+            del brokers[score], several[score]
             heapq.heappop(heap)
-            join(new_score, broker)
-        else:
-            del groups[score]
-            groups[new_score] = broker
-            heapq.heapreplace(heap, new_score)
+        join(new_score, broker)
     return placed

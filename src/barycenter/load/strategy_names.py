@@ -172,12 +172,18 @@ class LoadManagerNotOfferedError(StrategyError):
 
 
 class ManagerSwitchRefusedError(StrategyError):
-    """To and from the extensible load manager a cluster goes by restarting its brokers."""
+    """To and from the extensible load manager running brokers cannot go: it keeps ownership in another place."""
 
     def __init__(self, before: ManagerKind, after: ManagerKind) -> None:
+        mend = "set it in broker.conf and restart the brokers"
+        if after is ManagerKind.EXTENSIBLE:
+            mend = (
+                "brokers here do not run the extensible one after a restart either; try its strategies on a snapshot "
+                "with `barycenter decide`"
+            )
         super().__init__(
             f"{MANAGER_KEY} cannot be changed from the {before} to the {after} load manager while brokers run, because "
-            "the two keep ownership in different places; set it in broker.conf and restart the brokers"
+            f"the two keep ownership in different places; {mend}"
         )
 
 

@@ -9,6 +9,7 @@ import click
 
 from barycenter.cli.main import fail, in_words
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
+from barycenter.load.configuration_advice import advice, key_advice
 from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration
 from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from barycenter.standalone.errors import StandaloneError
@@ -54,14 +55,16 @@ def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Pat
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:
-    """Return the keys of `conf`, warning of unknown ones.
+    """Return the keys of `conf`, warning of unknown ones and of what they cannot do.
 
     Raises:
         ConfigError: a value is not in its key's range.
     """
     result = load_broker_conf(conf)
-    for key in result.unknown_keys:
-        click.echo(f"barycenter: {conf}: unknown key {key} is ignored", err=True)
+    for unknown in key_advice(result.unknown_keys):
+        click.echo(f"barycenter: {conf}: unknown key {unknown.key} is ignored; {unknown.mend}", err=True)
+    for each in advice(result.config):
+        click.echo(f"barycenter: {conf}: {each.severity}: {each}", err=True)
     return read_configuration(conf)
 
 

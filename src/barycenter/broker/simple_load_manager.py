@@ -62,7 +62,6 @@ class SimpleLoadManager:
         self._orders = Orders(context, self._instruments.decisions, self.metrics)
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._force_report = False
         self._splitting = False
         self._watcher: asyncio.Task[None] | None = None
         self._stop_listening: Callable[[], None] | None = None
@@ -152,12 +151,10 @@ class SimpleLoadManager:
         return self._instruments.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it is due, `force`, or bundles were split; then split what is too large."""
-        forced, self._force_report = self._force_report, False
-        written = await self._reporter.write(self._settings.current, force=force or forced)
+        """Publish this broker's load if it is due or `force`, then split its bundles that are too large."""
+        written = await self._reporter.write(self._settings.current, force=force)
         report = self._reporter.written
         if not written or report is None:
-            self._force_report = forced
             return False
         self.metrics.report(as_local_broker_data(report))
         if not self._splitting:  # a split has a report written, too
@@ -236,15 +233,15 @@ class SimpleLoadManager:
         """Do nothing: every broker splits its own bundles after each report."""
 
     async def _split_own(self, report: LoadReport) -> None:
-        """Split the bundles of this broker's own report that are too large; a report follows at the next occasion."""
+        """Split the bundles of this broker's own report that are too large."""
         settings = BundleSplitterSettings.of(self._context.config.current)
         snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
         plan = await self._orders.counted_splits(lambda counts: simple_splits(snapshot, settings, counts))
         for split in plan:
             if not self._settings.current.auto_split:
                 self._refuse_split(split)
-            elif await self._orders.split(split, unload=self._children_may_leave):
-                self._force_report = True
+            else:
+                await self._orders.split(split, unload=self._children_may_leave)
 
     def _refuse_split(self, split: Split) -> None:
         key = ("loadBalancerAutoBundleSplitEnabled",)

@@ -94,6 +94,8 @@ def test_a_report_is_written_when_bundles_or_usage_change_and_when_it_is_old() -
         assert await written_after(6)
         b0.meter.usage = SystemResourceUsage(cpu=ResourceUsage(10.9, 100))
         assert not await written_after(61), "10.9 points"
+        b0.meter.usage = SystemResourceUsage(cpu=ResourceUsage(90, 100))
+        assert not await written_after(20), "compared just now"
         b0.meter.usage = SystemResourceUsage(cpu=ResourceUsage(11, 100))
         assert await written_after(61)
         assert not await written_after(800)
@@ -204,6 +206,28 @@ def test_a_strategy_node_goes_before_the_configuration_at_once() -> None:
     on_virtual_time(scenario)
 
 
+def test_a_bundle_on_its_way_counts_in_its_brokers_report_and_not_once_that_left() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        first, second = (Bundle.parse(f"public/n{number}/0x00000000_0xffffffff") for number in range(2))
+        b0, b1 = brokers = await simply_balanced(cluster, 2)
+        await simply_settled(brokers)
+        placement = await b0.do(methodcaller("select_broker", first))
+        assert placement.broker == b0.id
+        assert b0.manager.load_report().pre_allocated_memory == 80, "the default quota"
+        assert b1.manager.load_report().pre_allocated_memory == 0
+        for each, cpu in zip(brokers, (99, 10), strict=True):
+            await each.report(cpu)
+        await simply_settled(brokers)
+        assert (await b0.do(methodcaller("select_broker", second))).broker == b1.id
+        assert b0.manager._watcher is not None
+        b0.manager._watcher.cancel()  # it looks no more, so that only the list of brokers tells
+        await b1.do(lambda manager: manager.disable())
+        await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
+        assert (await b0.do(methodcaller("select_broker", second))).broker == b0.id
+
+    on_virtual_time(scenario)
+
+
 def test_a_bundle_that_its_broker_never_loads_is_placed_anew_after_a_while() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         bundle = Bundle.parse("public/n/0x00000000_0xffffffff")
@@ -241,13 +265,16 @@ def test_brokers_of_another_load_manager_get_no_bundles() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         bundle = (await cluster.create_namespace(1)).bundles[0]
         modular = await Balanced(cluster, 8079).start()
-        (b0,) = await simply_balanced(cluster, 1)
-        await cluster.until(lambda: len(b0.manager.available_brokers()) == 2, "seen")
         with capture_logs() as logs:
+            (b0,) = await simply_balanced(cluster, 1)
+            await cluster.until(lambda: len(b0.manager.available_brokers()) == 2, "seen")
+            for _ in range(3):
+                await modular.report()
+                await asyncio.sleep(1)
             placement = await b0.do(lambda manager: manager.select_broker(bundle))
         assert placement.broker == b0.id
         assert modular.id not in b0.manager._picture.brokers
-        assert len([each for each in logs if each["event"] == "broker_runs_another_load_manager"]) <= 1
+        assert len([each for each in logs if each["event"] == "broker_runs_another_load_manager"]) == 1
         urls = await modular.broker.plane.registration.urls_of(b0.id)
         assert urls is not None
         assert urls.web_url == f"http://{b0.id}", "and the other reads who this one is"
@@ -332,7 +359,7 @@ def test_nothing_is_unloaded_by_a_follower_for_an_excluded_namespace_or_by_a_fai
         b0, b1, _ = brokers
         if what == "follower":
             await b1.do(lambda manager: manager.shed())
-            assert not b1.told("refuse")
+            assert not b1.told("shed")
         elif what == "excluded":
             b0.configure(load_balancer_shedding_excluded_namespaces=(str(NAMESPACE),))
             await b0.do(lambda manager: manager.shed())
@@ -370,6 +397,22 @@ def test_a_broker_splits_its_own_hot_bundle_after_the_report_that_shows_it() -> 
         b1.stats = {}
         await asyncio.sleep(6)
         assert len((await stored_report(cluster, b1)).bundle_stats) == 3, "a report follows"
+
+    on_virtual_time(scenario)
+
+
+def test_a_child_that_is_too_large_as_well_is_split_after_the_next_report() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (parent,) = (await cluster.create_namespace(1)).bundles
+        child = Bundle.parse("public/default/0x00000000_0x7fffffff")
+        (b0,) = await simply_balanced(cluster, 1)
+        await own(cluster, b0, parent)
+        b0.stats = {str(parent): traffic(0, rate=90_000), str(child): traffic(0, rate=45_000)}
+        await b0.report()
+        assert [bundle for _, bundle, _, _ in b0.peers.splits] == [str(parent)]
+        assert [unload for *_, unload in b0.peers.splits] == [False], "there is no other broker"
+        await b0.report()
+        assert [bundle for _, bundle, _, _ in b0.peers.splits] == [str(parent), str(child)]
 
     on_virtual_time(scenario)
 

@@ -25,6 +25,8 @@ from barycenter.load.cycle import Cycle, CycleMemory, CycleOutcome, Selection, p
 from barycenter.load.reasons import render
 from barycenter.load.selection import SelectionMemory
 from barycenter.load.shedding_memory import memory_document, shedding_memory
+from barycenter.load.simple import splitting as simple_splitting
+from barycenter.load.simple_cycle import SimpleCycle
 from barycenter.load.snapshot import LoadSnapshot
 from barycenter.load.snapshot_document import MemoryDocument
 from barycenter.load.snapshot_file import SnapshotFile, SnapshotFileError
@@ -50,8 +52,11 @@ from barycenter.naming.errors import InvalidNameError
 _SPLITTER_OF: Final = {
     ManagerKind.MODULAR: bundle_splitter.NAME,
     ManagerKind.EXTENSIBLE: default_split_strategy.NAME,
+    ManagerKind.SIMPLE: simple_splitting.NAME,
 }
-_SPLITTERS: Final = frozenset(_SPLITTER_OF.values())
+_SPLITTERS: Final = frozenset({bundle_splitter.NAME, default_split_strategy.NAME})
+SIMPLE: Final = simple_splitting.NAME
+"""What the simple load manager does is named after it; how it places, by a key."""
 
 
 UNUSABLE: Final = (SnapshotFileError, ConfigError, StrategyError, OSError)
@@ -75,9 +80,11 @@ def role_of(name: str) -> Role:
     Raises:
         WrongWordError: there is none of that name.
     """
+    if short_name(name) == SIMPLE:
+        return Role.SHEDDING
     roles = {each.role for each in STRATEGIES if name in (each.name, each.class_name)}
     if not roles:
-        known = {each.name for each in STRATEGIES} | _SPLITTERS
+        known = {each.name for each in STRATEGIES} | _SPLITTERS | {SIMPLE}
         raise WrongWordError(f"there is no strategy {name!r}; {in_its_place(name, known)}")
     return Role.SHEDDING if Role.SHEDDING in roles else Role.PLACEMENT
 
@@ -108,7 +115,7 @@ def configured(
             mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
             raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {mend}")
         texts[key.strip()] = text
-    if strategy is not None and not is_splitter(strategy):
+    if strategy is not None and not is_splitter(strategy) and short_name(strategy) != SIMPLE:
         if role_of(strategy) is Role.SHEDDING:
             texts[SHEDDING_KEY] = strategy
             if short_name(strategy) in BOTH:
@@ -144,15 +151,19 @@ def read_memory(file: Path) -> MemoryDocument:
 
 
 def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
-    """Return whose strategies are asked: the extensible load manager's if its brokers reported, else the modular's.
+    """Return whose strategies are asked: unless one is named, those of the load manager that the brokers run.
 
-    The modular manager's shedders can be asked about any snapshot.
+    The modular and the simple manager can be asked about any snapshot.
 
     Raises:
         WrongWordError: the strategy needs what other brokers report.
     """
     if strategy is not None and is_splitter(strategy):
         return next(kind for kind, name in _SPLITTER_OF.items() if name == short_name(strategy))
+    if strategy is not None and short_name(strategy) == SIMPLE:
+        return ManagerKind.SIMPLE
+    if strategy is None and found.is_simple:
+        return ManagerKind.SIMPLE
     if strategy is None:
         return ManagerKind.MODULAR if found.snapshot.extensible is None else ManagerKind.EXTENSIBLE
     known = {each.manager for each in STRATEGIES if strategy in (each.name, each.class_name)}
@@ -208,7 +219,8 @@ def shedding_rounds(
     Raises:
         StrategyError: the configuration names strategies that there are not, or that do not go together.
     """
-    cycle, rng = Cycle.of(config, manager), random.Random(seed)
+    cycle: Cycle | SimpleCycle = SimpleCycle.of(config) if manager is ManagerKind.SIMPLE else Cycle.of(config, manager)
+    rng = random.Random(seed)
     remembered = CycleMemory(shedding_memory(memory, shedder_name(config, manager)))
     rounds = []
     for number in range(1, cycles + 1):
@@ -289,7 +301,11 @@ def placement_lines(
             Bundle.parse(bundle)
         except InvalidNameError as error:
             raise WrongWordError(f"--place {bundle}: {error}") from error
-    placements, _, _ = place(snapshot, bundles, Selection.of(config, manager), random.Random(seed), SelectionMemory())
+    rng = random.Random(seed)
+    if manager is ManagerKind.SIMPLE:
+        placements = SimpleCycle.of(config).place(snapshot, bundles, rng)
+    else:
+        placements, _, _ = place(snapshot, bundles, Selection.of(config, manager), rng, SelectionMemory())
     for placement in placements:
         yield Decided(
             cycle=1,
@@ -317,7 +333,8 @@ def split_rounds(
             plan, hits = default_split_strategy.default_split_strategy(snapshot, limits, hits, {}, _middle)
         else:
             settings = bundle_splitter.BundleSplitterSettings.of(config)
-            plan = bundle_splitter.bundle_splitter(snapshot, settings, {})
+            check = simple_splitting.simple_splits if manager is ManagerKind.SIMPLE else bundle_splitter.bundle_splitter
+            plan = check(snapshot, settings, {})
         rounds.append(list(_split_lines(plan, number)))
     return rounds
 

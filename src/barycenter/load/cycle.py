@@ -29,6 +29,7 @@ from barycenter.load.reports import BundleData, TimeAverageMessageData, default_
 from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.shedding.transfer_shedder import TransferMemory
+from barycenter.load.simple.shedding import SimpleShedPlan
 from barycenter.load.snapshot import Integers, LoadSnapshot, MessageColumns
 from barycenter.load.strategies import Shedder, SheddingMemory, after_plan, placer_of, shedder_of, with_plan
 from barycenter.load.strategy_names import ManagerKind
@@ -93,7 +94,7 @@ class CycleOutcome:
     `snapshot` is the load with the moved bundles on their way.
     """
 
-    plan: ShedPlan
+    plan: ShedPlan | SimpleShedPlan
     moves: tuple[Unload, ...]
     placements: tuple[Placement, ...]
     refused: tuple[Refusal, ...]
@@ -147,7 +148,7 @@ class Cycle:
                 shedding = shedding.after_unload(unload.source, snapshot.taken_at_ms)
             if snapshot.bundles.has_windows[row]:
                 after = _on_its_way(after, unload.bundle, found.broker, _data_of(snapshot, row))
-        after = _recently_unloaded(after, np.array(moved, np.int64))
+        after = mark_unloaded(after, np.array(moved, np.int64))
         outcome = CycleOutcome(plan, tuple(moves), tuple(placements), tuple(refused), after)
         return outcome, CycleMemory(shedding, after_plan(selection, plan))
 
@@ -238,7 +239,8 @@ def _window(columns: MessageColumns, samples: int, row: int) -> TimeAverageMessa
     )
 
 
-def _recently_unloaded(snapshot: LoadSnapshot, rows: Integers) -> LoadSnapshot:
+def mark_unloaded(snapshot: LoadSnapshot, rows: Integers) -> LoadSnapshot:
+    """Return the snapshot in which the bundles of these rows were unloaded recently."""
     if not len(rows):
         return snapshot
     flags = snapshot.bundles.recently_unloaded.copy()

@@ -32,7 +32,7 @@ from barycenter.load.snapshot_columns import Beside, NoSnapshotError, read_colum
 from barycenter.load.snapshot_document import MemoryDocument, SnapshotDocument, decode_snapshot, encode_snapshot
 from barycenter.load.snapshot_doubts import doubts
 from barycenter.load.snapshot_tables import TablesError, read_tables, tables_below
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.strategy_names import ManagerKind, short_name
 from barycenter.load.windows import LiveFold, broker_averages
 
 ACCEPTED: Final = (
@@ -68,6 +68,14 @@ class SnapshotFile:
     memory: MemoryDocument = field(default_factory=MemoryDocument)
     configuration: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[str, LoadReport] = field(default_factory=dict)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the brokers run the simple load manager, as far as they say."""
+        if self.manager is ManagerKind.SIMPLE:
+            return True
+        names = {short_name(name) for name in self.snapshot.brokers.class_names if name}
+        return names == {short_name(ManagerKind.SIMPLE.class_name)}
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.load.simple.load_report import LoadReport, encode_load_report
+from barycenter.load.snapshot import RESOURCES
 from barycenter.load.snapshot_document import MemoryDocument
 from barycenter.load.snapshot_file import write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
@@ -180,3 +183,53 @@ def test_the_example_of_the_documentation_sheds() -> None:
     example = Path(__file__).parents[3] / "docs" / "examples" / "snapshot.json"
     found = lines("--snapshot", str(example), "--strategy", BrokerConfig().load_balancer_load_shedding_strategy)
     assert len(of_kind(found, "unload")) == 1
+
+
+@pytest.fixture
+def simple(tmp_path: Path) -> str:
+    """Load reports of the simple load manager: a busy broker, one that is comfortable, one between."""
+    bundles = {
+        bundle_name(number): NamespaceBundleStats(msg_rate_in=1000.0 * (number + 1), topics=2) for number in range(3)
+    }
+    folder = tmp_path / "simple"
+    folder.mkdir()
+    for name, cpu, stats in (("a:1", 95.0, bundles), ("b:1", 20.0, {}), ("c:1", 70.0, {})):
+        usage = SystemResourceUsage(**{each: ResourceUsage(cpu, 100) for each in RESOURCES})
+        report = LoadReport(
+            name=name,
+            timestamp=1_790_000_000_000,
+            system_resource_usage=usage,
+            bundle_stats=stats,
+            load_manager_class_name="SimpleLoadManagerImpl",
+        )
+        (folder / f"{name}.json").write_bytes(encode_load_report(report))
+    return str(folder)
+
+
+def test_the_simple_load_manager_sheds_one_bundle_a_broker_and_placement_is_its_own(simple: str) -> None:
+    found = lines("--snapshot", simple, "--cycles", "2")
+    assert [(line["cycle"], line["bundle"], line["source"]) for line in of_kind(found, "unload")] == [
+        (1, bundle_name(2), "a:1")
+    ]
+    assert of_kind(found, "shed")[1]["reason"]["code"] == "recently_unloaded"
+    shown = decide("--snapshot", simple).stdout
+    assert "SimpleLoadManagerImpl sheds, leastLoadedServer places" in shown
+    excluded = lines("--snapshot", simple, "--set", "loadBalancerSheddingExcludedNamespaces=t/ns")
+    assert [line["reason"]["code"] for line in of_kind(excluded, "refuse")] == ["excluded_namespace"]
+
+
+def test_the_simple_load_manager_places_and_splits(simple: str) -> None:
+    (placed,) = lines("--snapshot", simple, "--place", bundle_name(9))
+    assert placed["destination"] in ("b:1", "c:1")
+    assert placed["reason"]["strategy"] == "leastLoadedServer"
+    split = lines("--snapshot", simple, "--split", "--set", "loadBalancerNamespaceBundleMaxMsgRate=2500")
+    assert [(line["kind"], line["bundle"]) for line in split] == [("split", bundle_name(2))]
+
+
+def test_another_load_managers_strategies_can_be_tried_on_its_snapshot(simple: str, file: str) -> None:
+    found = lines("--snapshot", simple, "--strategy", "OverloadShedder")
+    assert {line["reason"]["strategy"] for line in of_kind(found, "verdict")} == {"OverloadShedder"}
+    overloaded = ["--set", "loadBalancerBrokerOverloadedThresholdPercentage=70"]
+    found = lines("--snapshot", file, "--strategy", "SimpleLoadManagerImpl", *overloaded)
+    assert {line["reason"]["strategy"] for line in of_kind(found, "verdict")} == {"SimpleLoadManagerImpl"}
+    assert of_kind(found, "unload")

@@ -153,7 +153,7 @@ def keys_of(page: Page) -> list[str]:
     for settings in page.settings:
         settings(asked)
     read = {key_name(attribute) for attribute in asked.attributes} | set(page.more_keys)
-    return [name for name in keys() if name in read]
+    return [name for name in keys() if name in read - set(page.idle_keys)]
 
 
 def _settings(page: Page) -> Iterator[str]:

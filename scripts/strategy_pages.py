@@ -74,7 +74,8 @@ class Program:
 class Page:
     """`sources` are files below src/barycenter, or `file:Name`; the docstring of the first gives the summary unless one
     is given. A page of several has a section for each, by `titles` or by the docstring's own. `also` are sections of a
-    page of one, title and file. `settings` read a configuration; `more_keys` are read elsewhere."""
+    page of one, title and file. `settings` read a configuration; `more_keys` are read elsewhere, and `idle_keys` in
+    vain."""
 
     name: str
     title: str
@@ -83,6 +84,7 @@ class Page:
     examples: tuple[Console | Program, ...]
     settings: tuple[Callable[[Any], object], ...] = ()
     more_keys: tuple[str, ...] = ()
+    idle_keys: tuple[str, ...] = ()
     chosen_by: str = ""
     intro: str = ""
     summary: str = ""
@@ -130,7 +132,12 @@ SHEDDING = (
         "`loadBalancerLoadPlacementStrategy` has to name it, too.",
         also=(("As placement", "load/placement/avg_shedder.py"),),
     ),
-    _modular("range_threshold_shedder", "RangeThresholdShedder", Role.SHEDDING, range_threshold_settings, run=_BY_LOAD),
+    replace(
+        _modular(
+            "range_threshold_shedder", "RangeThresholdShedder", Role.SHEDDING, range_threshold_settings, run=_BY_LOAD
+        ),
+        idle_keys=("lowerBoundarySheddingEnabled",),
+    ),
     _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, run=_BY_LOAD),
     Page(
         name="transfer_shedder",

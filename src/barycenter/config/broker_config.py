@@ -189,9 +189,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
 
     # --- Load balancing: general
     load_balancer_enabled: Annotated[bool, about("Master switch: reports, shedding, splitting.")] = True
-    load_manager_class_name: Annotated[str, about("Load manager, by class name or short name.", dynamic=True)] = (
-        "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
-    )
+    load_manager_class_name: Annotated[
+        str, about("Load manager, by class name or short name; running brokers exchange theirs.", dynamic=True)
+    ] = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
     load_manager_migration_enabled: Annotated[
         bool, about("Send lookups to brokers with the newest load manager.", dynamic=True)
     ] = False
@@ -206,7 +206,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         str, about("Placement of the modular load manager, by class name or short name.")
     ] = "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate"
     load_balancer_load_shedding_strategy: Annotated[
-        str, about("Shedding, by class name or short name.", dynamic=True)
+        str, about("Shedding, by class name or short name; in force from the next round on.", dynamic=True)
     ] = "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder"
     topic_bundle_assignment_strategy: Annotated[
         str, about("How topics are assigned to bundles: by CRC-32, the only one there is.", offered=False)
@@ -247,7 +247,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = 15.0
     load_balancer_max_number_of_bundles_in_bundle_load_report: Annotated[
         CountOrOff,
-        about("Bundles whose averages the leader stores, heaviest first; -1 is all.", dynamic=True, unit="bundles"),
+        about(
+            "Heaviest bundles whose averages the leader stores for each broker, or which each broker of the extensible "
+            "load manager tells of; -1 is all.",
+            dynamic=True,
+            unit="bundles",
+        ),
     ] = 10
 
     # --- Load balancing: weights and averages

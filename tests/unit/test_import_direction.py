@@ -16,9 +16,22 @@ ROOMS: dict[str, set[str]] = {
     "ledger": {"metadata", "naming"},
     "broker": {"naming", "config", "protocol", "metadata", "load", "ledger"},
     "pipeline": {"naming", "config", "load"},
+    "attach": {"config", "load", "broker"},
     "demo": {"naming", "config", "load", "pipeline", "broker", "standalone"},
     "standalone": {"config"},
-    "cli": {"naming", "config", "protocol", "metadata", "load", "ledger", "broker", "pipeline", "standalone", "demo"},
+    "cli": {
+        "naming",
+        "config",
+        "protocol",
+        "metadata",
+        "load",
+        "ledger",
+        "broker",
+        "pipeline",
+        "standalone",
+        "demo",
+        "attach",
+    },
 }
 
 SPARK_ROOM = "pipeline"

@@ -31,8 +31,10 @@ class PeerRequestError(Exception):
 class AdminClient:
     """An HTTP client that resends verb and body to wherever a 307 points."""
 
-    def __init__(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(self, *, timeout_s: float = REQUEST_TIMEOUT_S, headers: Mapping[str, str] | None = None) -> None:
+        """`headers` go with every request, also where a broker points to another."""
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._headers = dict(headers or {})
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -70,7 +72,7 @@ class AdminClient:
             raise PeerRequestError(method, url, 0, "this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                timeout=self._timeout, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
+                timeout=self._timeout, headers=self._headers, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
             )
         headers = {} if data is None else {"Content-Type": "application/json"}
         target = URL(url, encoded=True)

@@ -13,6 +13,7 @@ _COMMANDS: Final = {
     "explain": ("barycenter.cli.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
     "snapshot": ("barycenter.cli.snapshot", "Save what the leader of a running cluster decides upon."),
     "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
+    "collect": ("barycenter.cli.collect", "Record the load of a running cluster."),
 }
 
 

@@ -1,0 +1,181 @@
+"""Collect the load of a running cluster, of Apache Pulsar or Barycenter, into a report log.
+
+Each round asks every live broker for its load report over the admin API and appends it to the log that the pipeline
+reads, as that broker's own report. A broker of Apache Pulsar does not number its reports and dates them by their last
+write to the metadata store, up to a quarter of an hour ago, though the figures are of the moment of asking: what is
+collected is therefore dated and numbered by the collector's clock. Two collectors of one cluster count every sample
+twice, so run one.
+
+Bundle figures change once per `statsUpdateFrequencyInSecs` of the brokers (60 by default): asking more often repeats
+samples.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from barycenter.broker.http_peers import AdminClient, PeerRequestError
+from barycenter.broker.load_report_log import ReportLog
+from barycenter.load.extensible_reports import BrokerLoadData, TopBundlesLoadData
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.load.simple.load_report import as_local_broker_data, decode_load_report
+from barycenter.load.strategy_names import ManagerKind
+
+_AT_ONCE: Final = 16
+_NO_SUCH_PATH: Final = (404, 405)
+
+
+class CollectError(Exception):
+    """The cluster cannot be asked; the text says what was tried."""
+
+
+class ExtensibleTopics(Protocol):
+    """What brokers of the extensible load manager publish, by broker id."""
+
+    @property
+    def loads(self) -> Mapping[str, BrokerLoadData]: ...
+
+    @property
+    def tops(self) -> Mapping[str, TopBundlesLoadData]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round found. `failed` says of each broker without a report why; times are epoch ms."""
+
+    at: int
+    brokers: int
+    bundles: int
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Collector:
+    """Asks the cluster at `admin_url`, the web address of one of its brokers or of a proxy before them."""
+
+    def __init__(
+        self,
+        admin_url: str,
+        client: AdminClient,
+        log: ReportLog,
+        *,
+        clock_ms: Callable[[], int],
+        extensible: Callable[[], ExtensibleTopics] | None = None,
+    ) -> None:
+        """`extensible` is asked once brokers turn out to run that load manager, which has no load report to ask for."""
+        self._url = admin_url.rstrip("/")
+        self._scheme = self._url.partition("://")[0]
+        self._client = client
+        self._log = log
+        self._clock_ms = clock_ms
+        self._open_topics = extensible
+        self._topics: ExtensibleTopics | None = None
+
+    async def collect(self) -> Round:
+        """Ask all brokers once and append their reports.
+
+        Raises:
+            CollectError: the cluster does not tell its brokers.
+        """
+        brokers = await self._live_brokers()
+        gate = asyncio.Semaphore(_AT_ONCE)
+        answers = await asyncio.gather(*(self._ask(broker, gate) for broker in brokers))
+        failed: dict[str, str] = {}
+        bundles = found = 0
+        for broker, answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, str):
+                failed[broker] = answer
+                continue
+            self._log.append(answer)
+            found += 1
+            bundles += len(answer.last_stats)
+        return Round(self._clock_ms(), found, bundles, failed)
+
+    async def _live_brokers(self) -> list[str]:
+        try:
+            try:
+                return sorted(await self._client.call("GET", self._url, "/admin/v2/brokers"))
+            except PeerRequestError as error:
+                if error.status not in _NO_SUCH_PATH:
+                    raise
+            # before 2.10 one has to name the cluster
+            clusters = await self._client.call("GET", self._url, "/admin/v2/clusters")
+            live: set[str] = set()
+            for cluster in clusters:
+                if cluster != "global":
+                    live.update(await self._client.call("GET", self._url, f"/admin/v2/brokers/{cluster}"))
+            return sorted(live)
+        except PeerRequestError as error:
+            raise CollectError(f"cannot list the brokers: {error}") from error
+
+    async def _ask(self, broker: str, gate: asyncio.Semaphore) -> LocalBrokerData | str:
+        """Return the broker's report as of now, or why there is none."""
+        async with gate:
+            try:
+                answer = await self._client.call(
+                    "GET", f"{self._scheme}://{broker}", "/admin/v2/broker-stats/load-report"
+                )
+            except PeerRequestError as error:
+                return str(error)
+        at = self._clock_ms()
+        if not answer:
+            return self._from_topics(broker, at)
+        try:
+            return stamped(understood(broker, answer), at)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            return f"its load report cannot be read: {error}"
+
+    def _from_topics(self, broker: str, at: int) -> LocalBrokerData | str:
+        if self._open_topics is None:
+            return "it runs the extensible load manager; give --service-url to read its topics"
+        if self._topics is None:
+            self._topics = self._open_topics()
+        load = self._topics.loads.get(broker)
+        if load is None:
+            return "it has not published its load yet"
+        top = self._topics.tops.get(broker, TopBundlesLoadData())
+        stats = {each.bundle_name: each.stats for each in top.top_bundles_load_data}
+        return stamped(of_extensible(broker, load, stats), at)
+
+
+def understood(broker: str, answer: Any) -> LocalBrokerData:
+    """Return the load report of either kind, the simple manager's as the modular one would put it.
+
+    Raises:
+        msgspec.ValidationError: a field has another type.
+    """
+    if isinstance(answer, dict) and answer.get("loadReportType") == "LoadReport":
+        report = as_local_broker_data(decode_load_report(msgspec.json.encode(answer)))
+    else:
+        report = msgspec.convert(answer, LocalBrokerData)
+    return msgspec.structs.replace(report, broker_id=broker)
+
+
+def of_extensible(broker: str, load: BrokerLoadData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
+    """Return what the extensible load manager tells of a broker as a report, of its bundles only the top ones."""
+    return LocalBrokerData(
+        broker_id=broker,
+        cpu=load.cpu,
+        memory=load.memory,
+        direct_memory=load.direct_memory,
+        bandwidth_in=load.bandwidth_in,
+        bandwidth_out=load.bandwidth_out,
+        msg_throughput_in=load.msg_throughput_in,
+        msg_throughput_out=load.msg_throughput_out,
+        msg_rate_in=load.msg_rate_in,
+        msg_rate_out=load.msg_rate_out,
+        last_stats=dict(sorted(stats.items())),
+        bundles=tuple(sorted(stats)),
+        num_topics=load.topics,
+        num_bundles=load.bundle_count,
+        max_resource_usage=load.max_resource_usage,
+        load_manager_class_name=ManagerKind.EXTENSIBLE.class_name,
+    )
+
+
+def stamped(report: LocalBrokerData, at: int) -> LocalBrokerData:
+    """Return the report as of `at`, epoch ms, which also numbers it within the broker's present life."""
+    incarnation = report.incarnation or f"started-{report.start_timestamp}"
+    return msgspec.structs.replace(report, last_update=at, incarnation=incarnation, sequence=at)

@@ -1,0 +1,183 @@
+"""Collecting load from clusters of each load manager, into the log that the pipeline reads."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from barycenter.attach.collector import CollectError, Collector, Round
+from barycenter.broker.http_peers import AdminClient
+from barycenter.broker.load_report_log import MemoryReportLog
+from barycenter.load.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
+from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from support.rest_cluster import rest_cluster
+
+BUNDLE = "t/n/0x00000000_0x40000000"
+STATS = {"msgRateIn": 5.0, "msgThroughputIn": 500.0, "topics": 2, "consumerCount": 1, "producerCount": 1}
+
+
+class ForeignCluster:
+    """A web server that answers as a broker of Apache Pulsar does; all broker ids lead to it."""
+
+    def __init__(self, reports: list[Any], *, names_cluster: bool = False) -> None:
+        self.reports = reports
+        self.names_cluster = names_cluster
+        self.headers: list[Mapping[str, str]] = []
+        self.broker = ""
+        self.server = TestServer(self._app())
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/admin/v2/clusters", self._clusters)
+        app.router.add_get("/admin/v2/brokers" + ("/c1" if self.names_cluster else ""), self._brokers)
+        app.router.add_get("/admin/v2/broker-stats/load-report", self._report)
+        return app
+
+    async def _clusters(self, request: web.Request) -> web.Response:
+        return web.json_response(["global", "c1"])
+
+    async def _brokers(self, request: web.Request) -> web.Response:
+        self.headers.append(dict(request.headers))
+        self.broker = f"127.0.0.1:{self.server.port}"
+        return web.json_response([self.broker])
+
+    async def _report(self, request: web.Request) -> web.Response:
+        self.headers.append(dict(request.headers))
+        answer = self.reports.pop(0)
+        if answer is None:
+            return web.Response(status=204)
+        if isinstance(answer, int):
+            return web.json_response({"reason": "not now"}, status=answer)
+        return web.json_response(answer)
+
+
+class PublishedLoad:
+    def __init__(self, broker: str) -> None:
+        stats = NamespaceBundleStats(msg_rate_in=9.0)
+        self.loads = {broker: BrokerLoadData(cpu=ResourceUsage(30.0, 100.0), msg_rate_in=70.0, bundle_count=12)}
+        self.tops = {broker: TopBundlesLoadData((BundleLoadData(BUNDLE, stats),))}
+
+
+async def collected(cluster: ForeignCluster, rounds: int = 1, **options: Any) -> tuple[list[LocalBrokerData], Round]:
+    """Collect so many rounds, one second apart by the clock."""
+    log, client, now = MemoryReportLog(), AdminClient(), 1_000_000
+    await cluster.server.start_server()
+    try:
+        for number in range(rounds):
+            collector = Collector(
+                str(cluster.server.make_url("")), client, log, clock_ms=lambda at=now + number * 1000: at, **options
+            )
+            found = await collector.collect()
+    finally:
+        await client.close()
+        await cluster.server.close()
+    return log.reports, found
+
+
+async def test_a_modular_report_is_dated_and_numbered_by_the_moment_of_asking() -> None:
+    """Pulsar's report tells when it was last written to the store; two rounds are two samples nevertheless."""
+    report = {"lastUpdate": 7, "startTimestamp": 5, "lastStats": {BUNDLE: STATS}, "bundles": [BUNDLE], "unheard": 1}
+    reports, found = await collected(ForeignCluster([report, report]), rounds=2)
+    assert [(each.last_update, each.sequence, each.incarnation) for each in reports] == [
+        (1_000_000, 1_000_000, "started-5"),
+        (1_001_000, 1_001_000, "started-5"),
+    ]
+    assert reports[0].last_stats[BUNDLE].msg_rate_in == 5.0
+    assert (found.brokers, found.bundles, found.failed) == (1, 1, {})
+
+
+async def test_a_simple_managers_report_becomes_one_of_the_common_kind() -> None:
+    """The host's figures and the bundles stand where the pipeline looks for them; the broker is the one asked."""
+    report = {
+        "name": "elsewhere:1",
+        "loadReportType": "LoadReport",
+        "timestamp": 3,
+        "systemResourceUsage": {"cpu": {"usage": 50.0, "limit": 100.0}},
+        "bundleStats": {BUNDLE: STATS},
+    }
+    cluster = ForeignCluster([report])
+    (found,), _ = await collected(cluster)
+    assert found.broker_id == cluster.broker
+    assert (found.cpu.usage, found.num_topics, list(found.last_stats)) == (50.0, 2, [BUNDLE])
+
+
+async def test_brokers_of_the_extensible_manager_are_read_from_their_topics() -> None:
+    """Without a load report to ask for, the topics tell of the host and of the top bundles."""
+    cluster = ForeignCluster([None])
+    (found,), _ = await collected(cluster, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}"))
+    assert (found.cpu.usage, found.msg_rate_in, found.num_bundles, list(found.bundles)) == (30.0, 70.0, 12, [BUNDLE])
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(None, "--service-url"), (503, "not now"), ({"lastStats": 4}, "cannot be read"), ([], "extensible")],
+)
+async def test_a_broker_without_a_usable_report_is_named_with_the_reason(answer: Any, why: str) -> None:
+    """The round goes on, and nothing of that broker is logged."""
+    reports, found = await collected(ForeignCluster([answer]))
+    assert reports == []
+    assert [why in reason for reason in found.failed.values()] == [True]
+
+
+async def test_old_clusters_are_asked_by_name() -> None:
+    """Before 2.10 the live brokers of a cluster are listed under its name."""
+    reports, _ = await collected(ForeignCluster([{"lastStats": {}}], names_cluster=True))
+    assert len(reports) == 1
+
+
+async def test_an_admin_address_that_does_not_answer_is_refused_in_a_sentence() -> None:
+    """Whoever mistypes it reads what was asked."""
+    client = AdminClient(timeout_s=2)
+    collector = Collector("http://127.0.0.1:1", client, MemoryReportLog(), clock_ms=lambda: 1)
+    with pytest.raises(CollectError, match=r"cannot list the brokers: GET http://127\.0\.0\.1:1"):
+        await collector.collect()
+    await client.close()
+
+
+async def test_a_barycenter_cluster_is_collected_by_the_command(tmp_path: Path) -> None:
+    """Two rounds over two real brokers: four files, told as JSON, none of them counted twice."""
+    async with rest_cluster(2) as cluster:
+        await cluster.create_namespace()
+        await cluster.owner("persistent/public/ns/topic")
+        url = cluster.brokers[0].urls.web_url
+        out = await run_command(
+            ["--admin-url", url, "--out", str(tmp_path), "--interval", "1", "--rounds", "2", "--json"]
+        )
+    rounds = [msgspec.json.decode(line, type=Round) for line in out.splitlines()]
+    assert [(each.brokers, each.failed) for each in rounds] == [(2, {})] * 2
+    files = sorted((tmp_path / "load-reports").rglob("*.json"))
+    decoded = [msgspec.json.decode(file.read_bytes(), type=LocalBrokerData) for file in files]
+    assert len({(each.broker_id, each.incarnation, each.sequence) for each in decoded}) == 4
+    assert sum(len(each.last_stats) for each in decoded) == sum(each.bundles for each in rounds)
+
+
+async def test_a_token_goes_with_every_request_and_into_no_output(tmp_path: Path) -> None:
+    """The admin API of a secured cluster wants it; nobody else sees it."""
+    cluster = ForeignCluster([{"lastStats": {}}])
+    await cluster.server.start_server()
+    options = ["--admin-url", str(cluster.server.make_url("")), "--out", str(tmp_path), "--rounds", "1"]
+    out = await run_command(options, BARYCENTER_TOKEN="sesame")
+    await cluster.server.close()
+    assert [headers.get("Authorization") for headers in cluster.headers] == ["Bearer sesame"] * 2
+    assert "1 brokers" in out
+    assert "sesame" not in out
+
+
+async def run_command(options: list[str], **environment: str) -> str:
+    """Run `barycenter collect`; return what it printed, on either stream."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "barycenter", "collect", *options),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **environment},
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()
+    return out.decode()

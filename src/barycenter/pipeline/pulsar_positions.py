@@ -1,0 +1,89 @@
+"""Where reading a topic stands: behind which message, as JSON and in order.
+
+A position is the message read last, so the next one to read comes after it. One without `batch_index` is behind the
+whole entry, which is one message or one batch. In a checkpoint and in options it is an object:
+
+    {"ledger": 12, "entry": 34}                        behind entry 34 of ledger 12
+    {"ledger": 12, "entry": 34, "batch_index": 2}      behind the third message of the batch in that entry
+    {"ledger": -1, "entry": -1}                        before everything
+
+Positions of one topic or partition have the order of its messages; those of different ones have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+WHOLE_ENTRY: Final = 2**31 - 1
+"""The batch index of a position behind all messages of its entry."""
+
+_FIELDS: Final = ("ledger", "entry", "batch_index")
+_LARGEST: Final = 2**63 - 1
+
+
+class ClientMessageId(Protocol):
+    """A message id of the Pulsar client."""
+
+    def ledger_id(self) -> int: ...
+
+    def entry_id(self) -> int: ...
+
+    def batch_index(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    ledger: int
+    entry: int
+    batch_index: int = WHOLE_ENTRY
+
+    @staticmethod
+    def of(message_id: ClientMessageId) -> Position:
+        """Return the position behind a message."""
+        index = message_id.batch_index()
+        return Position(message_id.ledger_id(), message_id.entry_id(), index if index >= 0 else WHOLE_ENTRY)
+
+    @staticmethod
+    def from_json(value: Any) -> Position:
+        """Return the position of an object as above; a `batch_index` of -1 is as good as none.
+
+        Raises:
+            ValueError: it is not such an object.
+        """
+        if not isinstance(value, Mapping) or not {"ledger", "entry"} <= set(value) <= set(_FIELDS):
+            raise ValueError(f'a position is {{"ledger": …, "entry": …}} and perhaps "batch_index", not {value!r}')
+        if not all(type(number) is int and -1 <= number <= _LARGEST for number in value.values()):
+            raise ValueError(f"the numbers of a position are integers from -1 on, not {value!r}")
+        index = value.get("batch_index", -1)
+        if index > WHOLE_ENTRY:
+            raise ValueError(f"no batch has a message {index}")
+        return Position(value["ledger"], value["entry"], WHOLE_ENTRY if index == -1 else index)
+
+    def to_json(self) -> dict[str, int]:
+        """Return the object that `from_json` reads."""
+        whole = {"ledger": self.ledger, "entry": self.entry}
+        return whole if self.batch_index == WHOLE_ENTRY else whole | {"batch_index": self.batch_index}
+
+    def before(self) -> Position:
+        """Return a position from which the message at this one is the next to read."""
+        if 0 < self.batch_index < WHOLE_ENTRY:
+            return Position(self.ledger, self.entry, self.batch_index - 1)
+        return Position(self.ledger, self.entry - 1)
+
+
+EARLIEST: Final = Position(-1, -1)
+
+Positions = dict[str, Position]
+"""By full name of the topic or partition."""
+
+
+def positions_from_json(offset: Mapping[str, Any]) -> Positions:
+    """Return the positions of a checkpoint's offset."""
+    return {topic: Position.from_json(value) for topic, value in offset.items()}
+
+
+def positions_to_json(positions: Mapping[str, Position]) -> dict[str, dict[str, int]]:
+    """Return an offset for the checkpoint; equal positions give equal text, as Spark compares the text."""
+    return {topic: positions[topic].to_json() for topic in sorted(positions)}

@@ -18,11 +18,13 @@ from pyspark.sql import SparkSession
 
 from barycenter.load.publication import decode_publication
 from barycenter.load.reports import LocalBrokerData
+from barycenter.pipeline.compaction import CompactionSettings
 from barycenter.pipeline.job import JobSettings, PipelineJob, current_generation
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import read_status
-from barycenter.pipeline.tables import Tables
+from barycenter.pipeline.stream import StreamSettings
+from barycenter.pipeline.tables import Tables, live_files
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import write_reports
@@ -99,19 +101,26 @@ def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
 
 
 def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSession, layout: PipelineLayout) -> None:
-    """After three reports the running job throws its checkpoint away and goes on with the next batch id."""
+    """After three reports the running job throws its checkpoint away and goes on with the next batch id.
+
+    Meanwhile it merges the files of every two batches and deletes the sources.
+    """
     reports = make_history(12, reports=6)
     write_reports(layout, reports[:3])
-    job = PipelineJob(spark, layout, JobSettings(trigger_s=0.1, generation_reports=3), clock_ms=lambda: 0)
+    compaction = CompactionSettings(run=2, grace_s=0.0, every_s=0.0)
+    settings = JobSettings(
+        trigger_s=0.1, generation_reports=3, stream=StreamSettings(max_files=1), compaction=compaction
+    )
+    job = PipelineJob(spark, layout, settings, clock_ms=lambda: 0)
     stop = threading.Event()
-    steps = iter([lambda: write_reports(layout, reports[3:])])
+    rest = [reports[3:]]
 
     def watch() -> bool:
         """Asked between batches: write the rest once the first generation is over, stop when it is folded."""
         generation = current_generation(layout)[1]
         if generation > 0:
-            for step in steps:
-                step()
+            while rest:
+                write_reports(layout, rest.pop())
         return is_published(layout, reports[-1])
 
     guard = threading.Timer(_DEADLINE_S, stop.set)
@@ -122,6 +131,7 @@ def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSe
     checkpoint, first_batch = current_generation(layout)
     assert first_batch > 0
     assert list(layout.checkpoints.iterdir()) == [checkpoint]
+    assert any(len(file.stem) > len("batch-000000000000") for file in live_files(layout.tables, "load_reports"))
     assert_tables_follow(spark, layout, PipelineOracle(reports))
 
 

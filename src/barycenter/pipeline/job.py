@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import structlog
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -107,7 +108,7 @@ class PipelineJob:
             batches_before = self._status.status.batches
             try:
                 self._run_generation(stop, must_stop)
-            except StreamingQueryException as error:
+            except (StreamingQueryException, Py4JJavaError, OSError) as error:  # the last two: a query cannot begin
                 failures = 1 if self._status.status.batches > batches_before else failures + 1
                 pause_s = min(_LONGEST_RETRY_S, 2.0 ** (failures - 1))
                 reason = _reason(error)

@@ -1,0 +1,53 @@
+"""A disk without room costs the pipeline its log lines, its status and its quarantine, and nothing else."""
+
+import errno
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barycenter.pipeline import quarantine, status
+from barycenter.pipeline.job_log import DroppingLogger
+from barycenter.pipeline.quarantine import Refused, keep_refused
+from barycenter.pipeline.status import StatusFile
+
+
+class FullStream(io.StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = True
+
+    def flush(self) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def no_room(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_lines_that_find_no_room_are_dropped() -> None:
+    """The logger goes on when there is room again; a closed stream is no reason to end either."""
+    stream = FullStream()
+    log = DroppingLogger(stream)
+    log.warning("lost")
+    stream.is_full = False
+    log.info("kept")
+    assert stream.getvalue().endswith("kept\n")
+    stream.close()
+    log.error("after the end")
+
+
+def test_status_and_quarantine_do_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither raises; the status in memory is right, and written when there is room."""
+    file = StatusFile(tmp_path / "status.json", pid=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(status, "write_atomically", no_room)
+        patch.setattr(quarantine, "write_atomically", no_room)
+        file.enter("retrying", now_ms=1)
+        keep_refused(tmp_path / "quarantine", 1, [Refused("report", "x.json", "torn")], [])
+    assert file.status.state == "retrying"
+    assert not (tmp_path / "status.json").exists()
+    file.enter("running", now_ms=2)
+    assert (tmp_path / "status.json").exists()

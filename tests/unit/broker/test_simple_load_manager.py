@@ -319,6 +319,20 @@ def test_the_next_bundle_leaves_after_the_next_report() -> None:
     shed_scenario(scenario)
 
 
+def test_a_bundle_that_came_back_may_be_shed_again_after_the_grace_period() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[SimplyBalanced], bundles: list[Bundle]) -> None:
+        b0, *_ = brokers
+        b0.configure(load_balancer_shedding_interval_minutes=1e6)
+        await b0.do(lambda manager: manager.shed())
+        await own(cluster, b0, bundles[3])
+        for minutes, times in ((4, 1), (2, 2)):
+            await asyncio.sleep(60 * minutes)
+            await b0.do(lambda manager: manager.shed())
+            assert [bundle for _, bundle, _ in b0.peers.unloads] == [str(bundles[3])] * times
+
+    shed_scenario(scenario, load_balancer_shedding_grace_period_minutes=5.0)
+
+
 def test_where_shedding_is_switched_off_it_only_tells() -> None:
     async def scenario(cluster: ControlCluster, brokers: list[SimplyBalanced], bundles: list[Bundle]) -> None:
         b0, *_ = brokers

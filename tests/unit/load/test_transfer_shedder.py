@@ -157,14 +157,21 @@ def test_what_comes_back_counts_only_if_asked_for() -> None:
 def test_an_exchange_has_to_leave_less_than_three_quarters_and_no_less_than_the_taker_gets() -> None:
     """b1 carries 100 of which 50 may leave: 60 for 35 would leave exactly 75, and 60 for 30 leaves 70 of 100."""
 
-    def exchanged(back: float, carried: float) -> int:
-        seen = TransferRound().add("b1", 0.8, 60.0, 60.0, throughput=100.0).add("b2", 0.0, back, throughput=carried)
-        return len(shed(seen))
+    def exchanged(goes: float, carried: float, *back: float) -> list[float]:
+        seen = TransferRound().add("b1", 0.8, goes, goes, throughput=100.0).add("b2", 0.0, *back, throughput=carried)
+        plan = shed(seen)
+        return [float(plan.snapshot.bundles.latest.throughput[row]) for row in plan.rows]
 
-    assert exchanged(35.0, 40.0) == 0
-    assert exchanged(34.0, 40.0) == 2
-    # the taker would get 40 + 60 - 15 = 85, more than the 55 that stay
-    assert exchanged(15.0, 40.0) == 0
+    assert exchanged(60, 40, 35) == []
+    assert exchanged(60, 40, 34) == [34, 60]
+    # 70 stay and 70 are got; with 29 the taker would have 71
+    assert exchanged(60, 40, 30) == [30, 60]
+    assert exchanged(60, 40, 29) == []
+    assert exchanged(60, 40, 10, 20) == [10, 20, 60]
+    # with the first one back b1 would carry what it does now, so the second is tried
+    assert exchanged(60, 40, 60, 30) == [30, 60]
+    # with the first one back b2 would carry what b1 does now
+    assert exchanged(90, 25, 15, 55) == [55, 90]
 
 
 def test_an_underloaded_broker_is_served_though_usages_are_close() -> None:
@@ -274,3 +281,26 @@ def test_settings_come_from_the_configuration() -> None:
     assert TransferShedderSettings.of(config) == TransferShedderSettings(
         0.1, 0.7, 5, 7, 2_000, 3_000, False, frozenset({"t/a"})
     )
+
+
+def test_figures_beyond_all_reason_do_no_harm() -> None:
+    seen = TransferRound().add("b1", 1e300, 1e308, 1e308, 1e308, throughput=1.7e308).add("b2", 0.1, 1e308, 1e308)
+    seen.add("b3", 1e-300, 1e308, throughput=1.7e308)
+    assert all(render(refusal.reason) for refusal in shed(seen).refusals())
+
+
+def test_what_may_leave_may_leave_to_the_last_byte() -> None:
+    """Half of 100 bytes/s may leave: 50 does, 50.001 does not."""
+    for traffic, count in ((50.0, 1), (50.001, 0)):
+        seen = TransferRound().add("b1", 0.8, traffic, 60.0, throughput=100.0).add("b2", 0.0, throughput=0.0)
+        assert len(shed(seen)) == count
+
+
+def test_a_usage_is_never_estimated_below_0() -> None:
+    """150 of what is reported as 100 bytes/s leave b1; its 80 % become 0 and the 0 % of b2 120 %, not -40 % and so on.
+
+    The mean is 45 % throughout, the squares sum to 0 + 1.44 + 2 × 0.25 then.
+    """
+    seen = TransferRound().add("b1", 0.8, 150.0, 160.0, throughput=100.0).add("b2", 0.0, 100.0, throughput=0.0)
+    turns = shed(seen.add("b3", 0.5).add("b4", 0.5)).verdicts.turns
+    assert turns[1].imbalance.deviation == pytest.approx((1.94 / 4 - 0.45**2) ** 0.5)

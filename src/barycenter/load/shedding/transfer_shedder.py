@@ -49,6 +49,7 @@ MayTransfer: TypeAlias = Callable[[LoadSnapshot, int, int, int | None], bool]
 
 _ENOUGH_LEFT: Final = 0.75
 """An exchange pays once the giver keeps less than this part of its traffic."""
+_AT_ONCE: Final = 64
 
 
 def always(_snapshot: LoadSnapshot, _bundle: int, _source: int, _destination: int | None) -> bool:
@@ -126,16 +127,15 @@ def transfer_shedder(
     Raises:
         ValueError: the snapshot holds nothing of the extensible load manager.
     """
-    found, unloaded_at_ms = _statistics(snapshot, settings, memory.unloaded_at_ms)
-    cycle = _Cycle(snapshot, settings, found, may_transfer)
-    hits = memory.hits
-    first: Imbalance | None = None
-    if found.skip is None:
-        first = cycle.imbalance()
-        hits = 0 if first.cause is Code.BALANCED else hits + 1
-    ended = Code.BALANCED
-    if first is not None and hits > settings.hit_threshold:
-        ended = cycle.run()
+    first, hits, ended = None, memory.hits, Code.BALANCED
+    with np.errstate(over="ignore", invalid="ignore"):
+        found, unloaded_at_ms = _statistics(snapshot, settings, memory.unloaded_at_ms)
+        cycle = _Cycle(snapshot, settings, found, may_transfer)
+        if found.skip is None:
+            first = cycle.imbalance()
+            hits = 0 if first.cause is Code.BALANCED else hits + 1
+        if first is not None and hits > settings.hit_threshold:
+            ended = cycle.run()
     plan = cycle.plan(hits, first, ended)
     return plan, TransferMemory(0 if len(plan) else hits, unloaded_at_ms)
 
@@ -166,8 +166,7 @@ def _statistics(
     if silent.any():
         return Statistics(outdated, skip=Code.NO_LOAD_DATA, broker=int(np.argmax(silent))), remembered
     usages = load.weighted_max_ema[counted]
-    with np.errstate(over="ignore"):
-        count, total, squares = len(usages), _summed(usages), _summed(usages * usages)
+    count, total, squares = len(usages), _summed(usages), _summed(usages * usages)
     mean = total / count
     # of equal usages the difference may be a little below 0
     deviation = math.sqrt(max(0.0, squares / count - mean * mean))
@@ -193,8 +192,7 @@ class _Cycle:
         self._order = known[np.lexsort((~np.signbit(usages), usages))].tolist()
         self._low, self._high = 0, len(self._order) - 1
         self._usage, self._throughput_ema = load.weighted_max_ema.tolist(), load.throughput_ema.tolist()
-        with np.errstate(over="ignore"):
-            self._throughput = snapshot.brokers.latest.throughput.tolist()
+        self._throughput = snapshot.brokers.latest.throughput.tolist()
         self._squares, self._deviation, self._givers = found.squares, found.deviation, 0
         self._turns: list[Turn] = []
         self._chosen: list[tuple[int, int, int, Code, float]] = []
@@ -235,7 +233,7 @@ class _Cycle:
         remaining = top.count(greatest)
         if remaining < 2:
             return Turn(found, target, Code.TOO_FEW_BUNDLES if remaining else Code.NO_TOP_BUNDLES)
-        offered = iter(top.listed(least) if self._settings.transfer else ())
+        offers = top.offers(least) if self._settings.transfer else _Offers(np.zeros(0, np.int64), np.zeros(0))
         number, first = len(self._turns), len(self._chosen)
         out, gain = 0.0, 0.0
         refused: set[int] = set()
@@ -252,7 +250,7 @@ class _Cycle:
             returned, code = 0.0, Code.FITTING_TOP_BUNDLE
             if out - gain + traffic > target:
                 keeps, gets = throughput - out + gain - traffic, self._throughput[least] + out - gain + traffic
-                given = self._exchange(offered, found, keeps, gets)
+                given = self._exchange(offers, found, keeps, gets)
                 if not given:
                     stopped, stop = row, Code.DOES_NOT_FIT
                     break
@@ -272,22 +270,29 @@ class _Cycle:
             outcome = Code.NOTHING_FITS
         return Turn(found, target, outcome, frozenset(refused), stopped, stop, before)
 
-    def _exchange(
-        self, offered: Iterator[tuple[int, float]], found: Imbalance, keeps: float, gets: float
-    ) -> list[tuple[int, float]]:
+    def _exchange(self, offers: "_Offers", found: Imbalance, keeps: float, gets: float) -> list[tuple[int, float]]:
         """Return what the least loaded broker gives back so that both end below what the giver carries; none: nothing.
 
-        `keeps` and `gets` are the throughputs of giver and taker if nothing comes back.
+        `keeps` and `gets` are the throughputs of giver and taker if nothing comes back. Offers that are passed over or
+        taken are not made again.
         """
         limit = self._throughput[found.greatest]
         given: list[tuple[int, float]] = []
-        for row, traffic in offered:
-            if traffic == 0 or not self._may_transfer(self._snapshot, row, found.least, found.greatest):
-                continue
-            if keeps + traffic < limit and gets - traffic < limit:
-                given.append((row, traffic))
-                keeps, gets = keeps + traffic, gets - traffic
-                if gets <= keeps and keeps < limit * _ENOUGH_LEFT:
+        while offers.remain():
+            rows, traffic = offers.pass_over(keeps, gets, limit)
+            # as long as each of the next ones fits in turn
+            kept = np.add.accumulate(np.concatenate(([keeps], traffic)))[1:]
+            got = np.subtract.accumulate(np.concatenate(([gets], traffic)))[1:]
+            pays = (got <= kept) & (kept < limit * _ENOUGH_LEFT)
+            fits = (kept < limit) & (got < limit)
+            run = len(fits) if fits.all() else int(np.argmin(fits))
+            for at in range(run):
+                offers.position += 1
+                if not self._may_transfer(self._snapshot, int(rows[at]), found.least, found.greatest):
+                    break
+                given.append((int(rows[at]), float(traffic[at])))
+                keeps, gets = float(kept[at]), float(got[at])
+                if pays[at]:
                     return given
         return []
 
@@ -335,6 +340,7 @@ class _TopBundles:
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
         load, bundles = extensible_load(snapshot), snapshot.bundles
         self._latest, self._place = bundles.latest, load.top
+        self._offered: dict[int, tuple[Integers, Floats]] = {}
         listed = np.flatnonzero(load.top >= 0)
         order, self._edges = by_group(bundles.owner[listed], len(snapshot.brokers))
         self._rows = listed[order]
@@ -346,20 +352,44 @@ class _TopBundles:
     def count(self, broker: int) -> int:
         return int(self._edges[broker + 1] - self._edges[broker])
 
-    def listed(self, broker: int) -> Iterator[tuple[int, float]]:
-        """Return row and traffic of each bundle of the list."""
-        return self._with_traffic(self._of(broker))
+    def offers(self, broker: int) -> "_Offers":
+        """Return those of the list that carry something, to be offered in exchange."""
+        if broker not in self._offered:
+            rows = self._of(broker)
+            traffic = self._traffic(rows)
+            self._offered[broker] = rows[traffic != 0], traffic[traffic != 0]
+        return _Offers(*self._offered[broker])
 
     def movable(self, broker: int) -> Iterator[tuple[int, float]]:
-        """Return row and traffic of those that the broker owns, not excluded and not unloaded recently."""
+        """Yield row and traffic of those that the broker owns, not excluded and not unloaded recently."""
         rows = self._of(broker)
-        return self._with_traffic(rows[self._movable[rows]])
+        rows = rows[self._movable[rows]]
+        for start in range(0, len(rows), _AT_ONCE):
+            some = rows[start : start + _AT_ONCE]
+            yield from zip(some.tolist(), self._traffic(some).tolist(), strict=True)
 
     def _of(self, broker: int) -> Integers:
         rows = self._rows[self._edges[broker] : self._edges[broker + 1]]
         return rows[np.argsort(self._place[rows])]
 
-    def _with_traffic(self, rows: Integers) -> Iterator[tuple[int, float]]:
-        with np.errstate(over="ignore"):
-            traffic = self._latest.throughput_in[rows] + self._latest.throughput_out[rows]
-        return zip(rows.tolist(), traffic.tolist(), strict=True)
+    def _traffic(self, rows: Integers) -> Floats:
+        return self._latest.throughput_in[rows] + self._latest.throughput_out[rows]
+
+
+@dataclass(slots=True)
+class _Offers:
+    """What a broker might give in exchange during one turn; the ones before `position` have been offered."""
+
+    rows: Integers
+    traffic: Floats
+    position: int = 0
+
+    def remain(self) -> bool:
+        return self.position < len(self.rows)
+
+    def pass_over(self, keeps: float, gets: float, limit: float) -> tuple[Integers, Floats]:
+        """Go on to the first offer that leaves both brokers below `limit`; return it and all after it."""
+        ahead = self.traffic[self.position :]
+        fits = (keeps + ahead < limit) & (gets - ahead < limit)
+        self.position += int(np.argmax(fits)) if fits.any() else len(ahead)
+        return self.rows[self.position :], self.traffic[self.position :]

@@ -19,7 +19,7 @@ from barycenter.broker.registration import BROKERS_ROOT
 from barycenter.broker.simple_load_manager import SimpleLoadManager
 from barycenter.load.strategy_names import LoadManagerNotOfferedError, ManagerKind, manager_in_force
 from barycenter.metadata.errors import StoreUnavailableError
-from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
+from support.control_cluster import SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
 
 KEY = "loadManagerClassName"
 MODULAR, SIMPLE, NOOP = (kind.class_name for kind in (ManagerKind.MODULAR, ManagerKind.SIMPLE, ManagerKind.NOOP))
@@ -165,6 +165,36 @@ def test_an_exchange_that_the_store_prevented_is_tried_again() -> None:
         assert kinds([broker]) == {"ModularLoadManager"}
         factory.fault = None
         await until_all_run(cluster, [broker], "NoopLoadManager")
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("cut_off_s", [3.0, SESSION_S + 5])
+def test_a_broker_cut_off_from_the_store_exchanges_its_manager_when_it_is_back(cut_off_s: float) -> None:
+    """For less than a session it keeps what it owns; after more it has lost its key, and takes it again first."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        brokers, _ = await cluster_of(cluster, 3)
+        for number in range(24):
+            await cluster.follow(topic(f"t{number}"), brokers[0])
+        other = next(broker for broker in brokers if not broker.plane.leadership.is_leader())
+        owned = list(other.owned)
+        assert owned
+        cluster.backend.partition(other.store)
+        await choose(next(broker for broker in brokers if broker is not other), SIMPLE)
+        other.node.call(other.config.apply, {KEY: SIMPLE})  # as if it had heard of it at the last moment
+        await asyncio.sleep(cut_off_s)
+        cluster.backend.heal(other.store)
+        await cluster.until(lambda: kinds(brokers) == {"SimpleLoadManager"}, "all run it", within_s=30)
+        await cluster.until(lambda: other.plane.registration.is_registered, "registered", within_s=30)
+        for number in range(24):
+            await cluster.follow(topic(f"t{number}"), brokers[number % 3])
+            cluster.check_one_server()
+        report = await other.run(other.plane.registration.data_of(other.broker_id))
+        assert report is not None
+        assert report.load_manager_class_name == SIMPLE
+        if cut_off_s < SESSION_S:
+            assert list(other.owned) == owned
 
     on_virtual_time(scenario)
 

@@ -133,6 +133,17 @@ def test_what_speaks_against_a_move_is_told(excluded: tuple[str, ...], policies:
     assert all(refusal.reason.cause is not None for refusal in outcome.refused)
 
 
+def test_a_bundle_whose_best_destination_is_its_own_broker_stays() -> None:
+    full = {bundle_name(9, "t/other"): NamespaceBundleStats(topics=60_000)}
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30, bundles=full)
+    outcome, _ = Cycle.of(config()).run(cluster.snapshot(), CycleMemory(), random.Random(1))
+    assert not outcome.moves
+    (refusal,) = outcome.refused
+    assert refusal.reason.code is Code.SAME_BROKER
+    assert refusal.reason.cause is not None
+    assert [each.name for each in refusal.reason.cause.alternatives] == ["b:1"]
+
+
 def test_bundles_are_placed_one_after_the_other_with_what_is_known_of_them() -> None:
     cluster = (
         Cluster().add("a:1", bundles={bundle_name(1): NamespaceBundleStats(msg_rate_in=1000)}).add("b:1").add("c:1")

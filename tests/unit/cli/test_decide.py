@@ -1,6 +1,7 @@
 """`barycenter decide` as a person types it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,14 @@ def test_another_load_managers_strategies_can_be_tried_on_its_snapshot(simple: s
     found = lines("--snapshot", file, "--strategy", "SimpleLoadManagerImpl", *overloaded)
     assert {line["reason"]["strategy"] for line in of_kind(found, "verdict")} == {"SimpleLoadManagerImpl"}
     assert of_kind(found, "unload")
+
+
+def test_the_readme_shows_what_the_commands_print() -> None:
+    root = Path(__file__).parents[3]
+    text = (root / "README.md").read_text()
+    blocks = re.findall(r"```\n\.venv/bin/barycenter ((?:decide|explain) [^\n]*)\n```\n\n```\n(.*?)\n```", text, re.S)
+    assert len(blocks) == 2
+    for words, shown in blocks:
+        asked = [str(root / word) if word.startswith("docs/") else word for word in words.split()]
+        result = CliRunner().invoke(main, asked)
+        assert result.stdout.strip() == shown.strip()

@@ -130,13 +130,16 @@ def test_a_snapshot_is_read_as_it_was_written(tmp_path: Path, name: str) -> None
 def test_the_transfer_shedder_decides_once_the_imbalance_lasted(tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     write_snapshot(file, SnapshotDocument(taken_at=NOON_MS, brokers={}, extensible=a_document()))
-    words = ["decide", "--snapshot", str(file), "--strategy", "TransferShedder", "--cycles", "4", "--json"]
+    words = ["decide", "--snapshot", str(file), "--strategy", "TransferShedder", "--cycles", "5", "--json"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     found = [json.loads(line) for line in result.stdout.splitlines()]
     moves = [(line["cycle"], line["source"], line["destination"]) for line in found if line["kind"] == "unload"]
     assert moves
     assert set(moves) == {(4, "a:1", "c:1")}
+    rounds = [line["reason"]["code"] for line in found if line["kind"] == "shed"]
+    assert rounds[:3] == ["condition_too_new"] * 3
+    assert rounds[4] == "cooling_down"
     placed = CliRunner().invoke(main, ["decide", "--snapshot", str(file), "--place", bundle_name(99), "--json"])
     assert json.loads(placed.stdout)["destination"] == "c:1"
 

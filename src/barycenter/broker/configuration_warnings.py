@@ -16,6 +16,7 @@ class ConfigurationWarnings:
         self._told: frozenset[Advice] = frozenset()
         self._config = config
         self._following = False
+        self._network_bytes_per_s: float | None = None
 
     def start(self) -> None:
         """Tell what holds now, and follow the configuration from now on. Idempotent."""
@@ -24,8 +25,14 @@ class ConfigurationWarnings:
             self._config.on_any_change(self._tell)
             self._tell(self._config.current)
 
+    def learn_network(self, limit_kbps: float) -> None:
+        """Judge from now on by what this broker's network carries each way; 0 or less is not known."""
+        if limit_kbps > 0:
+            self._network_bytes_per_s = limit_kbps * 125
+            self._tell(self._config.current)
+
     def _tell(self, config: BrokerConfig) -> None:
-        found = advice(config)
+        found = advice(config, network_bytes_per_s=self._network_bytes_per_s)
         for each in found:
             if each not in self._told:
                 tell = log.info if each.severity is Severity.NOTE else log.warning

@@ -156,6 +156,7 @@ class ControlPlane:
             heartbeat_namespaces(config.cluster_name, self.urls.broker_id), config.bootstrap_namespaces
         )
         await self._switch.start()
+        self._warnings.learn_network(self.load_manager.load_report().bandwidth_in.limit)
         self._periodic.start(
             "load report",
             self._write_report,

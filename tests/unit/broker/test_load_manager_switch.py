@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from barycenter.broker.dynamic_configuration import CONFIGURATION_PATH, ChangeRefusedError
+from barycenter.broker.host_usage import FixedUsage
 from barycenter.broker.load_instruments import LoadInstruments
 from barycenter.broker.load_manager import LoadManager, LoadManagerContext, NoopLoadManager
 from barycenter.broker.load_managers import load_manager_factory
@@ -17,6 +18,7 @@ from barycenter.broker.load_report_log import MemoryReportLog
 from barycenter.broker.modular_load_manager import ModularLoadManager
 from barycenter.broker.registration import BROKERS_ROOT
 from barycenter.broker.simple_load_manager import SimpleLoadManager
+from barycenter.load.reports import ResourceUsage, SystemResourceUsage
 from barycenter.load.strategy_names import LoadManagerNotOfferedError, ManagerKind, manager_in_force
 from barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
@@ -333,5 +335,27 @@ def test_advice_is_told_once_at_the_start_and_after_a_change_only_what_is_new() 
             assert told() == [("warning", share, "0")]
             await choose(broker, "false", "loadBalancerSheddingEnabled")
             assert told() == [("info", "loadBalancerSheddingEnabled", "false")]
+
+    on_virtual_time(scenario)
+
+
+def test_a_threshold_beyond_what_the_network_carries_is_told_once_the_broker_knows_its_network() -> None:
+    """A gigabit carries 125 MB/s each way; no broker can be 300 MiB/s above the others."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        gigabit = SystemResourceUsage(bandwidth_in=ResourceUsage(0, 1e6), bandwidth_out=ResourceUsage(0, 1e6))
+
+        def measured(context: LoadManagerContext) -> LoadManager:
+            return ModularLoadManager(context, LoadInstruments.in_memory(context, meter=FixedUsage(gigabit)))
+
+        for factory, told in ((measured, ["loadBalancerBundleUnloadMinThroughputThreshold"]), (Factory(), [])):
+            broker = cluster.make(8081 + len(cluster.brokers), factory)
+            broker.config.current = msgspec.structs.replace(
+                broker.config.current, load_balancer_bundle_unload_min_throughput_threshold=300.0
+            )
+            with capture_logs() as logs:
+                await broker.start()
+            assert [entry["key"] for entry in logs if entry["event"] == "configuration_advice"] == told
 
     on_virtual_time(scenario)

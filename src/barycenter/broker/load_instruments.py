@@ -1,12 +1,14 @@
 """What a load manager measures with and writes to; a simulation puts its own in place of files and /proc."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.host_usage import FixedUsage, UsageMeter, usage_meter
 from barycenter.broker.load_report_log import FileReportLog, NoReportLog, ReportLog
+from barycenter.broker.load_report_topic import ClientReportSender, ReportLogs, TopicReportLog
 from barycenter.broker.pipeline_feed import FilePipeline, NoPipeline, PipelineFeed
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ class LoadInstruments:
 
     @staticmethod
     def of_machine(context: "LoadManagerContext", decisions: DecisionLog | None = None) -> "LoadInstruments":
-        """Return those of a real broker: this machine's usage, files below `barycenterDataDir`.
+        """Return those of a real broker: this machine's usage, files below `barycenterDataDir`, a topic if asked.
 
         Without a report log there is nothing that a pipeline could read, so none is expected.
         """
@@ -34,6 +36,9 @@ class LoadInstruments:
         else:
             report_log = FileReportLog(data / "load-reports", retention_hours=config.load_report_log_retention_hours)
             pipeline = FilePipeline(data / "pipeline" / "publication")
+        service_url = context.urls.broker_url
+        if config.barycenter_load_report_topic_enabled and service_url is not None:
+            report_log = ReportLogs(report_log, TopicReportLog(partial(ClientReportSender, service_url)))
         decisions = decisions or context.decisions or DecisionLog(context.urls.broker_id, data / "decisions")
         return LoadInstruments(usage_meter(config), report_log, pipeline, decisions)
 

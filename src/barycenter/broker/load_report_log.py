@@ -29,11 +29,18 @@ class ReportLog(Protocol):
         """Keep `report`. A log that cannot take it says so in the process log and does not raise."""
         ...
 
+    def close(self) -> None:
+        """Take no more reports. Does not block; idempotent."""
+        ...
+
 
 class NoReportLog:
     """Keeps nothing: `loadReportLogEnabled=false`, and simulations without a pipeline."""
 
     def append(self, report: LocalBrokerData) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
 
@@ -45,6 +52,9 @@ class MemoryReportLog:
 
     def append(self, report: LocalBrokerData) -> None:
         self.reports.append(report)
+
+    def close(self) -> None:
+        pass
 
 
 class FileReportLog:
@@ -63,6 +73,9 @@ class FileReportLog:
         if report.last_update >= self._next_sweep_ms:
             self._next_sweep_ms = report.last_update + _SWEEP_EVERY_MS
             self._sweep(report.last_update)
+
+    def close(self) -> None:
+        pass
 
     def _write(self, report: LocalBrokerData) -> None:
         folder = self._root / _date(report.last_update)

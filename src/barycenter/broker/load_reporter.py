@@ -88,6 +88,7 @@ class LoadReporter:
     def close(self) -> None:
         """Write no more reports."""
         self._load.close()
+        self._report_log.close()
 
     def current(self) -> LocalBrokerData:
         """Return this broker's figures of now; host figures are as old as the last measurement."""

@@ -57,6 +57,7 @@ class SimpleLoadReporter:
     def close(self) -> None:
         """Write no more reports."""
         self._load.close()
+        self._report_log.close()
 
     @property
     def written(self) -> LoadReport | None:

@@ -453,6 +453,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     load_report_log_retention_hours: Annotated[
         Positive, about("Age at which load reports are removed from the log.", unit="h")
     ] = 24.0
+    barycenter_load_report_topic_enabled: Annotated[
+        bool, about("Publish every load report to `persistent://pulsar/system/load-reports` as well, keyed by broker.")
+    ] = False
     load_balancer_pipeline_max_lag_seconds: Annotated[
         IntervalSeconds,
         about("Age of the pipeline's figures at which the leader goes by its own until newer ones come.", dynamic=True),

@@ -8,8 +8,8 @@ Worked example (one deviation): brokers of 90, 30 and 30 MB/s have the mean 50 a
 lies 1.22 above; another moves to the last, and 50, 50, 50 is balanced.
 
 When to use it: few brokers far above many alike. When not: a small cluster, where a broker can hardly lie more than one
-deviation above the mean, or one that is alike, where the smallest difference is many deviations. It has no limit either
-and chooses one by one: a very uneven cluster of a million bundles moves hundreds of thousands, in seconds.
+deviation above the mean, or one that is alike, where the smallest difference is many deviations. It has no limit either:
+a cluster of a million bundles whose brokers are very unlike moves hundreds of thousands, a few microseconds each.
 
 Source: Pulsar's `DeviationShedder` (2.9; removed since, an abstract class of which no release had a member). Where we
 differ: the receiver gains what it is given. Pulsar subtracts that from the receiver, too, so that its
@@ -18,7 +18,7 @@ figures are soon wrong; `receiver_gains=False` does the same.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from heapq import heapify, heappop, heappush, heapreplace
 from math import sqrt
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ import numpy as np
 
 from barycenter.load.decisions import Unload
 from barycenter.load.reasons import Code, Compared, Reason
+from barycenter.load.shedding.deviation_runs import reported_twice, run
 from barycenter.load.shedding.fitting import rows_by_owner
 from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.shedding.plan import ShedPlan, sequential_mean
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "DeviationShedder"
+
+_MANY: Final = 300
+"""So many bundles of one broker are worth to be tried at once."""
 
 Metric = Callable[[LoadSnapshot], Floats]
 """One figure for each broker, or for each bundle."""
@@ -107,6 +111,7 @@ def _moves(snapshot: LoadSnapshot, member: DeviationMember, metric: Floats, mean
     heapify(most)
     heapify(least)
     bundles = _Bundles(snapshot, member)
+    kept: list[Moves] = []
     rows, weights, receivers, lows, highs = list[int](), list[float](), list[int](), list[float](), list[float]()
     count, threshold, gains = len(values), member.threshold, member.receiver_gains
     while True:
@@ -120,6 +125,24 @@ def _moves(snapshot: LoadSnapshot, member: DeviationMember, metric: Floats, mean
         variance = squares / count - mean * mean  # below zero only where rounding left nothing
         if variance <= 0 or not (greatest - mean) / sqrt(variance) > threshold:
             break
+        if gains and bundles.last_long(source, greatest + min(most[1:3], default=(0.0, 0))[0]):
+            left_out = np.array([value is None for value in values], bool)
+            figures = np.array([0.0 if value is None else value for value in values])
+            falling = bundles.falling(source)
+            done = run(figures, left_out, source, falling, squares, mean, threshold)
+            if len(done.receivers):
+                kept.append(_as_moves(rows, weights, receivers, lows, highs))
+                rows, weights, receivers, lows, highs = [], [], [], [], []
+                leaving = bundles.leave(source, len(done.receivers))
+                weight_of = falling[: len(leaving)]
+                kept.append(Moves(leaving, weight_of, done.receivers, done.least, done.greatest))
+                squares = done.squares
+                values = [None if out else value for value, out in zip(done.values.tolist(), left_out, strict=True)]
+                there = [(value, row) for row, value in enumerate(values) if value is not None]
+                most, least = [(-value, -row) for value, row in there], there
+                heapify(most)
+                heapify(least)
+                continue
         found = bundles.take(source, smallest, greatest)
         if found is None:
             values[source] = None
@@ -138,12 +161,19 @@ def _moves(snapshot: LoadSnapshot, member: DeviationMember, metric: Floats, mean
         heapreplace(least, (gained, receiver))
         heappush(most, (-gained, -receiver))
         heappush(least, (left, source))
+    kept.append(_as_moves(rows, weights, receivers, lows, highs))
+    return Moves(*(np.concatenate([getattr(moves, column.name) for moves in kept]) for column in fields(Moves)))
+
+
+def _as_moves(
+    rows: list[int], weights: list[float], receivers: list[int], least: list[float], greatest: list[float]
+) -> Moves:
     return Moves(
         np.array(rows, np.int64),
         np.array(weights, float),
         np.array(receivers, np.int64),
-        np.array(lows, float),
-        np.array(highs, float),
+        np.array(least, float),
+        np.array(greatest, float),
     )
 
 
@@ -156,12 +186,41 @@ class _Bundles:
         self._member = member
         self._rows: list[Integers] = []
         self._weights = np.zeros(0)
-        self._sorted: dict[int, tuple[list[int], list[float]]] = {}
+        self._arrays: dict[int, tuple[Integers, Floats]] = {}
+        self._lists: dict[int, tuple[list[int], list[float]]] = {}
         self._taken: set[str] = set()
+        self._refused: set[int] = set()
+
+    def last_long(self, broker: int, lead: float) -> bool:
+        """Tell whether a broker that leads the second greatest by so much will stay ahead while many bundles leave.
+
+        Asked in vain or where a bundle is reported twice it says no from then on.
+        """
+        if broker in self._refused or broker in self._lists or lead <= 0:
+            return False
+        rows, rising = self._of(broker)
+        if len(rows) >= _MANY and lead > _MANY // 10 * rising[-1] and not reported_twice(self._snapshot, rows):
+            return True
+        self._refused.add(broker)
+        return False
+
+    def falling(self, broker: int) -> Floats:
+        """Return the weights of its bundles, the heaviest first."""
+        return self._of(broker)[1][::-1]
+
+    def leave(self, broker: int, count: int) -> Integers:
+        """Take its `count` heaviest bundles and return their rows, the heaviest first."""
+        rows, rising = self._of(broker)
+        stay = len(rows) - count
+        self._arrays[broker] = rows[:stay], rising[:stay]
+        return rows[stay:][::-1]
 
     def take(self, broker: int, least: float, greatest: float) -> tuple[int, float] | None:
         """Return the heaviest row w with `w + least < greatest`, and w; None if there is none."""
-        rows, rising = self._sorted.get(broker) or self._sort(broker)
+        if broker not in self._lists:
+            arrays = self._of(broker)
+            self._lists[broker] = arrays[0].tolist(), arrays[1].tolist()
+        rows, rising = self._lists[broker]
         position = len(rising)
         if position and not rising[-1] + least < greatest:
             position = bisect_left(rising, greatest - least)
@@ -179,15 +238,17 @@ class _Bundles:
                 return row, weight
         return None
 
-    def _sort(self, broker: int) -> tuple[list[int], list[float]]:
+    def _of(self, broker: int) -> tuple[Integers, Floats]:
         """Return its rows, the heaviest and last by name at the end, and their weights."""
-        if not self._rows:
-            self._rows = rows_by_owner(self._snapshot, np.arange(len(self._snapshot.brokers)))
-            self._weights = self._member.bundle_metric(self._snapshot)
-        rows = self._rows[broker][::-1]
-        weights = self._weights[rows]
-        order = heaviest_first(weights)[::-1]
-        found = self._sorted[broker] = (rows[order].tolist(), weights[order].tolist())
+        found = self._arrays.get(broker)
+        if found is None:
+            if not self._rows:
+                self._rows = rows_by_owner(self._snapshot, np.arange(len(self._snapshot.brokers)))
+                self._weights = self._member.bundle_metric(self._snapshot)
+            rows = self._rows[broker][::-1]
+            weights = self._weights[rows]
+            order = heaviest_first(weights)[::-1]
+            found = self._arrays[broker] = (rows[order], weights[order])
         return found
 
 

@@ -1,5 +1,6 @@
 """`barycenter decide`: what a strategy would do with a snapshot, and why; nothing is carried out."""
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Final
@@ -24,17 +25,19 @@ from barycenter.cli.deciding import (
     split_rounds,
     splitting_by,
 )
+from barycenter.cli.leader import ClusterError, snapshot_of
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms
 from barycenter.load.configuration_advice import Severity, advice
-from barycenter.load.snapshot_file import read_snapshot_file
+from barycenter.load.snapshot_file import SnapshotFile, of_document, read_snapshot_file
 from barycenter.load.strategy_names import Role, short_name
 
 SOMETHING_TO_DO: Final = 3
 
 
 @click.command(name="decide")
-@click.option("--snapshot", "path", required=True, type=click.Path(path_type=Path), help="A file or folder.")
+@click.option("--snapshot", "path", type=click.Path(path_type=Path), help="A file or folder.")
+@click.option("--url", help="Ask the leader of a running cluster for it instead: the web address of any broker.")
 @click.option("--at", default="", help="Of the pipeline's tables the state at this time: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--strategy", help="A shedder, a placement or a splitter; unless given, what is configured.")
 @click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
@@ -54,7 +57,8 @@ SOMETHING_TO_DO: Final = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
 def command(
-    path: Path,
+    path: Path | None,
+    url: str | None,
     at: str,
     strategy: str | None,
     placement: str | None,
@@ -79,7 +83,7 @@ def command(
     Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
     """
     try:
-        found = read_snapshot_file(path, moment_ms("--at", at) if at else None)
+        found = _snapshot(path, url, moment_ms("--at", at) if at else None)
         config = configured(found, conf, changes, strategy, placement)
         manager = manager_of(found, strategy)
         if split or (strategy and is_splitter(strategy)):
@@ -98,7 +102,7 @@ def command(
                 save_history.write_bytes(msgspec.json.encode(after))
     except WrongWordError as error:
         raise click.UsageError(str(error)) from error
-    except UNUSABLE as error:
+    except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
         return
     for doubt in found.doubts:
@@ -118,3 +122,11 @@ def command(
             click.echo("\nnothing to do")
     if exit_code and any(line.kind in ("unload", "assign", "split") for lines in rounds for line in lines):
         sys.exit(SOMETHING_TO_DO)
+
+
+def _snapshot(path: Path | None, url: str | None, at_ms: int | None) -> SnapshotFile:
+    if path is not None and url is None:
+        return read_snapshot_file(path, at_ms)
+    if url is None or path is not None or at_ms is not None:
+        raise click.UsageError("give --snapshot, or --url for the state of now")
+    return of_document(asyncio.run(snapshot_of(url)), Path(url))

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 import click
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from barycenter.load.reasons import Code, Reason, format_figure, render
+from barycenter.load.snapshot import LoadSnapshot
 
 _MOST_ROWS = 40
 _PLAIN_WIDTH = 120
@@ -46,6 +48,47 @@ class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
     sentence: str
     reason: Reason
     placement: Reason | None = None
+
+
+class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Where a bundle is and what it carries; `held` says why no shedder may choose it, "" if any may."""
+
+    kind: str = "bundle"
+    bundle: str
+    broker: str
+    figures: Figures
+    topics: int
+    held: str
+
+
+def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
+    """Return a state for each broker that reports the bundle."""
+    bundles = snapshot.bundles
+    found = []
+    for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
+        why = (
+            (bundles.broker_bound[row], "its namespace belongs to the broker"),
+            (bundles.recently_unloaded[row], "it was unloaded a short while ago"),
+            (not bundles.listed[row], "its broker reports figures of it, but does not list it"),
+            (not bundles.has_windows[row], "nothing is known of its past"),
+        )
+        figures = Figures(msg_rate=float(bundles.short.rate[row]), msg_throughput=float(bundles.short.throughput[row]))
+        found.append(
+            BundleState(
+                bundle=bundle,
+                broker=snapshot.brokers.names[bundles.owner[row]],
+                figures=figures,
+                topics=int(bundles.topics[row]),
+                held=next((text for holds, text in why if holds), ""),
+            )
+        )
+    return found
+
+
+def print_state(state: BundleState) -> None:
+    carries = format_figure(state.figures.msg_throughput, "bytes/s")
+    may = f"cannot be shed: {state.held}" if state.held else "may be shed"
+    click.echo(f"{state.bundle}  on {state.broker}, {carries}, {state.topics:,} topics; {may}")
 
 
 def print_json(lines: Iterable[Decided]) -> None:

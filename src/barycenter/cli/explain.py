@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from barycenter.broker.decision_log import DecisionRecord
-from barycenter.cli.decided import Decided, print_tables
+from barycenter.cli.decided import BundleState, Decided, print_state, print_tables, state_of
 from barycenter.cli.deciding import UNUSABLE, configured, manager_of, shedding_rounds, split_rounds
 from barycenter.cli.leader import ClusterError, decisions_of, snapshot_of
 from barycenter.cli.main import fail, in_words
@@ -57,23 +57,25 @@ def command(
     if sum(each is not None for each in (url, data, file)) > 1:
         raise click.UsageError("give one of --url, --data and --snapshot")
     records: list[DecisionRecord] = []
-    lines: list[Decided] = []
+    found: SnapshotFile | None = None
     try:
         if data is not None:
             records = [each for each in read_logs(data) if each.at >= since_ms and each.concerns(**asked)]
         elif file is not None:
-            lines = _now(read_snapshot_file(file), asked)
+            found = read_snapshot_file(file)
         else:
-            records, lines = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
+            records, found = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
+        states = state_of(found.snapshot, bundle) if found is not None and bundle else []
+        lines = _now(found, asked) if found is not None else []
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
     records = records[-limit:]
     if as_json:
-        for each in (*records, *lines):
+        for each in (*records, *states, *lines):
             click.echo(msgspec.json.encode(each).decode())
     else:
-        _print(records, lines)
-    if not records and not lines:
+        _print(records, states, lines)
+    if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
             "<data>/decisions"
@@ -91,7 +93,7 @@ def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
     return {"bundle": bundle, "broker": broker, "namespace": namespace}
 
 
-def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[DecisionRecord], list[Decided]]:
+def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[DecisionRecord], SnapshotFile | None]:
     query = {name: value for name, value in asked.items() if value}
     records, troubles = asyncio.run(decisions_of(url, {**query, "since": str(since_ms)}))
     for trouble in troubles:
@@ -100,8 +102,8 @@ def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[De
         document = asyncio.run(snapshot_of(url))
     except ClusterError as error:
         click.echo(f"barycenter: {error}", err=True)
-        return records, []
-    return records, _now(of_document(document, Path("the leader's snapshot")), asked)
+        return records, None
+    return records, of_document(document, Path("the leader's snapshot"))
 
 
 def read_logs(data: Path) -> Iterator[DecisionRecord]:
@@ -151,13 +153,16 @@ def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
     return asked["broker"] in (line.source, line.destination)
 
 
-def _print(records: list[DecisionRecord], lines: list[Decided]) -> None:
+def _print(records: list[DecisionRecord], states: list[BundleState], lines: list[Decided]) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(each for each in (record.source, record.destination) if each)
         what = f"{record.kind} {record.refused}".strip()
         click.echo("  ".join(each for each in (at, what, record.bundle, where) if each))
         click.echo(f"      {record.sentence}")
-    if lines:
+    if states or lines:
         click.echo("\nnow")
+    for state in states:
+        print_state(state)
+    if lines:
         print_tables(lines, explain=True)

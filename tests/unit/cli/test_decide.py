@@ -154,6 +154,9 @@ def test_the_exit_code_tells_whether_something_would_be_done(file: str) -> None:
         (["--place", "nonsense"], 2, "--place nonsense:"),
         (["--history", "HISTORY"], 1, "give what --save-history wrote"),
         (["--cycles", "0"], 2, "--cycles"),
+        (["--url", "http://127.0.0.1:1"], 2, "give --snapshot, or --url for the state of now"),
+        (["--at", "yesterday"], 2, "give a span like 90s"),
+        (["--at", "2h"], 1, "is of one time only"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(

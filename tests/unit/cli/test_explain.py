@@ -108,12 +108,29 @@ def test_a_saved_snapshot_says_why_a_broker_keeps_what_it_has(tmp_path: Path) ->
     ]
     of_bundle = lines(run(*base, "--bundle", bundle_name(0)))
     assert [(line["kind"], line.get("broker")) for line in of_bundle if line["kind"] != "split"] == [
+        ("bundle", "a:1"),
         ("verdict", "a:1"),
         ("shed", None),
         ("unload", None),
     ]
+    assert (of_bundle[0]["figures"]["msgThroughput"], of_bundle[0]["held"]) == (1e8, "")
     of_namespace = lines(run(*base, "--namespace", "t/ns"))
     assert {line["kind"] for line in of_namespace} == {"shed", "unload"}
+
+
+def test_why_a_bundle_cannot_be_shed_is_told(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(3, throughput=4e8)).add("b:1", cpu=30)
+    cluster.recently_unloaded = {bundle_name(0)}
+    del cluster.data[bundle_name(1)]
+    write_snapshot(tmp_path / "s.json", document_of(cluster))
+    base = ["explain", "--snapshot", str(tmp_path / "s.json"), "--bundle"]
+    for number, said in (
+        (0, "cannot be shed: it was unloaded a short while ago"),
+        (1, "cannot be shed: nothing is known of its past"),
+        (2, "may be shed"),
+    ):
+        assert said in run(*base, bundle_name(number)).stdout
+    run(*base, bundle_name(99), code=1)
 
 
 async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Path) -> None:
@@ -142,7 +159,8 @@ async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Pa
         said = await asyncio.to_thread(run, "snapshot", "--url", url, "--out", str(file))
         assert said.stdout.startswith(f"{file}: 2 brokers, ")
         assert set(read_snapshot_file(file).snapshot.brokers.names) == {each.broker_id for each in cluster.brokers}
-        told = await asyncio.to_thread(run, "decide", "--snapshot", str(file), "--json")
-        assert [line["kind"] for line in lines(told)] == ["verdict", "verdict", "shed"]
+        for place in (["--snapshot", str(file)], ["--url", url]):
+            told = await asyncio.to_thread(run, "decide", *place, "--json")
+            assert [line["kind"] for line in lines(told)] == ["verdict", "verdict", "shed"]
     finally:
         await cluster.close()

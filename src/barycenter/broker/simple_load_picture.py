@@ -96,11 +96,11 @@ class SimpleLoadPicture:
         """
         live = sorted(await self._context.registration.refresh())
         found = await asyncio.gather(*map(self._report_of, live))
-        self._reports = {broker: report for broker, report in zip(live, found, strict=True) if report is not None}
+        reports = {broker: report for broker, report in zip(live, found, strict=True) if report is not None}
         default = await self._stored.default() or INITIAL_QUOTA
-        names = {name for report in self._reports.values() for name in report.bundle_stats}
-        await self.learn(names)
-        if not self._reports:
+        await self.learn({name for report in reports.values() for name in report.bundle_stats})
+        self._reports = reports  # from here on nothing is awaited, so that all figures are of the same reports
+        if not reports:
             return
         snapshot = build_simple_snapshot(self._reports, taken_at_ms=self._context.env.clock.now_ms())
         self._quotas = update_quotas(snapshot, replace(self._quotas, default=default))

@@ -8,7 +8,7 @@ Worked example (one deviation): brokers of 90, 30 and 30 MB/s have the mean 50 a
 lies 1.22 above; another moves to the last, and 50, 50, 50 is balanced.
 
 When to use it: few brokers far above many alike. When not: a small cluster, where a broker can hardly lie more than one
-deviation above the mean, or one that is alike, where the smallest difference is many deviations. It has no limit either:
+deviation above the mean, or one that is alike, where the smallest difference is many deviations. It has no limit, too:
 a cluster of a million bundles whose brokers are very unlike moves hundreds of thousands, a few microseconds each.
 
 Source: Pulsar's `DeviationShedder` (2.9; removed since, an abstract class of which no release had a member). Where we

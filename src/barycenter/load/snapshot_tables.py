@@ -108,7 +108,9 @@ def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str,
         return []
     newest_day = datetime.strptime(folders[-1].name, "date=%Y-%m-%d").replace(tzinfo=UTC)
     first = f"date={newest_day - timedelta(days=1):%Y-%m-%d}"
-    files = [file for folder in folders if folder.name >= first for file in sorted(folder.glob("*.parquet"))]
+    found = (file for folder in folders if folder.name >= first for file in sorted(folder.glob("*.parquet")))
+    # a compacted file and its sources may stand side by side: of each key only the last row counts
+    files = [file for file in found if not file.name.startswith((".", "_"))]
     if not files:
         return []
     try:

@@ -276,6 +276,16 @@ def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
         read_snapshot(file)
 
 
+def test_unfinished_files_are_passed_over_and_rows_that_stand_twice_count_once(tmp_path: Path) -> None:
+    write_tables(tmp_path, history())
+    wanted = read_snapshot(tmp_path)
+    for folder in tmp_path.glob("*/date=*"):
+        (first, *_) = sorted(folder.glob("*.parquet"))
+        (folder / ".batch-7.parquet").write_bytes(b"unfinished")
+        (folder / "batch-000000000000-000000000002.parquet").write_bytes(first.read_bytes())
+    assert_same_snapshot(read_snapshot(tmp_path), wanted)
+
+
 def test_tables_that_hold_none(tmp_path: Path) -> None:
     write_tables(tmp_path / "tables", history())
     with pytest.raises(SnapshotFileError, match="bundle_samples has no row up to 2026-09-20"):

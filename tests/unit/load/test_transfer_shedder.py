@@ -170,6 +170,9 @@ def test_an_exchange_has_to_leave_less_than_three_quarters_and_no_less_than_the_
     assert exchanged(60, 40, 10, 20) == [10, 20, 60]
     # with the first one back b1 would carry what it does now, so the second is tried
     assert exchanged(60, 40, 60, 30) == [30, 60]
+    assert exchanged(90, 0, 5, 85, 40) == [5, 40, 90]
+    # what carries nothing is not offered
+    assert exchanged(60, 40, 0, 30) == [30, 60]
     # with the first one back b2 would carry what b1 does now
     assert exchanged(90, 25, 15, 55) == [55, 90]
 
@@ -304,3 +307,17 @@ def test_a_usage_is_never_estimated_below_0() -> None:
     seen = TransferRound().add("b1", 0.8, 150.0, 160.0, throughput=100.0).add("b2", 0.0, 100.0, throughput=0.0)
     turns = shed(seen.add("b3", 0.5).add("b4", 0.5)).verdicts.turns
     assert turns[1].imbalance.deviation == pytest.approx((1.94 / 4 - 0.45**2) ** 0.5)
+
+
+def test_what_is_given_in_exchange_may_be_refused_too() -> None:
+    """b1 may take neither the 20 MB/s of b3 nor its 80, so the fourth bundle stays."""
+    asked: list[tuple[str, str]] = []
+
+    def may_transfer(snapshot: LoadSnapshot, row: int, source: int, destination: int | None) -> bool:
+        assert destination is not None
+        asked.append((snapshot.brokers.names[source], snapshot.brokers.names[destination]))
+        return snapshot.brokers.names[source] == "b1"
+
+    plan, _ = transfer_shedder(uneven(90, 90, 90, 90, 90).snapshot(), AT_ONCE, TransferMemory(), may_transfer)
+    assert moves(plan) == [(bundle_name(number), "b1", "b3") for number in (0, 1, 2)]
+    assert asked == [("b1", "b3")] * 4 + [("b3", "b1")] * 2

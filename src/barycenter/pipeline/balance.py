@@ -92,6 +92,7 @@ def settle_intervals(
             }
         )
         start = end
+    # Before the first interval is settled an earlier one may still be found, of a broker not heard of yet.
     after = start if rows or before.next_start is not None else None
     return _remember(after, known, unloads, splits, settings), rows
 

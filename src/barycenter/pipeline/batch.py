@@ -23,6 +23,7 @@ from barycenter.pipeline.schemas import (
     CORRUPT,
     DECISION_LINE,
     DECISIONS,
+    LAST_TIME_MS,
     LOAD_REPORT_LINE,
     OWNERSHIP,
 )
@@ -67,8 +68,9 @@ def read_decision_logs(session: SparkSession, layout: PipelineLayout) -> DataFra
     options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
     lines = session.read.schema(DECISION_LINE).options(**options).json(str(layout.decisions))
     texts = ("sentence", "bundle", "source", "destination", "refused", "strategy")
-    needed = f"{CORRUPT} is null and at >= 0 and by is not null and number is not null and kind is not null"
-    decisions = lines.where(needed).selectExpr(
+    is_decision = f"{CORRUPT} is null and at between 0 and {LAST_TIME_MS}"
+    is_decision += " and by is not null and number is not null and kind is not null"
+    decisions = lines.where(is_decision).selectExpr(
         *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
         "get_json_object(reason, '$.code') as code",
         *(f"coalesce({name}, '') as {name}" for name in texts),

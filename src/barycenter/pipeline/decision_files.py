@@ -19,12 +19,10 @@ import msgspec
 import pyarrow as pa
 
 from barycenter.pipeline.quarantine import Refused
-from barycenter.pipeline.schemas import TABLES
+from barycenter.pipeline.schemas import LAST_TIME_MS, TABLES
 
 READ_BYTES = 8 * 2**20
 """How much of each file one batch reads at most."""
-
-_LAST_TIME_MS = 253_402_300_799_999
 
 
 class _Code(msgspec.Struct):
@@ -98,7 +96,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: Path, line
     try:
         decision = _decode(line)
         code = _decode_code(decision.reason).code
-        if not 0 <= decision.at <= _LAST_TIME_MS:
+        if not 0 <= decision.at <= LAST_TIME_MS:
             raise msgspec.ValidationError("`at` lies before 1970 or after 9999")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = line.decode(errors="replace").rstrip("\n")

@@ -37,6 +37,7 @@ from barycenter.pipeline.java import JavaNotFoundError
 from barycenter.pipeline.job_log import configure_logging
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.ownership import utc_date
+from barycenter.pipeline.quarantine import remove_old
 from barycenter.pipeline.session import create_session
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import StatusFile
@@ -155,10 +156,13 @@ class PipelineJob:
             done = keep_house(
                 self._layout.tables,
                 completed_batch=self._last_batch - 1,  # Spark may run the last one again
-                newest_date=utc_date(self._status.status.as_of),
+                # A broker's clock that runs ahead must not make the tables of today look old.
+                newest_date=min(utc_date(self._status.status.as_of), utc_date(_wall_clock_ms())),
                 now_s=time.time(),
                 settings=settings,
             )
+            if settings.retention_days is not None:
+                remove_old(self._layout.quarantine, now_s=time.time(), days=settings.retention_days)
         except OSError as error:
             log.warning("pipeline_house_not_kept", reason=str(error))
         else:

@@ -67,6 +67,13 @@ def keep_refused(folder: Path, batch_id: int, refused: Iterable[Refused], files:
         log.warning("quarantine_not_written", batch_id=batch_id, reason=str(error))
 
 
+def remove_old(folder: Path, *, now_s: float, days: int) -> None:
+    """Delete what was put here more than `days` days before `now_s`, by the clock of the file system."""
+    for file in folder.glob("*"):
+        if now_s - file.stat().st_mtime > days * 86_400:
+            file.unlink()
+
+
 def local_path(file: str) -> Path:
     """The path of a file as Spark names it."""
     return Path(unquote(urlparse(file).path)) if file.startswith("file:") else Path(file)

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from barycenter.pipeline.schemas import BROKER_USAGE, BUNDLE_SAMPLES, CORRUPT, LOAD_REPORTS, RESOURCES
-
-_LAST_TIME_MS = 253_402_300_799_999
-"""The end of the year 9999: a time beyond it is a mistake, and no table can hold it."""
+from barycenter.pipeline.schemas import BROKER_USAGE, BUNDLE_SAMPLES, CORRUPT, LAST_TIME_MS, LOAD_REPORTS, RESOURCES
 
 _FIELDS_READ = ", ".join(
     [
@@ -23,8 +20,8 @@ _FIELDS_READ = ", ".join(
 
 IS_REPORT = (
     f"({CORRUPT} is null and brokerId is not null and incarnation is not null"
-    f" and sequence is not null and coalesce(lastUpdate between 0 and {_LAST_TIME_MS}, false)"
-    f" and coalesce(startTimestamp, 0) between 0 and {_LAST_TIME_MS}"
+    f" and sequence is not null and coalesce(lastUpdate between 0 and {LAST_TIME_MS}, false)"
+    f" and coalesce(startTimestamp, 0) between 0 and {LAST_TIME_MS}"
     # Always true. Spark parses only the fields a query needs, and what it does not parse it does not find corrupt:
     # without this line the tables would disagree about a report with one field of a wrong type.
     f" and xxhash64({_FIELDS_READ}) >= -9223372036854775808L)"

@@ -25,6 +25,9 @@ BROKER_FIGURES = tuple(
 )
 """The eight sums of TimeAverageBrokerData."""
 
+LAST_TIME_MS = 253_402_300_799_999
+"""The end of the year 9999: a time beyond it is a mistake, and no table can hold it."""
+
 CORRUPT = "corrupt"
 """The column of a read report that holds the text of a line that is not a load report; null for a good one."""
 

@@ -10,6 +10,7 @@ from barycenter.load.publication import PipelinePublication, decode_publication,
 from barycenter.pipeline.acceptance import AcceptedReports
 from barycenter.pipeline.job import AlreadyRunningError, current_generation, exclusive, remove_old_archive
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.quarantine import keep_refused, refused_report, remove_old
 from barycenter.pipeline.schemas import TABLES
 from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
 from barycenter.pipeline.status import StatusFile, percentile, read_status
@@ -100,11 +101,21 @@ def test_status_counts_batches_and_tells_percentiles(layout: PipelineLayout) -> 
     assert found is not None
     assert (found.state, found.error, found.batches, found.reports, found.bundles) == ("running", None, 101, 200, 7)
     assert (found.lag_ms, found.lag_ms_p50, found.lag_ms_p99) == (100, 50, 99)
+    assert (found.late_reports, found.held_reports, found.corrupt_reports) == (101, 3, 202)
+    assert (found.decisions, found.corrupt_decisions, found.duplicate_reports, found.as_of) == (505, 404, 606, 101)
 
 
 def result(batch_id: int, *, lag_ms: int | None) -> BatchResult:
     reports = 0 if lag_ms is None else 2
-    return BatchResult(batch_id, reports, 14, 7 if reports else 0, 0, (), lag_ms, lag_ms, seconds=0.5)
+    return BatchResult(
+        *(batch_id, reports, 14, 7 if reports else 0, 6, ("x.json", "y.json"), lag_ms, lag_ms),
+        seconds=0.5,
+        as_of=batch_id,
+        late=1,
+        held=3,
+        decisions=5,
+        corrupt_decisions=4,
+    )
 
 
 def test_percentile_is_a_value_of_the_list() -> None:
@@ -123,3 +134,17 @@ def test_lost_states_cost_no_rows(layout: PipelineLayout) -> None:
     tables.clear_unfinished(None)
     assert current_generation(layout)[1] == 8
     assert len(live_files(layout.tables, "balance")) == 1
+
+
+def test_the_quarantine_is_emptied_of_what_is_old(layout: PipelineLayout) -> None:
+    """Copy and list go when they are older than the tables are kept; a file of today stays."""
+    report = layout.report_log / "torn.json"
+    report.write_bytes(b"{")
+    keep_refused(layout.quarantine, 3, [refused_report(str(report))], [f"file://{report}"])
+    names = ["batch-000000000003.jsonl", "torn.json"]
+    assert sorted(file.name for file in layout.quarantine.iterdir()) == names
+    now_s = report.stat().st_mtime + 86_400
+    remove_old(layout.quarantine, now_s=now_s, days=2)
+    assert sorted(file.name for file in layout.quarantine.iterdir()) == names
+    remove_old(layout.quarantine, now_s=now_s + 2 * 86_400, days=2)
+    assert list(layout.quarantine.iterdir()) == []

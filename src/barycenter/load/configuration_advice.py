@@ -1,8 +1,9 @@
 """What is wrong, or probably not meant, in a load-balancing configuration, before a cluster has to show it.
 
-    >>> config = BrokerConfig(max_unload_percentage=0, load_balancer_load_shedding_strategy="UniformLoadShedder")
-    >>> print(*advice(config))
-    maxUnloadPercentage=0: UniformLoadShedder may move no part of a difference; set it above 0, Pulsar's default is 0.2
+    >>> for each in advice(BrokerConfig(load_balancer_broker_threshold_shedder_percentage=100)):
+    ...     print(each.severity, each)
+    warning loadBalancerBrokerThresholdShedderPercentage=100: no broker can lie that far above the mean, so \
+    ThresholdShedder never sheds; set it lower, Pulsar's default is 10
 
 Everything is judged by the keys alone, without a cluster: thresholds that no load can reach or that every load does,
 strategies that the load manager does not have, settings that undo one another, keys that nobody reads.

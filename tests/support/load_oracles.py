@@ -1,7 +1,9 @@
 """The strategies once more, slow and obvious: loops over reports, as the reference tells the steps."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import add
 
 from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings
 from barycenter.load.reports import weighted_resource_usage
@@ -13,6 +15,11 @@ from support.load_cases import Cluster
 
 Shed = list[tuple[str, str]]
 """(broker, bundle), in the order in which they are chosen."""
+
+
+def added(values: Iterable[float]) -> float:
+    """Return the sum as Java's loops make it; Python's own `sum` compensates for rounding since 3.12."""
+    return reduce(add, values, 0.0)
 
 
 def is_bound(bundle: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
 from barycenter.load.reports import weighted_resource_usage
 from support.load_cases import Cluster
+from support.load_oracles import added
 
 
 def least_resource_usage(
@@ -21,7 +22,7 @@ def least_resource_usage(
         after[broker] = after[broker] * weight + (1 - weight) * usage if broker in after else usage
     if not candidates:
         return set(), after
-    mean = sum(after[broker] for broker in candidates) / len(candidates)
+    mean = added(after[broker] for broker in candidates) / len(candidates)
     best = {broker for broker in candidates if after[broker] + settings.difference <= mean}
     return best or set(candidates), after
 

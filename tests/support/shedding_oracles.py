@@ -8,7 +8,7 @@ from barycenter.load.shedding.avg_shedder import AvgShedderSettings
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
 from support.load_cases import Cluster
-from support.load_oracles import Shed, heaviest, is_bound, step, threshold_shedding
+from support.load_oracles import Shed, added, heaviest, is_bound, step, threshold_shedding
 
 LARGEST = 2**31 - 1
 
@@ -141,10 +141,10 @@ def range_shedding(
 ) -> tuple[Shed, dict[str, float]]:
     """Without the lower boundary of the ThresholdShedder, whose place the range takes."""
     chosen, scores = threshold_shedding(cluster, settings, history)
-    if chosen or not scores or sum(scores.values()) == 0:
+    if chosen or not scores or added(scores.values()) == 0:
         return chosen, scores
     scores = step(cluster, settings, scores)
-    line = sum(scores.values()) / len(scores) - settings.threshold
+    line = added(scores.values()) / len(scores) - settings.threshold
     top = max(sorted(scores), key=lambda broker: scores[broker])
     if not scores[top] > line or not any(score < line for score in scores.values()):
         return [], scores
@@ -158,8 +158,8 @@ def deviation_shedding(cluster: Cluster, threshold: float, receiver_gains: bool)
     """By throughput. Values that a rounding left below zero count as no deviation."""
     values = {broker: throughput_of(cluster, broker) for broker in sorted(cluster.reports)}
     left_out: set[str] = set()
-    mean = sum(values.values()) / max(1, len(values))
-    squares = sum(value * value for value in values.values())
+    mean = added(values.values()) / max(1, len(values))
+    squares = added(value * value for value in values.values())
     chosen: Shed = []
     while len(values) - len(left_out) > 1:
         there = [broker for broker in values if broker not in left_out]

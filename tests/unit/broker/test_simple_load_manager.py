@@ -126,6 +126,17 @@ def test_a_lost_registration_is_regained_by_the_same_process() -> None:
     on_virtual_time(scenario)
 
 
+def test_a_stopped_manager_writes_nothing_and_may_be_stopped_again() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = await simply_balanced(cluster, 1)
+        for _ in range(2):
+            await b0.do(lambda manager: manager.stop())
+            assert not await cluster.admin.exists(f"/loadbalance/brokers/{b0.id}")
+            assert not await b0.do(lambda manager: manager.write_report(force=True))
+
+    on_virtual_time(scenario)
+
+
 # ---- placement ----
 
 

@@ -1,5 +1,7 @@
 """What a figure was measured on, and how a table of figures is printed."""
 
+import ctypes
+import gc
 import os
 import platform
 import sys
@@ -21,11 +23,16 @@ def machine() -> str:
 
 
 def peak_growth_mib(work: Callable[[], object]) -> float:
-    """Return by how many MiB the largest resident size of a forked child grows while it does `work`."""
+    """Return by how many MiB the largest resident size of a forked child grows while it does `work`.
+
+    Memory that the allocator keeps for later is given back first, or `work` would use that without being charged.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
             before = _status_kib("VmRSS")
             work()

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import hypothesis
 import msgspec
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ def learned(quotas: Quotas) -> simple_oracles.Learned:
     )
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_quotas_agree_with_their_oracle_over_several_reports(rng: random.Random) -> None:
     reports = simple_cases.cluster(rng)
@@ -55,6 +57,7 @@ def test_quotas_agree_with_their_oracle_over_several_reports(rng: random.Random)
         reports = simple_cases.later(rng, reports, {}, by_ms=rng.choice((0, 1, 60_000, 1_800_000, 10**9)))
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_placements_agree_with_their_oracle_bundle_by_bundle(rng: random.Random) -> None:
     """Several rounds of reports; between them new bundles, and some that a report lists, are placed."""
@@ -88,6 +91,7 @@ def test_placements_agree_with_their_oracle_bundle_by_bundle(rng: random.Random)
         reports = simple_cases.later(rng, reports, placed, by_ms=60_000)
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_the_weighted_draw_is_by_free_room_squared_and_remembers_nothing(rng: random.Random) -> None:
     reports = simple_cases.cluster(rng)
@@ -128,6 +132,7 @@ def test_the_weighted_draw_is_by_free_room_squared_and_remembers_nothing(rng: ra
         assert told[0].broker is None
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_shedding_agrees_with_its_oracle_and_explains_every_broker(rng: random.Random) -> None:
     reports = simple_cases.cluster(rng)
@@ -143,6 +148,7 @@ def test_shedding_agrees_with_its_oracle_and_explains_every_broker(rng: random.R
         assert render(reason)
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_no_decision_depends_on_the_order_in_which_brokers_and_bundles_are_told_of(rng: random.Random) -> None:
     reports = simple_cases.cluster(rng)
@@ -171,6 +177,7 @@ def test_no_decision_depends_on_the_order_in_which_brokers_and_bundles_are_told_
     assert chosen[0] == chosen[1]
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_a_report_loses_nothing_on_its_way_through_json(rng: random.Random) -> None:
     for report in simple_cases.cluster(rng).values():
@@ -187,6 +194,7 @@ def test_a_report_loses_nothing_on_its_way_through_json(rng: random.Random) -> N
         assert decode_load_report(encode_load_report(full)) == full
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_the_snapshot_shows_the_latest_figures_in_every_window(rng: random.Random) -> None:
     reports = simple_cases.cluster(rng)
@@ -203,6 +211,7 @@ def test_the_snapshot_shows_the_latest_figures_in_every_window(rng: random.Rando
         assert brokers.latest.throughput_in[row] == pytest.approx(sum(stats.msg_throughput_in for stats in mine))
 
 
+@hypothesis.settings(deadline=None)
 @given(randoms)
 def test_a_report_of_the_modular_manager_becomes_one_of_the_simple_and_back(rng: random.Random) -> None:
     for report in simple_cases.cluster(rng).values():
@@ -212,6 +221,7 @@ def test_a_report_of_the_modular_manager_becomes_one_of_the_simple_and_back(rng:
         assert data.num_bundles == len(report.bundle_stats)
 
 
+@hypothesis.settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"]), unique=True).map(sorted), randoms)
 def test_quotas_found_in_a_table_are_those_put_in(names: list[str], rng: random.Random) -> None:
     known = {name: simple_cases.quota(rng) for name in names if rng.random() < 0.7}

@@ -71,14 +71,15 @@ def least_long_term_message_rate(
     chosen = best[rng.randrange(len(best))] if len(best) > 1 else best[0]
     overloaded = bool(np.isinf(least))
     usage = snapshot.brokers.weighted_usage(settings.weights)
-    others = sorted((row for row in rows.tolist() if row != chosen), key=lambda row: (scores[row], row))
+    nearest = rows[np.argsort(scores[rows], kind="stable")][: MAX_ALTERNATIVES + 1].tolist()
+    others = [row for row in nearest if row != chosen][:MAX_ALTERNATIVES]
     return PlacementChoice(
         broker=chosen,
         strategy=NAME,
         code=Code.ALL_OVERLOADED if overloaded else Code.LEAST_LONG_TERM_RATE,
         compared=_compared(snapshot, chosen, others, scores, usage, settings),
-        rejected=tuple(_rejected(snapshot, row, least, scores, usage, settings) for row in others[:MAX_ALTERNATIVES]),
-        rejected_count=len(others),
+        rejected=tuple(_rejected(snapshot, row, least, scores, usage, settings) for row in others),
+        rejected_count=len(rows) - 1,
         settings=(_KEY,),
     )
 

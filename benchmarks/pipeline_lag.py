@@ -79,6 +79,19 @@ def wait_for_batches(layout: PipelineLayout, batches: int) -> None:
         time.sleep(0.1)
 
 
+def watch_memory(layout: PipelineLayout, process: psutil.Process, batches: int) -> list[float]:
+    """Wait for so many batches; return the resident MiB of every ten seconds."""
+    found: list[float] = []
+    began = time.monotonic()
+    while (status := read_status(layout.status)) is None or status.batches < batches:
+        if time.monotonic() - began >= 10 * (len(found) + 1):
+            found.append(usage(process)[1])
+        if time.monotonic() - began > _DEADLINE_S * max(1.0, batches / 300):
+            raise SystemExit(f"not {batches} batches in {time.monotonic() - began:g} s")
+        time.sleep(0.1)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", type=int, default=3)
@@ -105,7 +118,7 @@ def main() -> None:
                 process = psutil.Process(job.pid)
                 wait_for_batches(layout, _WARM_UP_BATCHES)
                 cpu_before, _ = usage(process)
-                wait_for_batches(layout, _WARM_UP_BATCHES + options.batches)
+                memories = watch_memory(layout, process, _WARM_UP_BATCHES + options.batches)
                 cpu_after, memory = usage(process)
                 stop.set()
                 writer.join()
@@ -122,6 +135,8 @@ def main() -> None:
     print(f"  lag of the oldest report  p50 {percentile(lags, 50):.2f} s  p99 {percentile(lags, 99):.2f} s")
     print(f"  one batch                 p50 {percentile(seconds, 50):.2f} s  p99 {percentile(seconds, 99):.2f} s")
     cpu = (cpu_after - cpu_before) / options.batches
+    for part in (memories[i : i + 30] for i in range(0, len(memories), 30)):
+        print(f"  resident in these {len(part) * 10} s: mean {sum(part) / len(part):.0f}, most {max(part):.0f} MiB")
     print(f"  CPU {cpu:.2f} s per batch, resident {memory:.0f} MiB, load average {os.getloadavg()[0]:.1f}")
 
 

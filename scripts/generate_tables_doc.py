@@ -22,7 +22,7 @@ beside its sources for a quarter of an hour.
 **Times** are UTC, with microseconds. Those of reports are by the clock of the reporting broker, uncorrected. What is
 said of a broker follows the order of its own reports, so clocks need not agree, with two limits: who is more than an
 hour behind the newest report of all counts as silent, and an interval of `balance` takes reports that came up to a
-minute late.
+minute late. A report whose time is more than a day ahead of its file's is refused.
 
 **Duplicates and late reports.** A report counts once, by (broker, incarnation, sequence). One that overtook its
 predecessor waits for it for ten seconds; a predecessor that comes later still has its rows in the tables of reports

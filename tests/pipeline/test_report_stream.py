@@ -1,5 +1,6 @@
 """The stream's tables: equal to the batch and the live fold, whatever is lost, doubled or broken on the way."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from barycenter.load.windows import HISTORY_GAP_MS, LiveFold
 from barycenter.pipeline.acceptance import HOLD_MS
 from barycenter.pipeline.job import begin_generation
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.samples import MAX_AHEAD_MS
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.stream import StreamSettings
 from barycenter.pipeline.table_reader import read_table
@@ -94,7 +96,7 @@ def check_publication(
 
 
 def test_duplicates_and_broken_reports_change_nothing(spark: SparkSession, layout: PipelineLayout) -> None:
-    """Copies in one batch and in a later one, torn, foreign, nameless and temporary files, and unknown fields."""
+    """Copies, torn, foreign, nameless and temporary files, a clock far ahead, and unknown fields."""
     reports = make_history(2, reports=12)
     write_reports(layout, reports[:8])
     folder = next(layout.report_log.iterdir())
@@ -104,11 +106,14 @@ def test_duplicates_and_broken_reports_change_nothing(spark: SparkSession, layou
     (folder / "foreign.json").write_bytes(b"\x00\xff\xfe not json")
     (folder / "nameless.json").write_bytes(b'{"lastUpdate": 1, "lastStats": {}}')
     (folder / "wrong-type.json").write_bytes(whole.replace(b'"sequence":', b'"sequence":"x","old":', 1))
+    ahead = msgspec.structs.replace(reports[3], last_update=time.time_ns() // 1_000_000 + 2 * MAX_AHEAD_MS, sequence=99)
+    (folder / "ahead.json").write_bytes(encode_report(ahead))
     (folder / ".hidden.json.tmp").write_bytes(whole)
     (folder / "_unfinished.json").write_bytes(encode_report(reports[9]))
     (first,) = run_available(spark, layout)
     assert (first.reports, first.duplicates) == (8, 1)
     assert sorted(Path(file).name for file in first.corrupt_files) == [
+        "ahead.json",
         "foreign.json",
         "nameless.json",
         "torn.json",
@@ -124,6 +129,7 @@ def test_duplicates_and_broken_reports_change_nothing(spark: SparkSession, layou
     kept = {file.name: file.read_bytes() for file in layout.quarantine.iterdir()}
     reasons = msgspec.json.Decoder(dict[str, str]).decode_lines(kept.pop("batch-000000000000.jsonl"))
     assert {line["file"]: line["reason"][:17] for line in reasons} == {
+        "ahead.json": "not a load report",
         "foreign.json": "JSON is malformed",
         "nameless.json": "not a load report",
         "torn.json": "Input data was tr",

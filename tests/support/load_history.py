@@ -8,7 +8,7 @@ import msgspec
 
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, ResourceUsage, with_stats
 
-START_MS = 1_790_000_000_000 - 1_790_000_000_000 % 86_400_000 + 86_390_000
+START_MS = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 86_390_000
 """Ten seconds before midnight, so that a history spans two dates."""
 
 _NAMESPACE = "public/default"

@@ -16,7 +16,14 @@ from barycenter.pipeline.balance_history import balance_intervals
 from barycenter.pipeline.broker_averages import broker_averages, membership, newest_reports
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.ownership_history import ownership_intervals
-from barycenter.pipeline.samples import broker_usage, bundle_samples, distinct_reports, load_reports, valid_reports
+from barycenter.pipeline.samples import (
+    believable_times,
+    broker_usage,
+    bundle_samples,
+    distinct_reports,
+    load_reports,
+    valid_reports,
+)
 from barycenter.pipeline.schemas import (
     BROKER_DATA,
     BUNDLE_DATA,
@@ -58,7 +65,7 @@ def read_report_log(session: SparkSession, layout: PipelineLayout) -> DataFrame:
     """Every line of the report log, those already read by the stream included. Output: LOAD_REPORT_LINE."""
     roots = [str(root) for root in (layout.report_log, layout.archive) if root.exists()]
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
-    return reader.json(roots)
+    return reader.json(roots).transform(believable_times)
 
 
 def read_decision_logs(session: SparkSession, layout: PipelineLayout) -> DataFrame:

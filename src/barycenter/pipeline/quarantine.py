@@ -24,7 +24,10 @@ from barycenter.pipeline.layout import write_atomically
 log = structlog.get_logger(__name__)
 
 _KEPT_BYTES = 16 * 2**20
-_NO_REPORT = "not a load report with brokerId, incarnation, sequence and a lastUpdate from 1970 to 9999"
+_NO_REPORT = (
+    "not a load report with brokerId, incarnation, sequence and a lastUpdate from 1970 on and at most a day ahead of"
+    " the time its file was written: if that is it, set the broker's clock"
+)
 
 
 class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -6,6 +6,7 @@ The same expressions serve the batch and the stream.
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from barycenter.pipeline.schemas import BROKER_USAGE, BUNDLE_SAMPLES, CORRUPT, LAST_TIME_MS, LOAD_REPORTS, RESOURCES
 
@@ -27,6 +28,21 @@ IS_REPORT = (
     f" and xxhash64({_FIELDS_READ}) >= -9223372036854775808L)"
 )
 """Tells a load report from a line that is none; never null."""
+
+
+MAX_AHEAD_MS = 86_400_000
+"""How far a report's time may lie after the time its file was written. One clock that runs far ahead would else make
+every other broker look silent."""
+
+
+def believable_times(lines: DataFrame) -> DataFrame:
+    """Drop the time of a report that is more than `MAX_AHEAD_MS` ahead of its file's, which makes it no report.
+
+    Input and output: LOAD_REPORT_LINE as it is read from files, with their metadata. A file keeps its time in the
+    archive, so the batch and the stream refuse the same reports.
+    """
+    latest = f"unix_millis(_metadata.file_modification_time) + {MAX_AHEAD_MS}"
+    return lines.withColumn("lastUpdate", F.expr(f"case when lastUpdate <= {latest} then lastUpdate end"))
 
 
 def valid_reports(lines: DataFrame) -> DataFrame:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from barycenter.load.publication import PipelinePublication
 from barycenter.load.windows import HISTORY_GAP_MS
@@ -40,7 +41,7 @@ from barycenter.pipeline.ownership import Interval, fold_ownership
 from barycenter.pipeline.publication import make_publication, write_publication
 from barycenter.pipeline.quarantine import keep_refused, refused_report
 from barycenter.pipeline.report_columns import ReportColumns
-from barycenter.pipeline.samples import report_rows
+from barycenter.pipeline.samples import believable_times, report_rows
 from barycenter.pipeline.schemas import LOAD_REPORT_LINE, TABLES
 from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
 from barycenter.pipeline.tables import Tables
@@ -92,7 +93,8 @@ def read_reports(session: SparkSession, layout: PipelineLayout, settings: Stream
     if settings.archive:
         options |= {"cleanSource": "archive", "sourceArchiveDir": str(layout.archive)}
     reader = session.readStream.schema(LOAD_REPORT_LINE).options(**options)
-    return reader.json(f"{layout.report_log}/*").selectExpr("*", f"_metadata.file_path as {_FILE}")
+    lines = reader.json(f"{layout.report_log}/*").withColumn(_FILE, F.expr("_metadata.file_path"))
+    return lines.transform(believable_times)
 
 
 class BatchFold:

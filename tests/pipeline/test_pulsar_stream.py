@@ -11,6 +11,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from barycenter.broker.persistent_topic import PersistentTopic
+from barycenter.naming.topic import TopicName
 from barycenter.pipeline.pulsar_source import PulsarDataSource
 from support.one_broker import BrokerThread, OneBroker
 
@@ -130,6 +132,33 @@ def test_a_limit_is_shared_by_the_partitions_that_have_messages(
     assert sorted(chain.from_iterable(batches)) == list(range(10))
     assert max(map(len, batches)) == 2
     assert {0, 5, 6} <= set(chain.from_iterable(batches[:3]))
+
+
+def test_a_subscription_keeps_what_was_not_read_yet_and_lets_go_of_the_rest(
+    spark: SparkSession, broker: BrokerThread, client: pulsar.Client, tmp_path: Path
+) -> None:
+    """A topic that nobody subscribes to loses its messages when it moves; one read without the option shows it."""
+    other = "persistent://public/default/not-kept"
+
+    def take(topic: str, **options: str) -> list[int]:
+        query = Query(spark, broker, tmp_path / topic[-4:], topic=topic, **options)
+        query.run_available()
+        return query.numbers()
+
+    for stop in (12, 24, 36):
+        for topic in (TOPIC, other):
+            send(client, stop - 12, stop, topic=topic, batching_enabled=True)
+        if stop > 12:  # from then on the subscription is there
+            assert broker.run(broker.broker.unload()) == 2
+        assert take(TOPIC, subscription="keeps", maxMessagesPerTrigger="5") == list(range(stop - 12, stop))
+    assert 0 not in take(other)
+
+    async def kept() -> int:
+        topic = broker.broker.registry.get_loaded(TopicName.parse(TOPIC))
+        assert isinstance(topic, PersistentTopic)
+        return topic.subscriptions["keeps"].cursor.backlog.messages
+
+    assert 0 < broker.run(kept()) < 12
 
 
 def test_a_running_query_sees_what_is_sent_and_partitions_that_are_added(

@@ -95,6 +95,7 @@ class SourceOptions:
     starting: Places | None = None
     ending: Places = Places(Latest())
     max_messages_per_trigger: int | None = None
+    subscription: str | None = None
     poll_timeout_ms: int = 60_000
     fail_on_data_loss: bool = True
 
@@ -102,7 +103,7 @@ class SourceOptions:
 _SUBJECTS: Final = ("topic", "topics", "topicsPattern")
 _OPTIONS: Final = (
     *("service.url", "admin.url", *_SUBJECTS, "startingOffsets", "endingOffsets"),
-    *("maxMessagesPerTrigger", "pollTimeoutMs", "failOnDataLoss"),
+    *("maxMessagesPerTrigger", "subscription", "pollTimeoutMs", "failOnDataLoss"),
     *("pulsar.client.authPluginClassName", "pulsar.client.authParams", "pulsar.client.operationTimeoutMs"),
     *("pulsar.client.tlsTrustCertsFilePath", "pulsar.client.tlsAllowInsecureConnection"),
     "pulsar.client.tlsHostnameVerificationEnable",
@@ -126,6 +127,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         starting=None if starting is None else _places("startingOffsets", starting, Earliest()),
         ending=Places(Latest()) if ending is None else _ending(ending),
         max_messages_per_trigger=read.number("maxMessagesPerTrigger", None),
+        subscription=read.get("subscription"),
         poll_timeout_ms=read.number("pollTimeoutMs", 60_000) or 0,
         fail_on_data_loss=read.flag("failOnDataLoss", default=True),
     )

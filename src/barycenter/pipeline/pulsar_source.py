@@ -41,7 +41,7 @@ from barycenter.pipeline.pulsar_positions import (
     positions_from_json,
     positions_to_json,
 )
-from barycenter.pipeline.pulsar_topics import Scout, Tail, Topics
+from barycenter.pipeline.pulsar_topics import Bookmark, Scout, Tail, Topics
 
 MESSAGES: Final = T.StructType(
     [
@@ -97,6 +97,8 @@ class PulsarDataSource(DataSource):
         return MESSAGES
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
+        if self._options.subscription is not None:
+            raise OptionError("subscription", "only a stream moves one on; leave it out in a batch")
         return PulsarReader(_checked(schema, self._options))
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -130,7 +132,8 @@ class PulsarReader(DataSourceReader):
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics from `startingOffsets` (latest) on; topics and partitions that appear later from their beginning.
 
-    With `maxMessagesPerTrigger` messages are counted by reading them once more while the batch is planned.
+    With `maxMessagesPerTrigger` messages are counted by reading them once more while the batch is planned. With
+    `subscription` the topics keep what was not read yet, in a durable subscription that follows the checkpoint.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -138,6 +141,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics: Topics | None = None
         self._tails: dict[str, Tail] = {}
         self._scouts: dict[str, Scout] = {}
+        self._bookmarks: dict[str, Bookmark] = {}
         self._target: Positions | None = None
         self._ends: Positions | None = None
         self._turn = 0
@@ -146,7 +150,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the positions where a query without checkpoint begins."""
         starting = self._options.starting or Places(Latest())
         topics = self._connected()
-        return positions_to_json({name: _start(topics, name, starting.of(name)) for name in topics.names()})
+        return positions_to_json({name: _start(topics, name, starting.of(name)) for name in self._names()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         count = self._options.max_messages_per_trigger
@@ -179,6 +183,12 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the rows of one range."""
         return _rows(self._options, partition)
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let the topics go of what was read."""
+        for name, position in positions_from_json(end).items():
+            if name in self._bookmarks:
+                self._bookmarks[name].move(position)
+
     def stop(self) -> None:
         if self._topics is not None:
             self._topics.close()
@@ -189,10 +199,20 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._topics = Topics(self._options)
         return self._topics
 
+    def _names(self) -> list[str]:
+        """All topics there are; of each that is new a bookmark is set before anything of it is looked at."""
+        topics = self._connected()
+        names = topics.names()
+        if self._options.subscription is not None:
+            for name in names:
+                if name not in self._bookmarks:
+                    self._bookmarks[name] = topics.bookmark(name, self._options.subscription)
+        return names
+
     def _last(self, known: Positions) -> Positions:
         """The last position of each topic there is, never before the one known."""
         topics = self._connected()
-        names = topics.names()
+        names = self._names()
         for name in names:
             self._tails.setdefault(name, topics.tail(name))
         with ThreadPoolExecutor(_PLANNING_THREADS) as pool:

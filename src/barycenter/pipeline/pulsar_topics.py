@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -27,6 +28,15 @@ T = TypeVar("T")
 
 _STEP_MS: Final = 1_000
 """How long a read waits before it asks whether there is anything to wait for."""
+
+
+_PAUSE_S: Final = 0.1
+
+_MOVING: Final = (
+    pulsar.exceptions.BrokerMetadataError,  # the reader is not attached again yet
+    pulsar.exceptions.NotConnected,
+    pulsar.exceptions.ServiceUnitNotReady,
+)
 
 
 class MessagesGoneError(PulsarSourceError):
@@ -102,7 +112,7 @@ class Topics:
         with self._told(f"find the messages of {topic} from a time on", topic):
             with closing(self.open(topic, EARLIEST)) as reader:
                 reader.seek(time_ms)
-                while reader.has_message_available():
+                while self.has_more(reader):
                     try:
                         message = reader.read_next(_STEP_MS)
                     except pulsar.Timeout:
@@ -110,6 +120,19 @@ class Topics:
                     if message.publish_timestamp() >= time_ms:
                         return Position.of(message.message_id()).before()
             return self.last(topic)
+
+    def bookmark(self, topic: str, subscription: str) -> Bookmark:
+        """Return the bookmark named `subscription`; where there is none, a new one before all messages."""
+        with self._told(f"subscribe to {topic} as {subscription}", topic):
+            consumer = self._client.subscribe(
+                topic,
+                subscription,
+                # Not exclusive: the process of a query just stopped may still be attached.
+                consumer_type=pulsar.ConsumerType.Failover,
+                initial_position=pulsar.InitialPosition.Earliest,
+                receiver_queue_size=1,
+            )
+        return Bookmark(consumer, self, topic)
 
     def messages(self, topic: str, start: Position, end: Position) -> Iterator[pulsar.Message]:
         """Yield the messages after `start` up to and with `end`, in order, each once.
@@ -125,7 +148,7 @@ class Topics:
                 try:
                     message = reader.read_next(_STEP_MS)
                 except pulsar.Timeout:
-                    if not reader.has_message_available():
+                    if not self.has_more(reader):
                         if options.fail_on_data_loss:
                             raise MessagesGoneError(topic, reached, end) from None
                         return
@@ -156,6 +179,17 @@ class Topics:
             latest = pulsar.MessageId.latest
             return self._client.create_reader(topic, latest, start_message_id_inclusive=True, receiver_queue_size=1)
 
+    def has_more(self, reader: pulsar.Reader) -> bool:
+        """Tell whether a reader has messages to give; waits for one whose topic moves to another broker."""
+        deadline = time.monotonic() + self._options.service.operation_timeout_ms / 1000
+        while True:
+            try:
+                return bool(reader.has_message_available())
+            except _MOVING:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE_S)
+
     def _told(self, doing: str, topic: str) -> Any:
         return _told(self._options.service, doing, topic)
 
@@ -177,7 +211,7 @@ class Tail:
     def last(self, known: Position) -> Position:
         """Return the position of the last message, or `known` if none is there that comes after it."""
         with _told(self._topics._options.service, f"find the last message of {self._topic}", self._topic):
-            if self._reader is not None and self._reader.has_message_available():
+            if self._reader is not None and self._topics.has_more(self._reader):
                 self.close()
             if self._reader is None:
                 self._last = self._find(known)
@@ -186,7 +220,7 @@ class Tail:
     def _find(self, known: Position) -> Position:
         reader = self._topics.open_last(self._topic)
         try:
-            if not reader.has_message_available():
+            if not self._topics.has_more(reader):
                 reader.close()
                 return EARLIEST
             position = Position.of(reader.read_next(_STEP_MS).message_id())
@@ -223,7 +257,7 @@ class Scout:
         passed = 0
         with _told(self._topics._options.service, f"count the messages of {self._topic}", self._topic):
             while (count is None or passed < count) and (end is None or self.position < end):
-                if not self._reader.has_message_available():
+                if not self._topics.has_more(self._reader):
                     break
                 try:
                     position = Position.of(self._reader.read_next(_STEP_MS).message_id())
@@ -233,6 +267,27 @@ class Scout:
                     self.position = position
                     passed += 1
         return passed
+
+
+class Bookmark:
+    """A durable subscription that keeps the messages of one topic until a stream has read them."""
+
+    def __init__(self, consumer: pulsar.Consumer, topics: Topics, topic: str) -> None:
+        self._consumer = consumer
+        self._topics = topics
+        self._topic = topic
+        self._moved_to = EARLIEST
+
+    def move(self, position: Position) -> None:
+        """Let go of the messages up to `position`; a batch that was read in part is kept."""
+        if position <= self._moved_to:
+            return
+        entry = position.entry if position.batch_index == WHOLE_ENTRY else position.entry - 1
+        partition = TopicName.parse(self._topic).partition_index
+        with _told(self._topics._options.service, f"move the subscription of {self._topic}", self._topic):
+            if entry >= 0:
+                self._consumer.acknowledge_cumulative(pulsar.MessageId(partition, position.ledger, entry, -1))
+        self._moved_to = position
 
 
 def _matching(pattern: TopicsPattern, service: ServiceOptions) -> list[str]:

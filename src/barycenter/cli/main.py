@@ -14,6 +14,7 @@ _COMMANDS: Final = {
     "snapshot": ("barycenter.cli.snapshot", "Save what the leader of a running cluster decides upon."),
     "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
     "collect": ("barycenter.cli.collect", "Record the load of a running cluster."),
+    "pipeline": ("barycenter.cli.pipeline", "Run the load pipeline on Spark, ask how it fares, compute anew."),
 }
 
 

@@ -1,4 +1,4 @@
-"""Run the pipeline until told to stop: `python -m barycenter.pipeline.job --data DIR`.
+"""Run the pipeline until told to stop: `python -m barycenter.pipeline.job --data DIR`, or this file by spark-submit.
 
 Prints one line starting with `ready` on standard output when it reads reports, and one JSON line per batch on standard
 error. SIGTERM and SIGINT stop it between two batches, and so does the end of the process named by
@@ -12,7 +12,6 @@ more and dropped by their sequences. Batch ids go on: the id of a batch is the g
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import re
@@ -21,20 +20,23 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import click
 import structlog
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from barycenter.pipeline.compaction import CompactionSettings, keep_house
 from barycenter.pipeline.java import JavaNotFoundError
 from barycenter.pipeline.job_log import configure_logging
+from barycenter.pipeline.job_options import JobOptions, with_job_options
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.ownership import utc_date
 from barycenter.pipeline.quarantine import remove_old
@@ -49,6 +51,7 @@ log = structlog.get_logger(__name__)
 
 GENERATION_REPORTS = 20_000
 ARCHIVE_DAYS = 2
+ONCE_ATTEMPTS = 3
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 
 _GENERATION = "from-"
@@ -67,9 +70,13 @@ class AlreadyRunningError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """How the job runs. `trigger_s` is the time between the starts of two batches."""
+    """How the job runs. `trigger_s` is the time between the starts of two batches.
+
+    `once`: fold every report that is there and end, or give up after `ONCE_ATTEMPTS` failures in a row.
+    """
 
     trigger_s: float = 1.0
+    once: bool = False
     generation_reports: int = GENERATION_REPORTS
     archive_days: int = ARCHIVE_DAYS
     stream: StreamSettings = field(default_factory=StreamSettings)
@@ -97,20 +104,26 @@ class PipelineJob:
         self._generation_reports = 0
         self._last_batch = -1
         self._is_ready = False
+        self._is_done = False
         self._house_kept_at = time.monotonic()
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
-        """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause."""
+        """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause.
+
+        Raises what Spark or the file system did, if the job runs once and has tried in vain.
+        """
         completed = StateFolder(self._layout.state).batch_ids()
         Tables(self._layout.tables).clear_unfinished(completed[-1] if completed else None)
         failures = 0
         self._status.enter("starting", now_ms=self._clock_ms())
-        while not (stop.is_set() or must_stop()):
+        while not (self._is_done or stop.is_set() or must_stop()):
             batches_before = self._status.status.batches
             try:
                 self._run_generation(stop, must_stop)
             except (StreamingQueryException, Py4JJavaError, OSError) as error:  # the last two: a query cannot begin
                 failures = 1 if self._status.status.batches > batches_before else failures + 1
+                if self._settings.once and failures >= ONCE_ATTEMPTS:
+                    raise
                 pause_s = min(_LONGEST_RETRY_S, 2.0 ** (failures - 1))
                 reason = _reason(error)
                 log.error("pipeline_batch_failed", reason=reason, retry_in_s=pause_s)
@@ -140,6 +153,7 @@ class PipelineJob:
                 failure = query.exception()
                 if failure is not None:
                     raise failure
+                self._is_done = self._settings.once
                 return
         stop_when_idle(query, deadline_s=_IDLE_DEADLINE_S)
         if self._is_generation_full():
@@ -180,6 +194,8 @@ class PipelineJob:
         )
         reports = read_reports(self._session, self._layout, self._settings.stream)
         writer = reports.writeStream.queryName("load reports").option("checkpointLocation", str(checkpoint))
+        if self._settings.once:
+            return writer.trigger(availableNow=True).foreachBatch(fold.run).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_s} seconds").foreachBatch(fold.run).start()
 
     def _note_batch(self, batch: BatchResult) -> None:
@@ -282,31 +298,16 @@ def _parent_is_gone() -> bool:
     return parent is not None and os.getppid() != int(parent)
 
 
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="barycenter.pipeline.job", description="Fold load reports with Spark.")
-    parser.add_argument("--data", type=Path, required=True, help="data directory of the cluster")
-    parser.add_argument("--master", default="local[2]", help="Spark master (default: %(default)s)")
-    parser.add_argument(
-        "--trigger-seconds", type=float, default=1.0, help="time between batches (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--max-files", type=int, default=500, help="reports a batch takes at most (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--retention-days", type=int, default=30, help="dates of tables kept; 0 keeps all (default: %(default)s)"
-    )
-    parser.add_argument("--driver-memory", default="512m", help="heap of the Java process (default: %(default)s)")
-    return parser.parse_args(arguments)
+def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None) -> int:
+    """Run the job; return 0 after an orderly end, 1 after a failure that was told in the log.
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; return 0 after an orderly stop, 1 after a failure that was told on standard error."""
-    options = _arguments(arguments)
-    configure_logging()
+    Takes over SIGTERM and SIGINT of this process.
+    """
     stop = threading.Event()
     layout = PipelineLayout.of(options.data)
     settings = JobSettings(
         trigger_s=options.trigger_seconds,
+        once=options.once,
         stream=StreamSettings(max_files=options.max_files),
         compaction=CompactionSettings(retention_days=options.retention_days or None),
     )
@@ -316,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
             warm_up(session)
-            job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=_say_ready)
+            job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
             try:
                 job.run(stop, must_stop=_parent_is_gone)
                 session.stop()
@@ -325,15 +326,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 job.end(error, asked_to=stop.is_set())
                 if not stop.is_set():
                     raise
-    except (AlreadyRunningError, JavaNotFoundError) as error:
-        log.error("pipeline_cannot_start", reason=str(error))
+    except _CANNOT_RUN as error:
+        log.error("pipeline_cannot_run", reason=_reason(error))
         return 1
     return 0
 
 
-def _session_settings(options: argparse.Namespace) -> dict[str, str]:
-    # Planning anew between the stages of a job pays for itself in large jobs only; here it is a sixth of a batch.
-    return {"spark.driver.memory": options.driver_memory, "spark.sql.adaptive.enabled": "false"}
+_CANNOT_RUN = (AlreadyRunningError, JavaNotFoundError, PySparkException, Py4JError, OSError)
+
+
+def _session_settings(options: JobOptions) -> dict[str, str]:
+    return {
+        "spark.driver.memory": options.driver_memory,
+        # Planning anew between the stages of a job pays for itself in large jobs only; here it is a sixth of a batch.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
 
 
 def _say_ready() -> None:
@@ -341,5 +349,13 @@ def _say_ready() -> None:
     sys.stdout.flush()
 
 
+@click.command(name="barycenter.pipeline.job")
+@with_job_options
+def main(**options: Any) -> None:
+    """Fold load reports with Spark."""
+    configure_logging()
+    sys.exit(run_job(JobOptions(**options), on_ready=_say_ready))
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""The job's own log: one JSON line per event on standard error, dropped where there is no room for it."""
+"""The job's own log: one line per event, JSON or for a person, dropped where there is no room for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TextIO
 
 import structlog
+from structlog.typing import Processor
 
 
 class DroppingLogger:
@@ -24,8 +25,11 @@ class DroppingLogger:
     log = debug = info = warning = error = critical = exception = msg
 
 
-def configure_logging() -> None:
-    """Send events to standard error, and what libraries say from warnings on."""
+def configure_logging(stream: TextIO | None = None, *, renderer: Processor | None = None) -> None:
+    """Send events to `stream` (None: standard error) as JSON lines, or as `renderer` makes them.
+
+    What libraries say from warnings on goes to standard error.
+    """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     logging.raiseExceptions = False  # nor may a library's line that finds no room print a trace where there is none
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -33,7 +37,7 @@ def configure_logging() -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
+            renderer or structlog.processors.JSONRenderer(),
         ],
-        logger_factory=lambda *_: DroppingLogger(sys.stderr),
+        logger_factory=lambda *_: DroppingLogger(stream or sys.stderr),
     )

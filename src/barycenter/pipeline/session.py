@@ -1,4 +1,4 @@
-"""The Spark session of an embedded pipeline: small, quiet, on loopback.
+"""The Spark session of the pipeline: embedded, small, quiet and on loopback; or that of spark-submit.
 
 Only entry points (`pipeline.job`, tests, benchmarks) make a session; every other module receives one.
 """
@@ -10,9 +10,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from barycenter.pipeline.java import default_cache, find_java, packaged_java
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit for the program it starts."""
 
 _LOG4J = """\
 status = error
@@ -28,40 +32,68 @@ logger.native.level = error
 """
 
 
+LOCAL_MASTER = "local[2]"
+
+
 def create_session(
     app_name: str,
-    master: str = "local[2]",
+    master: str | None = None,
     conf: Mapping[str, str] | None = None,
     *,
     environment: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start a Spark session and return it; `conf` overrides any setting below.
 
-    Sets JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher reads. Time zone UTC,
-    ANSI mode on, no web page, a JVM of at most 768 MiB heap unless `conf` says otherwise.
+    `master` None: the one that spark-submit was given, else `local[2]`. Under spark-submit Java runs already, and what
+    its options, its `--conf` and spark-defaults.conf say overrides both `conf` and the settings below. Otherwise
+    JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process, which Spark's launcher reads, are set here; a
+    PYSPARK_PYTHON of the user's stands if the master is another machine's. Time zone UTC, ANSI mode on, no web page, a
+    JVM of at most 768 MiB heap unless `conf` says otherwise.
 
     Raises:
         JavaNotFoundError: there is no Java 17 or newer; its text says how to get one.
     """
     environment = dict(os.environ if environment is None else environment)
     cache = default_cache(environment)
-    os.environ["JAVA_HOME"] = str(find_java(environment, cache=cache, packaged=packaged_java()).home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run whatever python3 comes first on the PATH
-    if master.startswith("local"):
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.appName(app_name).master(master)
+    given = _given_by_spark_submit() if _SUBMITTED in environment else {}
+    master = master or given.get("spark.master", LOCAL_MASTER)
+    if given or not master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run whatever python3 comes first on the PATH
+    if not given:
+        os.environ["JAVA_HOME"] = str(find_java(environment, cache=cache, packaged=packaged_java()).home)
+        if is_loopback(master):
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.appName(given.get("spark.app.name", app_name)).master(master)
     for key, value in {**_settings(master, cache), **(conf or {})}.items():
-        builder = builder.config(key, value)
+        if key not in given:
+            builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_loopback(master: str) -> bool:
+    """Say whether the master is this process, or a standalone master of this machine by a loopback address."""
+    return master.startswith(("local", "spark://127.", "spark://localhost:"))
+
+
+def _given_by_spark_submit() -> dict[str, str]:
+    """The settings of the Java process that started this one."""
+    SparkContext._ensure_initialized()  # else SparkConf knows nothing of that process
+    given = dict(SparkConf().getAll())
+    if given.get("spark.app.name") == Path(sys.argv[0]).name:  # spark-submit's own choice
+        del given["spark.app.name"]
+    return given
 
 
 def _settings(master: str, cache: Path) -> dict[str, str]:
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
-        "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "768m",
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_log4j_file(cache)}",
         "spark.sql.parquet.compression.codec": "zstd",
         # Listing hundreds of report files is quicker in the driver than as a job of its own.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
@@ -76,17 +108,14 @@ def _settings(master: str, cache: Path) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "100",
         "spark.sql.ui.retainedExecutions": "5",
+        # Local files without a checksum file beside each.
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }
+    if is_loopback(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if master.startswith("local"):
-        settings |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": "768m",
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_log4j_file(cache)}",
-            # Local files without a checksum file beside each.
-            "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-            "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-        }
+        settings["spark.sql.shuffle.partitions"] = "2"
     return settings
 
 

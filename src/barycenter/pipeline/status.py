@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import psutil
 import structlog
 
-from barycenter.pipeline.layout import write_atomically
+from barycenter.pipeline.layout import PipelineLayout, write_atomically
 from barycenter.pipeline.stream import BatchResult
 
 log = structlog.get_logger(__name__)
@@ -115,6 +117,23 @@ def read_status(file: Path) -> PipelineStatus | None:
         return msgspec.json.decode(file.read_bytes(), type=PipelineStatus)
     except FileNotFoundError:
         return None
+
+
+def is_held(layout: PipelineLayout, pid: int) -> bool:
+    """Say whether process `pid` lives and somebody runs the pipeline of `layout`, on this machine.
+
+    A number alone would not do: after a restart of the machine another process may have it.
+    """
+    if not psutil.pid_exists(pid):
+        return False
+    try:
+        with layout.lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def percentile(values: Iterable[_Number], percent: int) -> _Number | None:

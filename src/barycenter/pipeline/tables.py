@@ -51,13 +51,14 @@ def table_file_name(first: int, last: int) -> str:
 
 def files_of_date(folder: Path) -> list[TableFile]:
     """All table files of a date's folder, those that another one stands for among them, in the order of batches."""
-    found = []
-    for name in os.listdir(folder):
-        match = _NAME.fullmatch(name)
-        if match:
-            first = int(match[1])
-            found.append(TableFile(first, int(match[2] or first), folder / name))
-    return sorted(found)
+    found = (table_file_of(name, folder / name) for name in os.listdir(folder))
+    return sorted(file for file in found if file is not None)
+
+
+def table_file_of(name: str, path: Path) -> TableFile | None:
+    """What the file `name` holds by its name; None if it is no table file."""
+    match = _NAME.fullmatch(name)
+    return TableFile(int(match[1]), int(match[2] or match[1]), path) if match else None
 
 
 def without_replaced(files: Iterable[TableFile]) -> list[TableFile]:

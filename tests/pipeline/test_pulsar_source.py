@@ -8,11 +8,13 @@ import pulsar
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.naming.topic import TopicName
 from barycenter.pipeline.pulsar_options import PulsarSourceError
-from barycenter.pipeline.pulsar_source import MESSAGES, PulsarDataSource
+from barycenter.pipeline.pulsar_rows import MESSAGES
+from barycenter.pipeline.pulsar_source import PulsarDataSource
 from support.one_broker import BrokerThread, OneBroker
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.integration]
@@ -103,12 +105,22 @@ def test_any_message_may_be_where_reading_begins_or_ends(broker: BrokerThread, c
     assert [n for n, _ in rows_between(broker, endingOffsets=entry)] == list(range(7))
 
 
-def rows_between(broker: BrokerThread, topic: str = TOPIC, **options: str) -> list[tuple[int, tuple[int, int, int]]]:
+def rows_between(broker: BrokerThread, topic: str = TOPIC, **options: str) -> list[tuple[int, tuple[int, ...]]]:
     """Each number with the (ledger, entry, batch index) of its message, read without Spark's processes."""
     source = PulsarDataSource({"service.url": broker.url, "topic": topic, **options})
     reader = source.reader(source.schema())
-    rows = [row for part in reader.partitions() for row in reader.read(part)]
-    return [(int(row[1]), (row[6][0], row[6][1], row[6][3])) for row in rows]
+    ids = ("ledger", "entry", "batch_index")
+    return [
+        (int(row["value"]), tuple(row["message_id"][name] for name in ids))
+        for part in reader.partitions()
+        for row in rows_of(reader, part)
+    ]
+
+
+def rows_of(reader: DataSourceReader, part: InputPartition) -> list[dict[str, Any]]:
+    """The rows that a task reads."""
+    batches: Iterator[Any] = reader.read(part)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_what_is_sent_after_planning_is_not_read(broker: BrokerThread, client: pulsar.Client) -> None:
@@ -119,7 +131,7 @@ def test_what_is_sent_after_planning_is_not_read(broker: BrokerThread, client: p
     (part,) = reader.partitions()
     send(client, 8, 30, batching_enabled=True)
     for _ in range(2):  # a task that is run again reads the same
-        assert [int(row[1]) for row in reader.read(part)] == list(range(8))
+        assert [int(row["value"]) for row in rows_of(reader, part)] == list(range(8))
 
 
 def test_a_topic_without_messages_is_an_empty_table(spark: SparkSession, broker: BrokerThread) -> None:
@@ -184,7 +196,11 @@ def test_several_topics_are_one_table(broker: BrokerThread, client: pulsar.Clien
     send(client, 3, 5, topic="other")
     source = PulsarDataSource({"service.url": broker.url, "topics": f"{TOPIC}, other"})
     reader = source.reader(MESSAGES)
-    rows = [(row[5].rpartition("/")[2], int(row[1])) for part in reader.partitions() for row in reader.read(part)]
+    rows = [
+        (row["topic"].rpartition("/")[2], int(row["value"]))
+        for part in reader.partitions()
+        for row in rows_of(reader, part)
+    ]
     assert rows == [("numbers", 0), ("numbers", 1), ("numbers", 2), ("other", 3), ("other", 4)]
 
 

@@ -13,12 +13,11 @@ partition reads one topic or partition. Works with any Pulsar cluster; docs/puls
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-import pulsar
+import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - the name PySpark users know it by
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -41,33 +40,8 @@ from barycenter.pipeline.pulsar_positions import (
     positions_from_json,
     positions_to_json,
 )
+from barycenter.pipeline.pulsar_rows import MESSAGES, message_batches
 from barycenter.pipeline.pulsar_topics import Bookmark, Scout, Tail, Topics
-
-MESSAGES: Final = T.StructType(
-    [
-        T.StructField("key", T.StringType()),
-        T.StructField("value", T.BinaryType()),
-        T.StructField("properties", T.MapType(T.StringType(), T.StringType(), False), False),
-        T.StructField("event_time", T.TimestampType()),
-        T.StructField("publish_time", T.TimestampType(), False),
-        T.StructField("topic", T.StringType(), False),
-        T.StructField(
-            "message_id",
-            T.StructType(
-                [
-                    T.StructField("ledger", T.LongType(), False),
-                    T.StructField("entry", T.LongType(), False),
-                    T.StructField("partition", T.IntegerType(), False),
-                    T.StructField("batch_index", T.IntegerType(), False),
-                ]
-            ),
-            False,
-        ),
-        T.StructField("producer_name", T.StringType(), False),
-    ]
-)
-"""A message. `key`, `value` and `event_time` are null where the producer gave none; `partition` and `batch_index` are
--1 where there are no partitions or no batch. `message_id` has the order of the messages within a topic or partition."""
 
 _PLANNING_THREADS: Final = 16
 
@@ -124,9 +98,9 @@ class PulsarReader(DataSourceReader):
             topics.close()
         return _ranges(dict(zip(names, starts, strict=True)), dict(zip(names, ends, strict=True)))
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of one range."""
-        return _rows(self._options, partition)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of one range."""
+        return _batches(self._options, partition)
 
 
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -179,9 +153,9 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return one range for each topic or partition that has messages between the offsets."""
         return _ranges(positions_from_json(start), positions_from_json(end))
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of one range."""
-        return _rows(self._options, partition)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of one range."""
+        return _batches(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Let the topics go of what was read."""
@@ -270,32 +244,13 @@ def _ranges(starts: Mapping[str, Position], ends: Mapping[str, Position]) -> lis
     return [MessageRange(name, start, end) for name, start, end in ranges if start < end]
 
 
-def _rows(options: SourceOptions, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+def _batches(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, MessageRange):  # Spark's own, where a query has nothing to read
         return
     topics = Topics(options)
     try:
         number = TopicName.parse(partition.topic).partition_index
-        for message in topics.messages(partition.topic, partition.start, partition.end):
-            yield _row(message, partition.topic, number)
+        messages = topics.messages(partition.topic, partition.start, partition.end)
+        yield from message_batches(messages, partition.topic, number)
     finally:
         topics.close()
-
-
-def _row(message: pulsar.Message, topic: str, partition: int) -> tuple[Any, ...]:
-    message_id = message.message_id()
-    event_ms = message.event_timestamp()
-    return (
-        message.partition_key() or None,
-        None if message.has_null_value() else message.data(),
-        message.properties(),
-        _time(event_ms) if event_ms else None,
-        _time(message.publish_timestamp()),
-        topic,
-        (message_id.ledger_id(), message_id.entry_id(), partition, message_id.batch_index()),
-        message.producer_name(),
-    )
-
-
-def _time(epoch_ms: int) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(epoch_ms / 1000, datetime.UTC)

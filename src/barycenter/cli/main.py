@@ -15,6 +15,7 @@ _COMMANDS: Final = {
     "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
     "collect": ("barycenter.cli.collect", "Record the load of a running cluster."),
     "pipeline": ("barycenter.cli.pipeline", "Run the load pipeline on Spark, ask how it fares, compute anew."),
+    "history": ("barycenter.cli.history", "Ask the recorded history of a cluster."),
 }
 
 

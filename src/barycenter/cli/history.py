@@ -1,0 +1,256 @@
+"""`barycenter history`: questions to the recorded history of a cluster."""
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from barycenter.cli.main import fail
+from barycenter.cli.moments import moment_ms
+from barycenter.cli.progress import with_progress
+from barycenter.load.reasons import format_figure
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError
+from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
+from barycenter.pipeline.layout import PipelineLayout
+
+_MOST_ROWS: Final = 200
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_PLAIN_WIDTH: Final = 160
+_EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
+
+_UNITS: Final = {
+    "msg_rate": "msg/s",
+    "msg_rate_max": "msg/s",
+    "msg_throughput": "bytes/s",
+    "msg_throughput_max": "bytes/s",
+    "share": "%",
+    "usage_mean": "%",
+    "usage_max": "%",
+    "usage_deviation": "%",
+}
+
+Command = Callable[..., None]
+
+
+def _common(command: Command) -> Command:
+    """The options that every question has."""
+    for option in reversed(
+        (
+            click.option(
+                "--data",
+                required=True,
+                type=click.Path(exists=True, file_okay=False, path_type=Path),
+                help="Data folder of the cluster.",
+            ),
+            click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
+            click.option("--until", default="", help="End of the period, exclusive; likewise."),
+            click.option(
+                "--format",
+                "form",
+                type=click.Choice(["table", "json", "csv"]),
+                default="table",
+                show_default=True,
+                help="json: one object a line.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(name="history")
+def command() -> None:
+    """Ask the recorded history of a cluster.
+
+    The pipeline keeps it as tables in the data folder (docs/tables.md). Ends with 0, with 1 if there is nothing to be
+    told, with 2 for wrong usage.
+    """
+
+
+@command.command(name="top")
+@_common
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
+@click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
+def top(data: Path, since: str, until: str, form: str, limit: int, by: str) -> None:
+    """Tell the bundles with the greatest mean traffic, in + out."""
+    ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
+    _answer(form, lambda: _history(data, since, until).top_bundles(limit, by=ranking))
+
+
+@command.command(name="bundle")
+@_common
+@click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
+@click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
+def bundle_life(data: Path, since: str, until: str, form: str, bundle: str, every: str) -> None:
+    """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
+    try:
+        name = str(Bundle.parse(bundle))
+    except InvalidNameError as error:
+        raise click.UsageError(f"{bundle}: {error}") from None
+    asked = _history(data, since, until)
+    width = timedelta(minutes=_EVERY[every])
+    parts: list[tuple[str, Callable[[], pa.Table]]] = [
+        ("owners", lambda: asked.bundle_owners(name)),
+        ("decisions", lambda: asked.bundle_decisions(name)),
+        ("load", lambda: asked.bundle_load(name, every=width)),
+    ]
+    found: list[tuple[str, pa.Table]] = []
+    for title, ask in parts:
+        try:
+            found.append((title, ask()))
+        except NoHistoryError as error:
+            lacking = str(error)
+    if not found:
+        fail(lacking)
+    for title, rows in found:
+        if form == "table":
+            click.echo(f"\n{title}" + _trend(rows, title))
+        _print(rows, form, kind=title)
+
+
+@command.command(name="brokers")
+@_common
+@click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
+def brokers(data: Path, since: str, until: str, form: str, over: float) -> None:
+    """Tell the brokers whose usage was above a threshold, and for which share of their reports."""
+    _answer(form, lambda: _history(data, since, until).brokers_over(over / 100), none="no broker was above it")
+
+
+@command.command(name="imbalance")
+@_common
+def imbalance(data: Path, since: str, until: str, form: str) -> None:
+    """Tell how evenly the brokers were loaded, interval by interval."""
+
+    def ask() -> pa.Table:
+        rows = _history(data, since, until).imbalance()
+        if form == "table":
+            click.echo(f"greatest over mean rate {_trend(rows, 'balance')}\n")
+        return rows
+
+    _answer(form, ask)
+
+
+@command.command(name="sql")
+@click.argument("query")
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Data folder of the cluster.",
+)
+@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows of the answer.")
+def sql(query: str, data: Path, master: str, form: str, limit: int) -> None:
+    """Run Spark SQL over the tables, each a view of its name.
+
+    For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
+    """
+    from barycenter.pipeline.history_sql import QueryError, run_sql
+
+    try:
+        with Console(stderr=True).status("starting Spark") as status:
+            rows = run_sql(
+                PipelineLayout.of(data), query, master=master, limit=limit, on_started=lambda: status.update("asking")
+            )
+    except QueryError as error:
+        fail(str(error))
+        return
+    _print(rows, form)
+
+
+def _history(data: Path, since: str, until: str) -> History:
+    begin, end = moment_ms("--since", since), moment_ms("--until", until) or END_OF_TIME
+    if begin >= end:
+        raise click.UsageError(f"--since {since} is not before --until {until}")
+    return History(PipelineLayout.of(data), since_ms=begin, until_ms=end, progress=with_progress)
+
+
+def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") -> None:
+    try:
+        rows = ask()
+    except NoHistoryError as error:
+        fail(str(error))
+        return
+    if not len(rows) and form == "table":
+        click.echo(none)
+    else:
+        _print(rows, form)
+
+
+def _print(rows: pa.Table, form: str, *, kind: str = "") -> None:
+    if form == "json":
+        extra = {"kind": kind} if kind else {}
+        for row in rows.to_pylist():
+            click.echo(msgspec.json.encode({**extra, **row}, enc_hook=str).decode())
+    elif form == "csv":
+        _print_csv(rows)
+    else:
+        _print_table(rows)
+
+
+def _print_csv(rows: pa.Table) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(rows.column_names)
+    for row in rows.to_pylist():
+        writer.writerow([each.isoformat() if isinstance(each, datetime) else each for each in row.values()])
+    click.echo(out.getvalue(), nl=False)
+
+
+def _print_table(rows: pa.Table) -> None:
+    table = Table(box=None, pad_edge=False)
+    for field in rows.schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(
+            field.name.replace("_", " "),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=field.name != "sentence",
+        )
+    for row in rows.slice(0, _MOST_ROWS).to_pylist():
+        table.add_row(*(_cell(name, value) for name, value in row.items()))
+    console = Console(file=io.StringIO(), width=Console().width if sys.stdout.isatty() else _PLAIN_WIDTH)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+    if len(rows) > _MOST_ROWS:
+        click.echo(f"… and {len(rows) - _MOST_ROWS:,} more rows; --format csv or json tells all")
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, float):
+        return format_figure(value, _UNITS[name]) if name in _UNITS else f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _trend(rows: pa.Table, kind: str) -> str:
+    """A line of bars that shows the course of the load, or of the imbalance; blank without figures."""
+    column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
+    values = [each for each in rows.column(column).to_pylist() if each is not None] if column else []
+    return f"  {_bars(values)}" if len(values) > 1 else ""
+
+
+def _bars(values: Sequence[float], width: int = 60) -> str:
+    """At most `width` bars; each shows the greatest of the values it stands for."""
+    size = -(-len(values) // width)
+    shown = [max(values[i : i + size]) for i in range(0, len(values), size)]
+    most = max(shown)
+    return "".join(_BARS[int(each / most * (len(_BARS) - 1)) if most > 0 else 0] for each in shown)

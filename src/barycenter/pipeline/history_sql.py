@@ -1,0 +1,59 @@
+"""Spark SQL over the tables of a data directory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from barycenter.pipeline.java import JavaNotFoundError
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.schemas import TABLES
+from barycenter.pipeline.session import create_session
+from barycenter.pipeline.table_reader import read_table
+
+_WHERE_IT_HAPPENED: Final = ("\n\nJVM stacktrace", "\nJVM stacktrace", ";\n'")
+
+
+class QueryError(Exception):
+    """The query cannot be answered; the text is what Spark says of it, without its innards."""
+
+
+def run_sql(
+    layout: PipelineLayout,
+    query: str,
+    *,
+    master: str = "local[*]",
+    limit: int = 10_000,
+    on_started: Callable[[], None] = lambda: None,
+) -> pa.Table:
+    """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
+
+    Starts a Spark session and ends it.
+
+    Raises:
+        QueryError: the query is wrong or fails, or there is no Java to start Spark with.
+    """
+    try:
+        session = create_session("barycenter history", master, {"spark.driver.memory": "2g"})
+        # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
+        session.sparkContext.setLogLevel("OFF")
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        on_started()
+        try:
+            for name in TABLES:
+                read_table(session, layout, name).createOrReplaceTempView(name)
+            return session.sql(query).limit(limit).toArrow()
+        finally:
+            session.stop()
+    except (PySparkException, JavaNotFoundError) as error:
+        raise QueryError(_in_words(str(error))) from error
+
+
+def _in_words(text: str) -> str:
+    for mark in _WHERE_IT_HAPPENED:
+        text = text.partition(mark)[0]
+    return text.strip()

@@ -1,0 +1,41 @@
+"""Spark SQL over the tables, from the command line."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.schemas import TABLES
+from barycenter.pipeline.tables import Tables
+
+pytestmark = pytest.mark.pipeline
+
+
+def run_sql(data: Path, query: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "barycenter", "history", "sql", query, "--data", str(data), "--format", "json"]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=120, check=False)
+
+
+def test_tables_are_views_and_a_wrong_query_ends_in_a_sentence(tmp_path: Path) -> None:
+    """Every table can be asked, also one without rows; what Spark says of a mistake is all that is shown."""
+    table = TABLES["decisions"]
+    rows = [{field.name: "" for field in table.arrow_schema} | {"at": datetime.now(UTC), "number": n} for n in range(3)]
+    Tables(PipelineLayout.of(tmp_path).tables).write(
+        "decisions", 0, pa.Table.from_pylist(rows, schema=table.arrow_schema)
+    )
+    counts = " union all ".join(f"select '{name}' as name, count(*) as rows from {name}" for name in TABLES)
+    found = run_sql(tmp_path, counts)
+    assert found.returncode == 0, found.stderr
+    decoded = [msgspec.json.decode(line) for line in found.stdout.splitlines()]
+    assert {row["name"]: row["rows"] for row in decoded} == {name: 3 if name == "decisions" else 0 for name in TABLES}
+    wrong = run_sql(tmp_path, "select nothing from nowhere")
+    assert wrong.returncode == 1
+    assert "nowhere" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    assert "at org.apache" not in wrong.stderr

@@ -19,8 +19,9 @@ import msgspec
 
 from barycenter.broker.http_peers import AdminClient, PeerRequestError
 from barycenter.broker.load_report_log import ReportLog
-from barycenter.load.extensible_reports import BrokerLoadData, TopBundlesLoadData
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+from barycenter.load.extensible_snapshot import as_report
+from barycenter.load.reports import LocalBrokerData
 from barycenter.load.simple.load_report import as_local_broker_data, decode_load_report
 from barycenter.load.strategy_names import ManagerKind
 
@@ -135,9 +136,9 @@ class Collector:
         load = self._topics.loads.get(broker)
         if load is None:
             return "it has not published its load yet"
-        top = self._topics.tops.get(broker, TopBundlesLoadData())
-        stats = {each.bundle_name: each.stats for each in top.top_bundles_load_data}
-        return stamped(of_extensible(broker, load, stats), at)
+        lookup = BrokerLookupData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name)
+        report = as_report(load, lookup, self._topics.tops.get(broker))
+        return stamped(msgspec.structs.replace(report, broker_id=broker), at)
 
 
 def understood(broker: str, answer: Any) -> LocalBrokerData:
@@ -151,28 +152,6 @@ def understood(broker: str, answer: Any) -> LocalBrokerData:
     else:
         report = msgspec.convert(answer, LocalBrokerData)
     return msgspec.structs.replace(report, broker_id=broker)
-
-
-def of_extensible(broker: str, load: BrokerLoadData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
-    """Return what the extensible load manager tells of a broker as a report, of its bundles only the top ones."""
-    return LocalBrokerData(
-        broker_id=broker,
-        cpu=load.cpu,
-        memory=load.memory,
-        direct_memory=load.direct_memory,
-        bandwidth_in=load.bandwidth_in,
-        bandwidth_out=load.bandwidth_out,
-        msg_throughput_in=load.msg_throughput_in,
-        msg_throughput_out=load.msg_throughput_out,
-        msg_rate_in=load.msg_rate_in,
-        msg_rate_out=load.msg_rate_out,
-        last_stats=dict(sorted(stats.items())),
-        bundles=tuple(sorted(stats)),
-        num_topics=load.topics,
-        num_bundles=load.bundle_count,
-        max_resource_usage=load.max_resource_usage,
-        load_manager_class_name=ManagerKind.EXTENSIBLE.class_name,
-    )
 
 
 def stamped(report: LocalBrokerData, at: int) -> LocalBrokerData:

@@ -55,7 +55,7 @@ def build_extensible_snapshot(
     known = [loads.get(name, _NO_LOAD) for name in names]
     places = {name: _places(tops[name]) for name in names if name in tops}
     reports = {
-        name: _report(load, lookups.get(name, _NO_LOOKUP), tops.get(name))
+        name: as_report(load, lookups.get(name, _NO_LOOKUP), tops.get(name))
         for name, load in zip(names, known, strict=True)
     }
     recently = set(recently_unloaded)
@@ -157,7 +157,7 @@ def _places(top: TopBundlesLoadData) -> dict[str, int]:
     return places
 
 
-def _report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
+def as_report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
     """Return what a broker of the modular load manager would have said of the same load."""
     stats: dict[str, NamespaceBundleStats] = {}
     for bundle in () if top is None else top.top_bundles_load_data:
@@ -177,6 +177,8 @@ def _report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadD
         last_update=load.reported_at,
         last_stats=stats,
         num_topics=load.topics,
+        num_bundles=load.bundle_count,
+        max_resource_usage=load.max_resource_usage,
         bundles=tuple(stats),
         broker_version_string=lookup.broker_version,
         load_manager_class_name=lookup.load_manager_class_name,

@@ -40,7 +40,7 @@ from barycenter.pipeline.job_options import JobOptions, with_job_options
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.ownership import utc_date
 from barycenter.pipeline.quarantine import remove_old
-from barycenter.pipeline.session import create_session
+from barycenter.pipeline.session import create_session, is_loopback
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import StatusFile
 from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
@@ -316,7 +316,8 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
             session = create_session("barycenter pipeline", options.master, _session_settings(options))
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
-            warm_up(session)
+            if not options.once:
+                warm_up(session, None if is_loopback(session.sparkContext.master) else layout.home)
             job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
             try:
                 job.run(stop, must_stop=_parent_is_gone)

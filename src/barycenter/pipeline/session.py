@@ -72,9 +72,9 @@ def create_session(
     return builder.getOrCreate()
 
 
-def is_loopback(master: str) -> bool:
+def is_loopback(master: str | None) -> bool:
     """Say whether the master is this process, or a standalone master of this machine by a loopback address."""
-    return master.startswith(("local", "spark://127.", "spark://localhost:"))
+    return master is not None and master.startswith(("local", "spark://127.", "spark://localhost:"))
 
 
 def _given_by_spark_submit() -> dict[str, str]:

@@ -21,9 +21,12 @@ _DATE = "2026-01-01"
 _AT_MS = 1_767_225_600_000
 
 
-def warm_up(session: SparkSession) -> None:
-    """Run the stream twice over a report each; leaves nothing behind."""
-    with tempfile.TemporaryDirectory(prefix="barycenter-warm-up-") as folder:
+def warm_up(session: SparkSession, within: Path | None = None) -> None:
+    """Run the stream twice over a report each; leaves nothing behind.
+
+    `within` is a folder that the executors see, too; None: this machine's folder for temporary files.
+    """
+    with tempfile.TemporaryDirectory(prefix="barycenter-warm-up-", dir=within) as folder:
         layout = PipelineLayout.of(folder)
         layout.create()
         fold = BatchFold(layout, clock_ms=lambda: _AT_MS)

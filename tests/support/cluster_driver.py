@@ -1,0 +1,36 @@
+"""The batch jobs as a driver program of its own, for `spark-submit`: whole history and refold, as Parquet files.
+
+python cluster_driver.py DATA OUT
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from barycenter.pipeline.addresses import table_addresses
+from barycenter.pipeline.batch import fold_history, read_decision_logs, read_report_log
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.refold import refold
+from barycenter.pipeline.session import create_session
+
+
+def main(data: str, out: Path) -> None:
+    session = create_session("cluster test")
+    layout = PipelineLayout.of(data)
+    out.mkdir()
+    refolded = refold(session, table_addresses(layout.data.as_uri(), "bundle_samples"), stretches=2)
+    pq.write_table(refolded.bundles, out / "refolded_bundles.parquet")
+    pq.write_table(refolded.brokers, out / "refolded_brokers.parquet")
+    history = fold_history(read_report_log(session, layout).persist(), read_decision_logs(session, layout))
+    for field in fields(history):
+        if field.name in sys.argv[3:]:
+            pq.write_table(getattr(history, field.name).toArrow(), out / f"{field.name}.parquet")
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -10,6 +10,8 @@ import pulsar
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from barycenter.broker.persistent_topic import PersistentTopic
 from barycenter.naming.topic import TopicName
@@ -132,6 +134,26 @@ def test_a_limit_is_shared_by_the_partitions_that_have_messages(
     assert sorted(chain.from_iterable(batches)) == list(range(10))
     assert max(map(len, batches)) == 2
     assert {0, 5, 6} <= set(chain.from_iterable(batches[:3]))
+
+
+def test_the_end_of_a_batch_does_not_depend_on_how_often_it_was_asked_for(
+    broker: BrokerThread, client: pulsar.Client
+) -> None:
+    """As Spark may ask again for a batch whose record it lost."""
+    send(client, 0, 12, batching_enabled=True)
+    source = PulsarDataSource({"service.url": broker.url, "topic": TOPIC, "startingOffsets": "earliest"})
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    ends = [reader.latestOffset(start, ReadMaxRows(count)) for count in (3, 3, 1, 7)]
+    assert [count_between(reader, start, end) for end in ends] == [3, 3, 1, 7]
+    assert count_between(reader, ends[0], reader.latestOffset(ends[0], ReadAllAvailable())) == 9
+    reader.stop()
+
+
+def count_between(reader: DataSourceStreamReader, start: dict[str, Any], end: dict[str, Any]) -> int:
+    parts = reader.partitions(start, end)
+    batches: Iterator[Any] = chain.from_iterable(reader.read(part) for part in parts)
+    return sum(batch.num_rows for batch in batches)
 
 
 def test_a_subscription_keeps_what_was_not_read_yet_and_lets_go_of_the_rest(

@@ -21,6 +21,7 @@ from barycenter.pipeline.schemas import DECISIONS, OWNERSHIP, TABLES, arrow_sche
 from barycenter.pipeline.tables import live_files
 
 END_OF_TIME: Final = 253_402_300_799_000
+_ROWS_AT_ONCE: Final = 4_000_000
 
 Progress = Callable[[Sequence[Path], str], Iterable[Path]]
 """Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
@@ -58,7 +59,7 @@ class History:
         Columns: bundle, broker (of its newest sample), samples, msg_rate and msg_throughput (means over the samples),
         msg_rate_max, msg_throughput_max, topics (of the newest sample).
         """
-        sums: pa.Table | None = None
+        parts: list[pa.Table] = []
         for rows in self._rows("bundle_samples", "reported_at", _SAMPLE_COLUMNS):
             rate = pc.add(rows.column("msg_rate_in"), rows.column("msg_rate_out"))
             throughput = pc.add(rows.column("msg_throughput_in"), rows.column("msg_throughput_out"))
@@ -66,9 +67,12 @@ class History:
             for name, values in (("msg_rate", rate), ("msg_throughput", throughput)):
                 figures = figures.append_column(name, values).append_column(f"{name}_max", values)
             figures = figures.append_column("samples", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
-            sums = _summed(figures if sums is None else pa.concat_tables([sums, figures.select(sums.column_names)]))
-        if sums is None:
+            parts.append(figures)
+            if sum(map(len, parts)) > _ROWS_AT_ONCE:
+                parts = [_summed(parts)]
+        if not parts:
             raise self._nothing("bundle_samples")
+        sums = _summed(parts)
         for name in Ranking:
             mean = pc.divide(sums.column(name), pc.cast(sums.column("samples"), pa.float64()))
             sums = sums.set_column(sums.column_names.index(name), str(name), mean)
@@ -240,8 +244,9 @@ _BALANCE_COLUMNS: Final = (
 )
 
 
-def _summed(rows: pa.Table) -> pa.Table:
+def _summed(parts: Sequence[pa.Table]) -> pa.Table:
     """One row a bundle: sums, greatest values, and broker and topics of the newest of its rows."""
+    rows = pa.concat_tables([part.select(parts[0].column_names) for part in parts])
     kinds = dict.fromkeys((*Ranking, "samples"), "sum")
     kinds |= {f"{name}_max": "max" for name in Ranking} | {"reported_at": "max"}
     sums = _grouped(rows, "bundle", kinds)

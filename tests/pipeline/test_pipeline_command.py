@@ -8,10 +8,12 @@ import sys
 import threading
 from contextlib import suppress
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.schemas import TABLES
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import write_reports
@@ -27,10 +29,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 _DEADLINE_S = 120.0
 
 
-def test_in_a_terminal_batches_are_told_in_words_and_control_c_ends_in_order(
+def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_refold_agrees(
     spark: SparkSession, layout: PipelineLayout
 ) -> None:
-    """The terminal sends Ctrl-C to every process in it, Java among them, once a batch was told of."""
+    """The terminal sends Ctrl-C to every process in it, Java among them, once a batch was told of.
+
+    Status and refold are asked afterwards, about the same data.
+    """
     reports = make_history(15, reports=12)
     write_reports(layout, reports)
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
@@ -66,3 +71,12 @@ def test_in_a_terminal_batches_are_told_in_words_and_control_c_ends_in_order(
     answer = subprocess.run(status, capture_output=True, check=True, timeout=_DEADLINE_S)
     told = json.loads(answer.stdout)
     assert (told["state"], told["alive"], told["reports"]) == ("stopped", False, 12)
+
+    again = [*_PROGRAM, "refold", "--data", str(layout.data), "--check", "--out", str(layout.data / "refolded")]
+    refolded = subprocess.run(again, capture_output=True, text=True, env=environment, timeout=_DEADLINE_S, check=False)
+    assert refolded.returncode == 0, refolded.stdout + refolded.stderr
+    for name in ("bundle_data", "broker_data"):
+        assert f"{name}  agrees: " in refolded.stdout
+        written = pq.read_table(layout.data / "refolded" / f"{name}.parquet")
+        assert written.schema.names == TABLES[name].schema.names
+        assert len(written) > 0

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from barycenter.cli.pipeline_progress import person_renderer
+from barycenter.cli.pipeline_refold import refold_command
 from barycenter.pipeline.job import run_job
 from barycenter.pipeline.job_log import configure_logging
 from barycenter.pipeline.job_options import JobOptions, LocalFolder, with_job_options
@@ -100,6 +101,8 @@ def _lines(found: PipelineStatus, state: str, layout: PipelineLayout) -> list[st
         rows.append(("what to do", _NEXT[state].format(data=layout.data)))
     return [f"{name:<16} {text}" for name, text in rows]
 
+
+command.add_command(refold_command)
 
 _STATES: Final = {
     "starting": "is starting (process {pid})",

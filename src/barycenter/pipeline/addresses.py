@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 from barycenter.pipeline.fold_kernel import filesystem_of
 from barycenter.pipeline.tables import DATE_PREFIX, TableFile, live_files, table_file_of, without_replaced
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 class NotLocalError(ValueError):
@@ -39,14 +39,14 @@ def local_folder(address: str) -> Path:
     scheme = _SCHEME.match(address)
     if scheme is None:
         return Path(address)
-    if scheme[1].lower() != "file":
+    if scheme[1] != "file":
         raise NotLocalError(address)
     return Path(filesystem_of(address)[1])
 
 
 def is_local(address: str) -> bool:
     scheme = _SCHEME.match(address)
-    return scheme is None or scheme[1].lower() == "file"
+    return scheme is None or scheme[1] == "file"
 
 
 def table_addresses(data: str, name: str, *, dates: Collection[str] | None = None) -> list[str]:

@@ -14,21 +14,24 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from typing import Any, Final, TypeVar
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any, Final
 from urllib.parse import quote
 
 import pulsar
 
 from barycenter.naming.topic import TopicName
-from barycenter.pipeline.pulsar_options import PulsarSourceError, ServiceOptions, SourceOptions, TopicsPattern
+from barycenter.pipeline.pulsar_options import (
+    OptionError,
+    PulsarSourceError,
+    ServiceOptions,
+    SourceOptions,
+    TopicsPattern,
+)
 from barycenter.pipeline.pulsar_positions import EARLIEST, WHOLE_ENTRY, Position
-
-T = TypeVar("T")
 
 _STEP_MS: Final = 1_000
 """How long a read waits before it asks whether there is anything to wait for."""
-
 
 _PAUSE_S: Final = 0.1
 
@@ -57,10 +60,8 @@ def connect(service: ServiceOptions) -> pulsar.Client:
     """
     timeout_s = max(1, round(service.operation_timeout_ms / 1000))
     tls: dict[str, Any] = {"tls_trust_certs_file_path": service.trust_certs_file} if service.trust_certs_file else {}
-    authentication = None
     with _told(service, "make a client"):
-        if service.auth_plugin is not None:
-            authentication = pulsar.Authentication(service.auth_plugin, service.auth_params)
+        authentication = None if service.auth_plugin is None else _authentication(service)
         return pulsar.Client(
             service.service_url,
             authentication=authentication,
@@ -71,6 +72,21 @@ def connect(service: ServiceOptions) -> pulsar.Client:
             logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
             **tls,
         )
+
+
+def _authentication(service: ServiceOptions) -> pulsar.Authentication:
+    try:
+        made = pulsar.Authentication(service.auth_plugin, service.auth_params)
+    except (RuntimeError, ValueError) as error:
+        raise OptionError(
+            "pulsar.client.authParams", f"not of the form {service.auth_plugin} needs: {error}"
+        ) from error
+    if made.auth is None:  # the client would go on without
+        raise OptionError(
+            "pulsar.client.authPluginClassName",
+            f"the client has no {service.auth_plugin!r}; it has token, tls, basic, oauth2token and athenz",
+        )
+    return made
 
 
 class Topics:
@@ -91,16 +107,16 @@ class Topics:
             PulsarSourceError: the cluster or a topic cannot be reached.
         """
         pattern = self._options.pattern
-        topics = self._options.topics if pattern is None else _matching(pattern, self._options.service)
+        topics = self._options.topics if pattern is None else matching_topics(pattern, self._options.service)
         found: set[str] = set()
         for topic in topics:
-            with self._told(f"find the partitions of {topic}", topic):
+            with self.told(f"find the partitions of {topic}", topic):
                 found.update(self._client.get_topic_partitions(topic))
         return sorted(found)
 
     def last(self, topic: str, known: Position = EARLIEST) -> Position:
         """Return the position of the last message, or `known` if none is there that comes after it."""
-        with self._told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
+        with self.told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
             return tail.last(known)
 
     def tail(self, topic: str) -> Tail:
@@ -109,7 +125,7 @@ class Topics:
 
     def before(self, topic: str, time_ms: int) -> Position:
         """Return the position before the first message published at `time_ms` or later; else that of the last one."""
-        with self._told(f"find the messages of {topic} from a time on", topic):
+        with self.told(f"find the messages of {topic} from a time on", topic):
             with closing(self.open(topic, EARLIEST)) as reader:
                 reader.seek(time_ms)
                 while self.has_more(reader):
@@ -123,7 +139,7 @@ class Topics:
 
     def bookmark(self, topic: str, subscription: str) -> Bookmark:
         """Return the bookmark named `subscription`; where there is none, a new one before all messages."""
-        with self._told(f"subscribe to {topic} as {subscription}", topic):
+        with self.told(f"subscribe to {topic} as {subscription}", topic):
             consumer = self._client.subscribe(
                 topic,
                 subscription,
@@ -142,7 +158,7 @@ class Topics:
             PulsarSourceError: the topic gave none for `pollTimeoutMs`.
         """
         options = self._options
-        with self._told(f"read {topic}", topic), closing(self.open(topic, start)) as reader:
+        with self.told(f"read {topic}", topic), closing(self.open(topic, start)) as reader:
             reached, waited_ms = start, 0
             while reached < end:
                 try:
@@ -170,12 +186,12 @@ class Topics:
         index = -1 if start.batch_index == WHOLE_ENTRY else start.batch_index
         partition = TopicName.parse(topic).partition_index
         first = pulsar.MessageId(partition, start.ledger, start.entry, index)
-        with self._told(f"read {topic}", topic):
+        with self.told(f"read {topic}", topic):
             return self._client.create_reader(topic, first, receiver_queue_size=queue)
 
     def open_last(self, topic: str) -> pulsar.Reader:
         """Return a reader whose first message is the last of the topic, if that can be read alone."""
-        with self._told(f"read {topic}", topic):
+        with self.told(f"read {topic}", topic):
             latest = pulsar.MessageId.latest
             return self._client.create_reader(topic, latest, start_message_id_inclusive=True, receiver_queue_size=1)
 
@@ -190,7 +206,8 @@ class Topics:
                     raise
                 time.sleep(_PAUSE_S)
 
-    def _told(self, doing: str, topic: str) -> Any:
+    def told(self, doing: str, topic: str) -> AbstractContextManager[None]:
+        """Raise what the client raises while `doing` as a PulsarSourceError that says what to do about it."""
         return _told(self._options.service, doing, topic)
 
 
@@ -210,7 +227,7 @@ class Tail:
 
     def last(self, known: Position) -> Position:
         """Return the position of the last message, or `known` if none is there that comes after it."""
-        with _told(self._topics._options.service, f"find the last message of {self._topic}", self._topic):
+        with self._topics.told(f"find the last message of {self._topic}", self._topic):
             if self._reader is not None and self._topics.has_more(self._reader):
                 self.close()
             if self._reader is None:
@@ -255,7 +272,7 @@ class Scout:
     def advance(self, count: int | None, end: Position | None) -> int:
         """Go on by at most `count` messages and not beyond `end`; return by how many."""
         passed = 0
-        with _told(self._topics._options.service, f"count the messages of {self._topic}", self._topic):
+        with self._topics.told(f"count the messages of {self._topic}", self._topic):
             while (count is None or passed < count) and (end is None or self.position < end):
                 if not self._topics.has_more(self._reader):
                     break
@@ -284,13 +301,13 @@ class Bookmark:
             return
         entry = position.entry if position.batch_index == WHOLE_ENTRY else position.entry - 1
         partition = TopicName.parse(self._topic).partition_index
-        with _told(self._topics._options.service, f"move the subscription of {self._topic}", self._topic):
+        with self._topics.told(f"move the subscription of {self._topic}", self._topic):
             if entry >= 0:
                 self._consumer.acknowledge_cumulative(pulsar.MessageId(partition, position.ledger, entry, -1))
         self._moved_to = position
 
 
-def _matching(pattern: TopicsPattern, service: ServiceOptions) -> list[str]:
+def matching_topics(pattern: TopicsPattern, service: ServiceOptions) -> list[str]:
     """Return the topics that a pattern matches; a partitioned one instead of its partitions."""
     expression = re.compile(pattern.local_name)
     base = f"{pattern.admin_url}/admin/v2/persistent/{quote(pattern.namespace)}"
@@ -318,7 +335,6 @@ def _get(url: str, service: ServiceOptions) -> list[str]:
 
 @contextmanager
 def _told(service: ServiceOptions, doing: str, topic: str = "") -> Iterator[None]:
-    """Raise what the client raises as an error that says what was tried and what to do about it."""
     try:
         yield
     except pulsar.exceptions.PulsarException as error:

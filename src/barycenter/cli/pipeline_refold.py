@@ -9,8 +9,6 @@ from typing import Final
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 
 from barycenter.cli.main import fail, in_words
 from barycenter.load.windows import HISTORY_GAP_MS
@@ -21,7 +19,7 @@ from barycenter.pipeline.job_options import SparkMaster
 from barycenter.pipeline.recorded import Comparison, compare_with_recorded
 from barycenter.pipeline.refold import Refolded, refold
 from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.session import create_session
+from barycenter.pipeline.session import SPARK_ERRORS, create_session
 
 TOLERANCE: Final = 1e-9
 
@@ -67,7 +65,7 @@ def refold_command(
         ]
         if out is not None:
             _write(out, folded)
-    except (JavaNotFoundError, PySparkException, Py4JError, OSError, ValueError, pa.ArrowException) as error:
+    except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, *SPARK_ERRORS) as error:
         fail(in_words(error))
     if check and not all(agreed):
         sys.exit(1)

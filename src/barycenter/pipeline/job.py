@@ -28,8 +28,8 @@ from typing import Any
 
 import click
 import structlog
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException, StreamingQueryException
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -40,7 +40,7 @@ from barycenter.pipeline.job_options import JobOptions, with_job_options
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.ownership import utc_date
 from barycenter.pipeline.quarantine import remove_old
-from barycenter.pipeline.session import create_session, is_loopback
+from barycenter.pipeline.session import SPARK_ERRORS, create_session, is_loopback
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import StatusFile
 from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
@@ -333,7 +333,7 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
     return 0
 
 
-_CANNOT_RUN = (AlreadyRunningError, JavaNotFoundError, PySparkException, Py4JError, OSError)
+_CANNOT_RUN = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)
 
 
 def _session_settings(options: JobOptions) -> dict[str, str]:

@@ -10,7 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from barycenter.pipeline.java import default_cache, find_java, packaged_java
@@ -33,6 +35,8 @@ logger.native.level = error
 
 
 LOCAL_MASTER = "local[2]"
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+"""What Spark raises when it cannot start, or cannot do what it was asked."""
 
 
 def create_session(

@@ -15,6 +15,10 @@ _COMMANDS: Final = {
     "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
     "collect": ("barycenter.cli.collect", "Record the load of a running cluster."),
     "pipeline": ("barycenter.cli.pipeline", "Run the load pipeline on Spark, ask how it fares, compute anew."),
+    "generate-load": (
+        "barycenter.cli.generate_load",
+        "Write the load reports of a made-up cluster, for trials and sizing.",
+    ),
     "history": ("barycenter.cli.history", "Ask the recorded history of a cluster."),
 }
 

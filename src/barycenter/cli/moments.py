@@ -20,12 +20,29 @@ def moment_ms(option: str, text: str) -> int:
     """
     if not text:
         return 0
-    span = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    span = _span_ms(text)
     if span is not None:
-        return max(0, round(time.time() * 1000) - int(span[1]) * _UNITS_S[span[2]] * 1000)
+        return max(0, round(time.time() * 1000) - span)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         known = "a span like 90s, 15m, 2h or 3d, or a time like 2026-01-31T12:00 (UTC unless it says otherwise)"
         raise click.UsageError(f"{option} {text}: give {known}") from None
     return max(0, round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def span_ms(option: str, text: str) -> int:
+    """Return the milliseconds of a span like 90s, 15m, 2h or 3d.
+
+    Raises:
+        click.UsageError: it is none, or 0; names the option.
+    """
+    span = _span_ms(text)
+    if not span:
+        raise click.UsageError(f"{option} {text}: give a span like 90s, 15m, 2h or 3d")
+    return span
+
+
+def _span_ms(text: str) -> int | None:
+    span = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    return None if span is None else int(span[1]) * _UNITS_S[span[2]] * 1000

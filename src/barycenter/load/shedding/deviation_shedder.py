@@ -30,7 +30,7 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.deviation_runs import reported_twice, run
 from barycenter.load.shedding.fitting import rows_by_owner
 from barycenter.load.shedding.ordering import heaviest_first
-from barycenter.load.shedding.plan import ShedPlan, sequential_mean
+from barycenter.load.shedding.plan import ShedPlan, sequential_mean, sequential_sum
 from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def deviation_shedder(snapshot: LoadSnapshot, member: DeviationMember) -> "Devia
     metric = member.broker_metric(snapshot)
     mean = sequential_mean(metric)
     with np.errstate(over="ignore"):
-        squares = float(sum((metric * metric).tolist()))
+        squares = sequential_sum(metric * metric)
     moves = _moves(snapshot, member, metric, mean, squares)
     sheds = np.zeros(len(metric), bool)
     sheds[snapshot.bundles.owner[moves.rows]] = True

@@ -13,7 +13,6 @@ import numpy as np
 
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
-from barycenter.load.reports import exact_sum
 from barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
 from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
 
@@ -146,11 +145,6 @@ def take_heaviest(snapshot: LoadSnapshot, sheds: Flags, need: Floats) -> tuple[I
     if not kept:
         return np.zeros(0, np.int64), np.zeros(0)
     return np.concatenate(kept).astype(np.int64), np.concatenate(kept_before)
-
-
-def exact_mean(values: Floats) -> float:
-    """Return the mean, rounded once; 0 without values."""
-    return exact_sum(values.tolist()) / len(values) if len(values) else 0.0
 
 
 def sequential_mean(values: Floats) -> float:

@@ -27,6 +27,7 @@ import numpy as np
 
 from barycenter.load.reasons import Code
 from barycenter.load.shedding.ordering import by_group
+from barycenter.load.shedding.plan import sequential_sum
 from barycenter.load.shedding.transfer_plan import (
     MOVES,
     STRATEGY,
@@ -166,16 +167,11 @@ def _statistics(
     if silent.any():
         return Statistics(outdated, skip=Code.NO_LOAD_DATA, broker=int(np.argmax(silent))), remembered
     usages = load.weighted_max_ema[counted]
-    count, total, squares = len(usages), _summed(usages), _summed(usages * usages)
+    count, total, squares = len(usages), sequential_sum(usages), sequential_sum(usages * usages)
     mean = total / count
     # of equal usages the difference may be a little below 0
     deviation = math.sqrt(max(0.0, squares / count - mean * mean))
     return Statistics(outdated, count, mean, deviation, squares), remembered
-
-
-def _summed(values: Floats) -> float:
-    """Return the sum, one after the other as Pulsar adds, in the order of names."""
-    return float(np.add.accumulate(values)[-1])
 
 
 class _Cycle:

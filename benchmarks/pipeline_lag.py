@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import msgspec
 import psutil
 
 from barycenter.broker.load_report_log import FileReportLog
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, with_stats
+from barycenter.demo.load_generator import LoadGenerator, LoadPlan
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.status import percentile, read_status
 
@@ -33,31 +32,17 @@ _WARM_UP_BATCHES = 20
 _DEADLINE_S = 900.0
 
 
-def make_report(broker: int, sequence: int, bundles: int, rng: random.Random) -> LocalBrokerData:
-    stats = {
-        f"public/ns-{broker}/0x{index << 16:08x}_0x{(index + 1) << 16:08x}": NamespaceBundleStats(
-            msg_rate_in=rng.uniform(0, 1000),
-            msg_rate_out=rng.uniform(0, 1000),
-            msg_throughput_in=rng.uniform(0, 1e6),
-            msg_throughput_out=rng.uniform(0, 1e6),
-            topics=rng.randrange(20),
-            consumer_count=4,
-            producer_count=2,
-        )
-        for index in range(bundles)
-    }
-    report = LocalBrokerData(broker_id=f"127.0.0.1:{8080 + broker}", incarnation="bench", sequence=sequence)
-    return with_stats(report, stats)
-
-
 def write_reports(log: FileReportLog, options: argparse.Namespace, stop: threading.Event) -> None:
-    rng = random.Random(1)
-    started = time.monotonic()
+    plan = LoadPlan(
+        brokers=options.brokers,
+        bundles=options.brokers * options.bundles,
+        interval_ms=round(options.interval * 1000),
+        start_ms=time.time_ns() // 1_000_000,
+    )
+    generator = LoadGenerator(plan)
     for number in range(10**9):
-        sequence, broker = divmod(number, options.brokers)
-        report = make_report(broker, sequence + 1, options.bundles, rng)
-        due = started + options.interval * number / options.brokers
-        if stop.wait(max(0.0, due - time.monotonic())):
+        report = generator.report(number)
+        if stop.wait(max(0.0, report.last_update / 1000 - time.time())):
             return
         log.append(msgspec.structs.replace(report, last_update=time.time_ns() // 1_000_000))
 
@@ -95,7 +80,7 @@ def watch_memory(layout: PipelineLayout, process: psutil.Process, batches: int) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--brokers", type=int, default=3)
-    parser.add_argument("--bundles", type=int, default=100, help="bundles per broker")
+    parser.add_argument("--bundles", type=int, default=100, help="bundles per broker, on average")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two reports of a broker")
     parser.add_argument("--trigger", type=float, default=1.0)
     parser.add_argument("--batches", type=int, default=60, help="batches measured after the warm-up")

@@ -333,7 +333,7 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
     return 0
 
 
-_CANNOT_RUN = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)
+_CANNOT_RUN: tuple[type[Exception], ...] = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)
 
 
 def _session_settings(options: JobOptions) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """`format("pulsar")` and the topic of load reports on a real cluster of broker processes."""
 
+import asyncio
 import json
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -77,6 +79,53 @@ async def test_the_topics_of_a_pattern_are_read_wherever_they_are(spark: SparkSe
             names = {f"{base}/orders-partition-{number}" for number in range(4)} | {f"{base}/orders-old"}
             assert {row.topic for row in rows} == names
             await unload(cluster, admin, f"{base}/orders-partition-0")
+
+
+async def test_a_stream_with_a_subscription_loses_and_doubles_nothing_when_a_broker_is_killed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The owner of a partition dies while the stream is behind. Without the subscription what it left would be gone."""
+    topic = "persistent://public/shop/orders"
+    batches: dict[int, list[int]] = {}
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        numbers = sorted(int(row.value) for row in batch.select("value").collect())
+        assert batches.setdefault(batch_id, numbers) == numbers
+
+    async with running_cluster(tmp_path / "cluster", configuration=QUICK) as (cluster, admin):
+        await admin.create_namespace("public/shop", 4)
+        await admin.expect(204, "PUT", "/admin/v2/persistent/public/shop/orders/partitions", json=4)
+        urls = "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in cluster.brokers)
+        options = {"service.url": urls, "topic": topic, "startingOffsets": "earliest", "subscription": "shop"}
+        stream = spark.readStream.format("pulsar").options(**options, maxMessagesPerTrigger="100").load()
+        checkpoint = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = checkpoint.foreachBatch(take).trigger(processingTime="0 seconds").start()
+        client = pulsar.Client(urls, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        producer = client.create_producer(
+            topic,
+            batching_enabled=True,
+            batching_max_messages=7,
+            send_timeout_millis=60_000,
+            message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+        )
+
+        async def have_come(count: int) -> bool:
+            failure = query.exception()
+            assert failure is None, failure
+            return sum(map(len, batches.values())) >= count
+
+        for number in range(600):
+            producer.send_async(b"%d" % number, None)
+        await asyncio.to_thread(producer.flush)  # or the producer would send again what had no receipt yet
+        await eventually(lambda: have_come(100), within_s=120, what="a first batch")
+        (await admin.owner(f"{topic}-partition-0")).signal(signal.SIGKILL)
+        for number in range(600, 900):
+            producer.send_async(b"%d" % number, None)
+        await asyncio.to_thread(producer.flush)
+        client.close()
+        await eventually(lambda: have_come(900), within_s=120, what="all messages")
+        query.stop()
+    assert sorted(number for batch in batches.values() for number in batch) == list(range(900))
 
 
 async def test_the_topic_of_load_reports_folds_to_the_same_tables_as_the_log(

@@ -134,7 +134,7 @@ async def test_the_topic_of_load_reports_folds_to_the_same_tables_as_the_log(
     """Three brokers report, and the topic moves in the midst of it; what the log had by then the topic has too."""
     async with running_cluster(tmp_path, configuration=REPORTING) as (cluster, admin):
         client = connect(cluster)
-        producers = [client.create_producer(f"persistent://public/default/load-{number}") for number in range(12)]
+        producers = [client.create_producer(f"persistent://public/default/load-{number}") for number in range(6)]
         earliest = pulsar.InitialPosition.Earliest
         client.subscribe(LOAD_REPORT_TOPIC, "keeps", initial_position=earliest)  # else a move removes what came before
         reader = client.create_reader(LOAD_REPORT_TOPIC, pulsar.MessageId.earliest)
@@ -146,9 +146,9 @@ async def test_the_topic_of_load_reports_folds_to_the_same_tables_as_the_log(
             take_published(reader, published)
             return len(published) == 3 and min(map(len, published.values())) >= count
 
-        await eventually(lambda: have_reported(5), within_s=60, what="5 reports of each broker on the topic")
+        await eventually(lambda: have_reported(3), within_s=60, what="3 reports of each broker on the topic")
         await unload(cluster, admin, LOAD_REPORT_TOPIC)
-        await eventually(lambda: have_reported(12), within_s=60, what="12 reports of each broker on the topic")
+        await eventually(lambda: have_reported(7), within_s=60, what="7 reports of each broker on the topic")
 
         layout = PipelineLayout.of(tmp_path)
         logged = read_report_log(spark, layout).persist()

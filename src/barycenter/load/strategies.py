@@ -237,8 +237,7 @@ def with_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:
     if plan.strategy != avg_shedder.NAME:
         return memory
     pins = memory.placement if isinstance(memory.placement, Pins) else Pins()
-    destinations = {unload.bundle: unload.destination for unload in plan if unload.destination is not None}
-    return replace(memory, placement=pins.planned(destinations, plan.snapshot.brokers.names))
+    return replace(memory, placement=pins.planned(plan.destinations(), plan.snapshot.brokers.names))
 
 
 def after_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:

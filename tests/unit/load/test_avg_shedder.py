@@ -193,6 +193,14 @@ def test_what_was_shed_is_placed_where_the_shedder_meant_it_to_go() -> None:
     assert after_plan(memory, plan).placement == Pins()
 
 
+def test_pins_are_taken_from_a_plan_without_making_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = shedder_of(BOTH)(at(90, 50, 51, 10).snapshot(), HitCounts({}, {"b00": 1}))
+    meant = {unload.bundle: unload.destination for unload in plan if unload.destination is not None}
+    assert meant
+    monkeypatch.setattr(type(plan), "unload", None)
+    assert with_plan(SelectionMemory(), plan).placement == Pins(meant)
+
+
 def test_other_strategies_have_no_pins() -> None:
     plan, _ = shedder_of(BrokerConfig())(at(90, 10).snapshot(), None)
     memory = SelectionMemory(placement="theirs")

@@ -38,24 +38,6 @@ def shed(plan: ShedPlan) -> list[tuple[str, str]]:
     return [(unload.source, unload.bundle) for unload in plan]
 
 
-def reversed_cluster(cluster: Cluster) -> Cluster:
-    """Return the same load, written down in another order."""
-    reports = {
-        name: msgspec.structs.replace(
-            report,
-            last_stats=dict(reversed(report.last_stats.items())),
-            bundles=tuple(reversed(report.bundles)),
-        )
-        for name, report in reversed(cluster.reports.items())
-    }
-    return Cluster(
-        reports,
-        dict(reversed(cluster.data.items())),
-        cluster.recently_unloaded,
-        dict(reversed(cluster.preallocated.items())),
-    )
-
-
 @given(clusters(), thresholds, histories)
 def test_the_threshold_shedder_agrees_with_its_oracle(
     cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
@@ -80,7 +62,8 @@ def test_placement_is_among_what_its_oracle_allows(
     names = {name for row, name in enumerate(snapshot.brokers.names) if candidates[row]}
     choice = least_long_term_message_rate(snapshot, candidates, options, random.Random(seed))
     chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
-    assert chosen in (load_oracles.least_long_term(cluster, names, options) or {None})
+    allowed: set[str | None] = {*load_oracles.least_long_term(cluster, names, options)}
+    assert chosen in (allowed or {None})
     assert choice.rejected_count == max(0, len(names) - 1)
 
 
@@ -96,7 +79,7 @@ def test_the_splitter_agrees_with_its_oracle(cluster: Cluster, max_bundles: int)
 def test_decisions_do_not_depend_on_the_order_of_reports(
     cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float], seed: int
 ) -> None:
-    one, other = cluster.snapshot(), reversed_cluster(cluster).snapshot()
+    one, other = cluster.snapshot(), cluster.turned().snapshot()
     assert shed(threshold_shedder(one, options, history)[0]) == shed(threshold_shedder(other, options, history)[0])
     assert shed(overload_shedder(one, OverloadShedderSettings())) == shed(
         overload_shedder(other, OverloadShedderSettings())

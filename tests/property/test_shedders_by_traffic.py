@@ -50,17 +50,6 @@ def shed(plan: ShedPlan) -> list[tuple[str, str]]:
     return [(unload.source, unload.bundle) for unload in plan]
 
 
-def reversed_cluster(cluster: Cluster) -> Cluster:
-    """Return the same load, written down in another order."""
-    reports = {
-        name: msgspec.structs.replace(
-            report, last_stats=dict(reversed(report.last_stats.items())), bundles=tuple(reversed(report.bundles))
-        )
-        for name, report in reversed(cluster.reports.items())
-    }
-    return Cluster(reports, dict(reversed(cluster.data.items())), cluster.recently_unloaded)
-
-
 def check(cluster: Cluster, plan: ShedPlan, again: ShedPlan) -> None:
     """No bundle that may not move, each once, the same whatever the order of reports, everything explained."""
     chosen = shed(plan)
@@ -92,7 +81,7 @@ balanced_clusters = st.builds(balanced, st.integers(0, 8), st.floats(0, 100), st
 def test_the_uniform_load_shedder_agrees_with_its_oracle(cluster: Cluster, options: UniformLoadShedderSettings) -> None:
     plan = uniform_load_shedder(cluster.snapshot(), options)
     assert shed(plan) == shedding_oracles.uniform_shedding(cluster, options)
-    check(cluster, plan, uniform_load_shedder(reversed_cluster(cluster).snapshot(), options))
+    check(cluster, plan, uniform_load_shedder(cluster.turned().snapshot(), options))
 
 
 @given(balanced_clusters)
@@ -111,7 +100,7 @@ def test_the_avg_shedder_agrees_with_its_oracle(
         expected, low, high = shedding_oracles.avg_shedding(cluster, options, low, high)
         assert [(unload.source, unload.bundle, unload.destination) for unload in plan] == expected
         assert (dict(after.low), dict(after.high)) == (low, high)
-        again, counts = avg_shedder(reversed_cluster(cluster).snapshot(), options, hits)
+        again, counts = avg_shedder(cluster.turned().snapshot(), options, hits)
         assert counts == after
         check(cluster, plan, again)
         hits = after
@@ -134,7 +123,7 @@ def test_the_range_threshold_shedder_agrees_with_its_oracle(
     expected, scores = shedding_oracles.range_shedding(cluster, options, history)
     assert shed(plan) == expected
     assert dict(after) == scores
-    check(cluster, plan, range_threshold_shedder(reversed_cluster(cluster).snapshot(), options, history)[0])
+    check(cluster, plan, range_threshold_shedder(cluster.turned().snapshot(), options, history)[0])
 
 
 @given(balanced_clusters)
@@ -151,7 +140,7 @@ def test_the_deviation_shedder_agrees_with_its_oracle(cluster: Cluster, threshol
     member = replace(throughput_deviation(BrokerConfig()), threshold=threshold, receiver_gains=gains)
     plan = deviation_shedder(cluster.snapshot(), member)
     assert shed(plan) == shedding_oracles.deviation_shedding(cluster, threshold, gains)
-    check(cluster, plan, deviation_shedder(reversed_cluster(cluster).snapshot(), member))
+    check(cluster, plan, deviation_shedder(cluster.turned().snapshot(), member))
 
 
 @given(balanced_clusters)

@@ -118,16 +118,9 @@ def test_everything_has_a_reason_in_words(seed: int) -> None:
 def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     options, rounds, _ = drawn(seed)
     seen = rounds[0]
-    turned = TransferRound(
-        dict(reversed(seen.loads.items())),
-        dict(reversed(seen.tops.items())),
-        dict(reversed(seen.lookups.items())),
-        dict(reversed(seen.owners.items())),
-        seen.recently_unloaded,
-    )
     options = replace(options, hit_threshold=0)
     plan, memory = transfer_shedder(seen.snapshot(), options, TransferMemory())
-    again, other_memory = transfer_shedder(turned.snapshot(), options, TransferMemory())
+    again, other_memory = transfer_shedder(seen.turned().snapshot(), options, TransferMemory())
     assert (decided(plan), memory) == (decided(again), other_memory)
 
 

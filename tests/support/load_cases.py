@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from hypothesis import strategies as st
 
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
@@ -77,6 +78,21 @@ class Cluster:
         for name, stats in (bundles or {}).items():
             self.data[name] = steady(stats)
         return self
+
+    def turned(self) -> "Cluster":
+        """Return the same load, written down in another order."""
+        reports = {
+            name: msgspec.structs.replace(
+                report, last_stats=dict(reversed(report.last_stats.items())), bundles=tuple(reversed(report.bundles))
+            )
+            for name, report in reversed(self.reports.items())
+        }
+        return replace(
+            self,
+            reports=reports,
+            data=dict(reversed(self.data.items())),
+            preallocated=dict(reversed(self.preallocated.items())),
+        )
 
     def snapshot(self) -> LoadSnapshot:
         averages = {name: broker_averages(report.last_stats, self.data) for name, report in self.reports.items()}

@@ -1,8 +1,10 @@
 """Random clusters of brokers with the simple load manager; whole figures, so that sums do not depend on their order."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
 from barycenter.load.simple.load_report import LoadReport, complete
@@ -88,6 +90,14 @@ def later(
         newest = max(report.timestamp for report in before.values())
         found[name] = report(rng, name, sorted({*kept, *arrived}), newest + by_ms)
     return found
+
+
+def turned(reports: Mapping[str, LoadReport]) -> dict[str, LoadReport]:
+    """Return the same reports, told of in another order."""
+    return {
+        name: msgspec.structs.replace(report, bundle_stats=dict(reversed(report.bundle_stats.items())))
+        for name, report in reversed(list(reports.items()))
+    }
 
 
 def quota(rng: random.Random) -> ResourceQuota:

@@ -5,7 +5,7 @@ Half of the figures are drawn from few round numbers, so that ties and threshold
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -59,6 +59,16 @@ class TransferRound:
         self.tops[broker] = TopBundlesLoadData(bundles)
         self.owners.update({bundle.bundle_name: broker for bundle in bundles})
         return self
+
+    def turned(self) -> "TransferRound":
+        """Return the same, told of in another order."""
+        return replace(
+            self,
+            loads=dict(reversed(self.loads.items())),
+            tops=dict(reversed(self.tops.items())),
+            lookups=dict(reversed(self.lookups.items())),
+            owners=dict(reversed(self.owners.items())),
+        )
 
     def snapshot(self) -> LoadSnapshot:
         return build_extensible_snapshot(

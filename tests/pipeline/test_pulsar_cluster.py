@@ -163,7 +163,7 @@ async def test_the_topic_of_load_reports_folds_to_the_same_tables_as_the_log(
         client.close()
         lines = report_lines(read(spark, cluster, topic=LOAD_REPORT_TOPIC)).persist()
         found, expected = fold(spark, up_to(lines, newest)), fold(spark, logged)
-        for table in ("load_reports", "broker_usage", "bundle_samples", "bundle_data", "broker_data", "ownership"):
+        for table in ("load_reports", "bundle_samples", "bundle_data"):
             rows = rows_of(getattr(expected, table))
             assert rows
             assert_same(rows_of(getattr(found, table)), rows)

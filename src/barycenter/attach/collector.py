@@ -3,8 +3,8 @@
 Each round asks every live broker for its load report over the admin API and appends it to the log that the pipeline
 reads, as that broker's own report. A broker of Apache Pulsar does not number its reports and dates them by their last
 write to the metadata store, up to a quarter of an hour ago, though the figures are of the moment of asking: what is
-collected is therefore dated and numbered by the collector's clock. Two collectors of one cluster count every sample
-twice, so run one.
+collected is therefore dated by the collector's clock, and numbered by the collector. Two collectors of one cluster
+count every sample twice, so run one.
 
 Bundle figures change once per `statsUpdateFrequencyInSecs` of the brokers (60 by default): asking more often repeats
 samples.
@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient, PeerRequestError
 from barycenter.broker.load_report_log import ReportLog
 from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
@@ -61,6 +62,7 @@ class Collector:
         admin_url: str,
         client: AdminClient,
         log: ReportLog,
+        numbers: ReportNumbers,
         *,
         clock_ms: Callable[[], int],
         extensible: Callable[[], ExtensibleTopics] | None = None,
@@ -70,6 +72,7 @@ class Collector:
         self._scheme = self._url.partition("://")[0]
         self._client = client
         self._log = log
+        self._numbers = numbers
         self._clock_ms = clock_ms
         self._open_topics = extensible
         self._topics: ExtensibleTopics | None = None
@@ -78,21 +81,27 @@ class Collector:
         """Ask all brokers once and append their reports.
 
         Raises:
-            CollectError: the cluster does not tell its brokers.
+            CollectError: the cluster does not tell its brokers, or the numbers of the reports cannot be kept.
         """
         brokers = await self._live_brokers()
         gate = asyncio.Semaphore(_AT_ONCE)
         answers = await asyncio.gather(*(self._ask(broker, gate) for broker in brokers))
+        found: list[LocalBrokerData] = []
         failed: dict[str, str] = {}
-        bundles = found = 0
         for broker, answer in zip(brokers, answers, strict=True):
             if isinstance(answer, str):
                 failed[broker] = answer
-                continue
-            self._log.append(answer)
-            found += 1
-            bundles += len(answer.last_stats)
-        return Round(self._clock_ms(), found, bundles, failed)
+            else:
+                life = answer.incarnation or f"started-{answer.start_timestamp}"
+                incarnation, sequence = self._numbers.take(broker, life)
+                found.append(msgspec.structs.replace(answer, incarnation=incarnation, sequence=sequence))
+        try:
+            self._numbers.keep()
+        except OSError as error:
+            raise CollectError(f"cannot go on without keeping the numbers of the reports: {error}") from error
+        for report in found:
+            self._log.append(report)
+        return Round(self._clock_ms(), len(found), sum(len(report.last_stats) for report in found), failed)
 
     async def _live_brokers(self) -> list[str]:
         try:
@@ -120,15 +129,14 @@ class Collector:
                 )
             except PeerRequestError as error:
                 return str(error)
-        at = self._clock_ms()
         if not answer:
-            return self._from_topics(broker, at)
+            return self._from_topics(broker)
         try:
-            return stamped(understood(broker, answer), at)
+            return msgspec.structs.replace(understood(broker, answer), last_update=self._clock_ms())
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             return f"its load report cannot be read: {error}"
 
-    def _from_topics(self, broker: str, at: int) -> LocalBrokerData | str:
+    def _from_topics(self, broker: str) -> LocalBrokerData | str:
         if self._open_topics is None:
             return "it runs the extensible load manager; give --service-url to read its topics"
         if self._topics is None:
@@ -138,7 +146,7 @@ class Collector:
             return "it has not published its load yet"
         lookup = BrokerLookupData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name)
         report = as_report(load, lookup, self._topics.tops.get(broker))
-        return stamped(msgspec.structs.replace(report, broker_id=broker), at)
+        return msgspec.structs.replace(report, broker_id=broker, last_update=self._clock_ms())
 
 
 def understood(broker: str, answer: Any) -> LocalBrokerData:
@@ -152,9 +160,3 @@ def understood(broker: str, answer: Any) -> LocalBrokerData:
     else:
         report = msgspec.convert(answer, LocalBrokerData)
     return msgspec.structs.replace(report, broker_id=broker)
-
-
-def stamped(report: LocalBrokerData, at: int) -> LocalBrokerData:
-    """Return the report as of `at`, epoch ms, which also numbers it within the broker's present life."""
-    incarnation = report.incarnation or f"started-{report.start_timestamp}"
-    return msgspec.structs.replace(report, last_update=at, incarnation=incarnation, sequence=at)

@@ -16,6 +16,7 @@ import pulsar
 
 from barycenter.attach.collector import CollectError, Collector, Round
 from barycenter.attach.extensible_topics import PulsarExtensibleTopics
+from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import FileReportLog
 from barycenter.cli.main import fail
@@ -40,6 +41,8 @@ def command(
     They are appended to OUT/load-reports, as brokers of Barycenter write theirs; `barycenter pipeline run --data OUT`
     makes tables of them. A broker that does not answer is named and asked again in the next round. A token for the
     admin API is read from the environment variable BARYCENTER_TOKEN.
+
+    Reports are numbered across restarts in OUT/collect.json.
 
     Ends with 0, with 1 if the cluster's brokers could not be listed in the first round or in the last.
     """
@@ -75,7 +78,8 @@ async def _collect(
         admin_url,
         client,
         FileReportLog(out / "load-reports", retention_hours=keep_days * 24),
-        clock_ms=lambda: time.time_ns() // 1_000_000,
+        ReportNumbers(out / "collect.json", now_ms=_now_ms()),
+        clock_ms=_now_ms,
         extensible=open_topics if service_url else None,
     )
     stop = asyncio.Event()
@@ -87,6 +91,10 @@ async def _collect(
         await client.close()
         for each in clients:
             each.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def _go_round(

@@ -222,12 +222,13 @@ class History:
 
     def _nothing(self, name: str) -> NoHistoryError:
         where = self._layout.tables / name
-        if not where.exists():
+        if not any(self._layout.tables.glob("*/date=*")):
             return NoHistoryError(
-                f"{where} does not exist: there is no history yet; `barycenter pipeline run --data {self._layout.data}`"
-                " makes it from the load reports there"
+                f"{self._layout.tables} has no tables: there is no history yet;"
+                f" `barycenter pipeline run --data {self._layout.data}` makes it from the load reports there"
             )
-        return NoHistoryError(f"{where} has nothing of what was asked for in that time")
+        late = "; an interval is told of when it has been over for a minute" if name == "balance" else ""
+        return NoHistoryError(f"{where} has nothing of what was asked for in that time{late}")
 
 
 _SAMPLE_COLUMNS: Final = (

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from barycenter.attach.collector import CollectError, Collector, Round
+from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import MemoryReportLog
 from barycenter.load.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
@@ -65,14 +66,22 @@ class PublishedLoad:
         self.tops = {broker: TopBundlesLoadData((BundleLoadData(BUNDLE, stats),))}
 
 
-async def collected(cluster: ForeignCluster, rounds: int = 1, **options: Any) -> tuple[list[LocalBrokerData], Round]:
-    """Collect so many rounds, one second apart by the clock."""
+async def collected(
+    cluster: ForeignCluster, folder: Path, rounds: int = 1, **options: Any
+) -> tuple[list[LocalBrokerData], Round]:
+    """Collect so many rounds, one second apart by the clock, each by a collector that was started anew."""
     log, client, now = MemoryReportLog(), AdminClient(), 1_000_000
     await cluster.server.start_server()
     try:
         for number in range(rounds):
+            numbers = ReportNumbers(folder / "collect.json", now_ms=now + number)
             collector = Collector(
-                str(cluster.server.make_url("")), client, log, clock_ms=lambda at=now + number * 1000: at, **options
+                str(cluster.server.make_url("")),
+                client,
+                log,
+                numbers,
+                clock_ms=lambda at=now + number * 1000: at,
+                **options,
             )
             found = await collector.collect()
     finally:
@@ -81,19 +90,29 @@ async def collected(cluster: ForeignCluster, rounds: int = 1, **options: Any) ->
     return log.reports, found
 
 
-async def test_a_modular_report_is_dated_and_numbered_by_the_moment_of_asking() -> None:
+async def test_a_modular_report_is_dated_by_the_moment_of_asking(tmp_path: Path) -> None:
     """Pulsar's report tells when it was last written to the store; two rounds are two samples nevertheless."""
     report = {"lastUpdate": 7, "startTimestamp": 5, "lastStats": {BUNDLE: STATS}, "bundles": [BUNDLE], "unheard": 1}
-    reports, found = await collected(ForeignCluster([report, report]), rounds=2)
-    assert [(each.last_update, each.sequence, each.incarnation) for each in reports] == [
-        (1_000_000, 1_000_000, "started-5"),
-        (1_001_000, 1_001_000, "started-5"),
-    ]
+    reports, found = await collected(ForeignCluster([report, report]), tmp_path, rounds=2)
+    assert [(each.last_update, each.sequence) for each in reports] == [(1_000_000, 1), (1_001_000, 2)]
     assert reports[0].last_stats[BUNDLE].msg_rate_in == 5.0
     assert (found.brokers, found.bundles, found.failed) == (1, 1, {})
 
 
-async def test_a_simple_managers_report_becomes_one_of_the_common_kind() -> None:
+async def test_numbers_go_on_when_the_collector_restarts_and_begin_anew_with_a_broker(tmp_path: Path) -> None:
+    """The pipeline waits for a missing number and drops one it has seen: none is left out, none is given twice."""
+    lives = [5, 5, 8, 8, 8]
+    answers: list[Any] = [{"startTimestamp": life, "lastStats": {}} for life in lives]
+    reports, _ = await collected(ForeignCluster([*answers[:3], 503, *answers[3:]]), tmp_path, rounds=6)
+    assert [each.sequence for each in reports] == [1, 2, 1, 2, 3]
+    incarnations = [each.incarnation for each in reports]
+    assert [name == incarnations[0] for name in incarnations] == [True, True, False, False, False]
+    (tmp_path / "collect.json").write_text("torn")
+    numbers = ReportNumbers(tmp_path / "collect.json", now_ms=77)
+    assert numbers.take("b", "started-8") == ("started-8-4d", 1)
+
+
+async def test_a_simple_managers_report_becomes_one_of_the_common_kind(tmp_path: Path) -> None:
     """The host's figures and the bundles stand where the pipeline looks for them; the broker is the one asked."""
     report = {
         "name": "elsewhere:1",
@@ -103,15 +122,17 @@ async def test_a_simple_managers_report_becomes_one_of_the_common_kind() -> None
         "bundleStats": {BUNDLE: STATS},
     }
     cluster = ForeignCluster([report])
-    (found,), _ = await collected(cluster)
+    (found,), _ = await collected(cluster, tmp_path)
     assert found.broker_id == cluster.broker
     assert (found.cpu.usage, found.num_topics, list(found.last_stats)) == (50.0, 2, [BUNDLE])
 
 
-async def test_brokers_of_the_extensible_manager_are_read_from_their_topics() -> None:
+async def test_brokers_of_the_extensible_manager_are_read_from_their_topics(tmp_path: Path) -> None:
     """Without a load report to ask for, the topics tell of the host and of the top bundles."""
     cluster = ForeignCluster([None])
-    (found,), _ = await collected(cluster, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}"))
+    (found,), _ = await collected(
+        cluster, tmp_path, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}")
+    )
     assert (found.cpu.usage, found.msg_rate_in, found.num_bundles, list(found.bundles)) == (30.0, 70.0, 12, [BUNDLE])
 
 
@@ -119,23 +140,24 @@ async def test_brokers_of_the_extensible_manager_are_read_from_their_topics() ->
     ("answer", "why"),
     [(None, "--service-url"), (503, "not now"), ({"lastStats": 4}, "cannot be read"), ([], "extensible")],
 )
-async def test_a_broker_without_a_usable_report_is_named_with_the_reason(answer: Any, why: str) -> None:
+async def test_a_broker_without_a_usable_report_is_named_with_the_reason(answer: Any, why: str, tmp_path: Path) -> None:
     """The round goes on, and nothing of that broker is logged."""
-    reports, found = await collected(ForeignCluster([answer]))
+    reports, found = await collected(ForeignCluster([answer]), tmp_path)
     assert reports == []
     assert [why in reason for reason in found.failed.values()] == [True]
 
 
-async def test_old_clusters_are_asked_by_name() -> None:
+async def test_old_clusters_are_asked_by_name(tmp_path: Path) -> None:
     """Before 2.10 the live brokers of a cluster are listed under its name."""
-    reports, _ = await collected(ForeignCluster([{"lastStats": {}}], names_cluster=True))
+    reports, _ = await collected(ForeignCluster([{"lastStats": {}}], names_cluster=True), tmp_path)
     assert len(reports) == 1
 
 
-async def test_an_admin_address_that_does_not_answer_is_refused_in_a_sentence() -> None:
+async def test_an_admin_address_that_does_not_answer_is_refused_in_a_sentence(tmp_path: Path) -> None:
     """Whoever mistypes it reads what was asked."""
     client = AdminClient(timeout_s=2)
-    collector = Collector("http://127.0.0.1:1", client, MemoryReportLog(), clock_ms=lambda: 1)
+    numbers = ReportNumbers(tmp_path / "collect.json", now_ms=1)
+    collector = Collector("http://127.0.0.1:1", client, MemoryReportLog(), numbers, clock_ms=lambda: 1)
     with pytest.raises(CollectError, match=r"cannot list the brokers: GET http://127\.0\.0\.1:1"):
         await collector.collect()
     await client.close()
@@ -154,7 +176,7 @@ async def test_a_barycenter_cluster_is_collected_by_the_command(tmp_path: Path) 
     assert [(each.brokers, each.failed) for each in rounds] == [(2, {})] * 2
     files = sorted((tmp_path / "load-reports").rglob("*.json"))
     decoded = [msgspec.json.decode(file.read_bytes(), type=LocalBrokerData) for file in files]
-    assert len({(each.broker_id, each.incarnation, each.sequence) for each in decoded}) == 4
+    assert sorted(each.sequence for each in decoded) == [1, 1, 2, 2]
     assert sum(len(each.last_stats) for each in decoded) == sum(each.bundles for each in rounds)
 
 

@@ -3,6 +3,9 @@
 What is remembered are pins, bundle to broker. A pin holds while its broker is a candidate, even if loads have changed;
 a bundle without one is pinned to the broker it draws.
 
+When to use it: with the AvgShedder, which does not work without it. When not: with any other shedder, which is refused,
+since what has no pin is drawn blindly, a full broker as soon as an empty one.
+
 Source: Pulsar's `AvgShedder` (newest 4.x: pins by the bundle's name, those of planned bundles dropped once their unload
 was tried). Where we differ: pins to brokers that left are dropped with the next plan.
 """

@@ -59,6 +59,7 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     for name in _HISTORY:
         assert_same(_rows(out / f"{name}.parquet"), _sorted(getattr(expected, name).toArrow()))
     local = refold(spark, [str(file) for file in live_files(layout.tables, "bundle_samples")])
+    assert local.late == 0  # the files are in the order of time
     assert_same(_rows(out / "refolded_bundles.parquet"), _sorted(local.bundles))
     assert_same(_rows(out / "refolded_brokers.parquet"), _sorted(local.brokers))
     for log in cluster.logs[1:]:

@@ -75,8 +75,9 @@ class ReportColumns:
         )
 
     def chosen(self, headers: Iterable[ReportHeader]) -> pa.Table:
-        """Those rows of `table`, in their order there."""
-        return self.table.take(pa.array(sorted(header.row for header in headers), pa.int64()))
+        """Those rows of `table`, in the order of the reports' times: in this order the samples are folded anew."""
+        ordered = sorted(headers, key=lambda header: (header.key, header.row))
+        return self.table.take(pa.array([header.row for header in ordered], pa.int64()))
 
 
 def _headers(table: pa.Table) -> Iterable[ReportHeader]:

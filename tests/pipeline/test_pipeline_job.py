@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from barycenter.load.publication import decode_publication
 from barycenter.load.reports import LocalBrokerData
 from barycenter.pipeline.compaction import CompactionSettings
-from barycenter.pipeline.job import JobSettings, PipelineJob, current_generation
+from barycenter.pipeline.job import ONCE_ATTEMPTS, JobSettings, PipelineJob, current_generation
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import read_status
@@ -164,4 +165,26 @@ def test_a_full_disk_delays_the_tables_and_loses_nothing(
     assert {("running", None), ("retrying", "OSError: [Errno 28] No space left on device")} <= states
     guard.cancel()
     guard.join()
+    assert_tables_follow(spark, layout, PipelineOracle(reports))
+
+
+def test_a_job_that_runs_once_gives_up_on_a_disk_that_stays_full(
+    spark: SparkSession, layout: PipelineLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `ONCE_ATTEMPTS` it says why; whoever runs it again, with space, has lost nothing."""
+    reports = make_history(17, reports=6)
+    write_reports(layout, reports)
+    settings = JobSettings(once=True)
+    attempts = []
+
+    def write_nothing(*args: Any, **kwargs: Any) -> None:
+        attempts.append(args)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Tables, "write", write_nothing)
+        with pytest.raises(StreamingQueryException, match="No space left on device"):
+            PipelineJob(spark, layout, settings, clock_ms=lambda: 0).run(threading.Event())
+    assert len(attempts) == ONCE_ATTEMPTS
+    PipelineJob(spark, layout, settings, clock_ms=lambda: 0).run(threading.Event())
     assert_tables_follow(spark, layout, PipelineOracle(reports))

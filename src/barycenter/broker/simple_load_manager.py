@@ -171,6 +171,7 @@ class SimpleLoadManager:
         """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
         loop = asyncio.get_running_loop()
         started = loop.time()
+        await self._context.policies.refresh(str(bundle.namespace))
         picture = await self._current_picture()
         await picture.learn([str(bundle)])
         placement = picture.select(self._request_for(bundle))  # nothing is awaited in it, so no lock is needed

@@ -1,4 +1,4 @@
-"""What brokers know of the cluster's policies, and what the modular load manager makes of them."""
+"""What brokers know of the cluster's policies, and what load managers make of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,16 @@ from barycenter.metadata.store import Record
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
-from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
+from support.balanced_cluster import (
+    Balanced,
+    balanced,
+    own,
+    settled,
+    shed_scenario,
+    simply_balanced,
+    simply_settled,
+    traffic,
+)
 from support.control_cluster import NAMESPACE, ControlCluster, LoopClock, on_virtual_time
 
 ISOLATION = "/admin/clusters/standalone/namespaceIsolationPolicies"
@@ -163,6 +172,26 @@ def test_a_choice_of_a_moment_ago_does_not_outlive_a_policy_that_forbids_it() ->
         assert second.broker == other.id
         again = await b0.do(lambda manager: manager.select_broker(bundle))
         assert (again.broker, again.reason.code) == (other.id, Code.PREALLOCATED)
+
+    on_virtual_time(scenario)
+
+
+def test_the_simple_load_manager_heeds_a_policy_that_is_newer_than_its_choice() -> None:
+    """At once, although nobody told of it: the bundle on its way goes elsewhere, and stays on its way there."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        brokers = await simply_balanced(cluster, 2)
+        await simply_settled(brokers)
+        leader, ids = brokers[0], [each.id for each in brokers]
+        await leader.broker.plane.policies._watch.close()
+        first = await leader.do(lambda manager: manager.select_broker(bundle))
+        other = next(each for each in ids if each != first.broker)
+        await put(cluster, ISOLATION, {"mine": policy(str(NAMESPACE), primary=rf"\Q{other}\E")})
+        second = await leader.do(lambda manager: manager.select_broker(bundle))
+        assert second.broker == other
+        again = await leader.do(lambda manager: manager.select_broker(bundle))
+        assert (again.broker, again.reason.code) == (other, Code.PREALLOCATED)
 
     on_virtual_time(scenario)
 

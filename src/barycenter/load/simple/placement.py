@@ -1,6 +1,6 @@
 """Who shall own a bundle, by the simple load manager.
 
-    on its way already ▸ policies ▸ even distribution ▸ still registered ▸ placement strategy
+    policies ▸ on its way already ▸ even distribution ▸ still registered ▸ placement strategy
 
 Strategies (`loadBalancerPlacementStrategy`), all by the estimates of `ranking`:
 
@@ -17,9 +17,9 @@ When to use them: with `leastLoadedServer` a small load stays on few brokers. Wh
 shall be even from the start (set the underload threshold to 1, or use the modular load manager).
 
 Source: Pulsar's `SimpleLoadManagerImpl.getLeastLoadedBroker` and `findBrokerForPlacement`, `WRRPlacementStrategy`
-(4.2). Where we differ: even distribution goes by the newest reports, in Pulsar by those of the ranking before; weights
-are summed without the 32-bit overflow; with no broker ranked there is no choice here, and the caller draws one that is
-registered.
+(4.2). Where we differ: policies set after a choice overrule it; even distribution goes by the newest reports, in
+Pulsar by those of the ranking before; weights are summed without the 32-bit overflow; with no broker ranked there is
+no choice here, and the caller draws one that is registered.
 """
 
 import random
@@ -86,14 +86,16 @@ def select_broker(
 ) -> tuple[Placement, Ranking, SimpleMemory]:
     """Return who shall own the bundle, and the ranking and memory with the bundle on its way there.
 
-    `live` are the brokers registered now, by id; ranked ones that are not among them are put aside.
+    `live` are the brokers registered now, by id; ranked ones that are not among them are put aside. A bundle on its
+    way to a broker that policies have forbidden since is placed anew; until the next ranking it counts for both.
     """
     snapshot = ranking.snapshot
+    outcomes = [policies(snapshot, request)]
     waiting = memory.preallocated.get(request.bundle)
-    if waiting is not None:
+    row = None if waiting is None else snapshot.brokers.index.get(waiting)
+    if waiting is not None and (row is None or not snapshot.policies.isolation or outcomes[0].kept[row]):
         reason = Reason(code=Code.PREALLOCATED, strategy=settings.strategy.value, subject=waiting)
         return Placement(request.bundle, waiting, reason), ranking, memory
-    outcomes = [policies(snapshot, request)]
     outcomes.append(even_distribution(snapshot, outcomes[0].kept, request.namespace))
     registered = np.array([name in live for name in snapshot.brokers.names], bool)
     before = outcomes[-1].kept

@@ -81,14 +81,18 @@ class Collector:
         """Ask all brokers once and append their reports.
 
         Raises:
-            CollectError: the cluster does not tell its brokers, or the numbers of the reports cannot be kept.
+            CollectError: the cluster does not tell its brokers, the topics of the extensible load manager cannot be
+                opened, or the numbers of the reports cannot be kept.
         """
         brokers = await self._live_brokers()
         gate = asyncio.Semaphore(_AT_ONCE)
         answers = await asyncio.gather(*(self._ask(broker, gate) for broker in brokers))
+        if None in answers and self._topics is None and self._open_topics is not None:
+            self._topics = await asyncio.to_thread(self._open_topics)
         found: list[LocalBrokerData] = []
         failed: dict[str, str] = {}
-        for broker, answer in zip(brokers, answers, strict=True):
+        for broker, asked in zip(brokers, answers, strict=True):
+            answer = self._from_topics(broker) if asked is None else asked
             if isinstance(answer, str):
                 failed[broker] = answer
             else:
@@ -120,8 +124,8 @@ class Collector:
         except PeerRequestError as error:
             raise CollectError(f"cannot list the brokers: {error}") from error
 
-    async def _ask(self, broker: str, gate: asyncio.Semaphore) -> LocalBrokerData | str:
-        """Return the broker's report as of now, or why there is none."""
+    async def _ask(self, broker: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
+        """Return the broker's report as of now, or why there is none; None for one that has none to be asked for."""
         async with gate:
             try:
                 answer = await self._client.call(
@@ -130,17 +134,15 @@ class Collector:
             except PeerRequestError as error:
                 return str(error)
         if not answer:
-            return self._from_topics(broker)
+            return None
         try:
             return msgspec.structs.replace(understood(broker, answer), last_update=self._clock_ms())
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             return f"its load report cannot be read: {error}"
 
     def _from_topics(self, broker: str) -> LocalBrokerData | str:
-        if self._open_topics is None:
-            return "it runs the extensible load manager; give --service-url to read its topics"
         if self._topics is None:
-            self._topics = self._open_topics()
+            return "it runs the extensible load manager; give --service-url to read its topics"
         load = self._topics.loads.get(broker)
         if load is None:
             return "it has not published its load yet"

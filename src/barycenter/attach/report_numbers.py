@@ -22,11 +22,15 @@ class ReportNumbers:
     """The numbers of one recording, kept in `file`."""
 
     def __init__(self, file: Path, *, now_ms: int) -> None:
-        """Go on with what `file` says; `now_ms` names a new recording if there is none that can be read."""
+        """Go on with what `file` says; `now_ms` names a new recording if there is none, or one that was torn.
+
+        Raises:
+            OSError: the file is there and cannot be read.
+        """
         self._file = file
         try:
             self._numbered = msgspec.json.decode(file.read_bytes(), type=_Numbered)
-        except (OSError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError):
             self._numbered = _Numbered(f"{now_ms:x}")
 
     def take(self, broker: str, life: str) -> tuple[str, int]:

@@ -111,7 +111,11 @@ class ClientReportSender:
         quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)  # failures are told in the broker's own log
         self._client = pulsar.Client(service_url, operation_timeout_seconds=_TIMEOUT_S, logger=quiet)
         try:
-            self._producer = self._client.create_producer(LOAD_REPORT_TOPIC, send_timeout_millis=_TIMEOUT_S * 1000)
+            self._producer = self._client.create_producer(
+                LOAD_REPORT_TOPIC,
+                send_timeout_millis=_TIMEOUT_S * 1000,
+                chunking_enabled=True,  # a report of very many bundles is larger than a message may be
+            )
         except BaseException:
             self._client.shutdown()
             raise

@@ -201,6 +201,6 @@ class SimpleLoadPicture:
         placement, self._ranking, self._memory = select_broker(
             ranking, request, settings, self._quotas, live, rng, self._memory
         )
-        if placement.reason.code is not Code.PREALLOCATED:
+        if placement.broker is not None and placement.reason.code is not Code.PREALLOCATED:
             self._placed_at_ms[request.bundle] = self._context.env.clock.now_ms()
         return placement

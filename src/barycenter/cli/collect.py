@@ -19,7 +19,7 @@ from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import FileReportLog
-from barycenter.cli.main import fail
+from barycenter.cli.main import fail, in_words
 
 TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 _TIMEOUT_S: Final = 20.0
@@ -44,12 +44,13 @@ def command(
 
     Reports are numbered across restarts in OUT/collect.json.
 
-    Ends with 0, with 1 if the cluster's brokers could not be listed in the first round or in the last.
+    Ends with 0, with 1 if the first round or the last could not be made: the brokers not listed, their
+    topics not read, the numbers not kept.
     """
     try:
         ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, as_json))
-    except CollectError as error:
-        fail(str(error))
+    except (CollectError, OSError) as error:
+        fail(in_words(error))
     if not ended_well:
         sys.exit(1)
 
@@ -62,22 +63,25 @@ async def _collect(
 
     def open_topics() -> PulsarExtensibleTopics:
         try:
-            clients.append(
-                pulsar.Client(
-                    service_url,
-                    authentication=pulsar.AuthenticationToken(token) if token else None,
-                    logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-                )
+            topics = pulsar.Client(
+                service_url,
+                authentication=pulsar.AuthenticationToken(token) if token else None,
+                logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
             )
-            return PulsarExtensibleTopics(clients[-1])
+            clients[:] = [topics]
+            return PulsarExtensibleTopics(topics)
         except (pulsar.PulsarException, ValueError) as error:
+            for each in clients:
+                each.shutdown()
+            clients.clear()
             raise CollectError(f"cannot read the load topics at {service_url}: {error}") from error
 
     client = AdminClient(timeout_s=_TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else None)
+    report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)
     collector = Collector(
         admin_url,
         client,
-        FileReportLog(out / "load-reports", retention_hours=keep_days * 24),
+        report_log,
         ReportNumbers(out / "collect.json", now_ms=_now_ms()),
         clock_ms=_now_ms,
         extensible=open_topics if service_url else None,
@@ -88,6 +92,7 @@ async def _collect(
     try:
         return await _go_round(collector, stop, interval, rounds, _printer(out, as_json))
     finally:
+        report_log.close()
         await client.close()
         for each in clients:
             each.close()

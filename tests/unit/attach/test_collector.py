@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ async def collected(
                 client,
                 log,
                 numbers,
-                clock_ms=lambda at=now + number * 1000: at,
+                clock_ms=partial(int, now + number * 1000),
                 **options,
             )
             found = await collector.collect()
@@ -145,6 +146,16 @@ async def test_a_broker_without_a_usable_report_is_named_with_the_reason(answer:
     reports, found = await collected(ForeignCluster([answer]), tmp_path)
     assert reports == []
     assert [why in reason for reason in found.failed.values()] == [True]
+
+
+async def test_topics_that_cannot_be_opened_end_the_round(tmp_path: Path) -> None:
+    """Nothing of it is logged, also not of brokers that did answer."""
+
+    def refused() -> PublishedLoad:
+        raise CollectError("cannot read the load topics")
+
+    with pytest.raises(CollectError, match="cannot read the load topics"):
+        await collected(ForeignCluster([None]), tmp_path, extensible=refused)
 
 
 async def test_old_clusters_are_asked_by_name(tmp_path: Path) -> None:

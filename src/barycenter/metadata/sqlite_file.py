@@ -297,7 +297,8 @@ class SqliteFile:
     # Set-up.
 
     def _set_up(self) -> None:
-        self._refuse_foreign_file()
+        # whoever turns a new file to WAL locks even readers out for a moment
+        self.patiently(self._refuse_foreign_file)
         self.patiently(lambda: self._db.execute("PRAGMA journal_mode = WAL").fetchone())
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
@@ -318,9 +319,9 @@ class SqliteFile:
 
     def _refuse_foreign_file(self) -> None:
         """Raise before anything is changed in a file that is not ours."""
-        (application,) = self.patiently(lambda: self._db.execute("PRAGMA application_id").fetchone())
+        # in this order: whoever makes the tables names the application in the same transaction
         has_tables = self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
-        if has_tables and application != APPLICATION_ID:
+        if has_tables and self._pragma("application_id") != APPLICATION_ID:
             raise StoreFileError(str(self._path), "is a database of another program")
         if self._user_version() > SCHEMA_VERSION:
             raise StoreFileError(

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import shutil
 import sqlite3
+import threading
 
 import pytest
 import structlog
@@ -52,6 +53,23 @@ async def test_when_the_thread_dies_nobody_waits_for_it(store, monkeypatch):
             await store.get("/key")
         await store.close()
     assert events.told == [SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST]
+
+
+def test_a_file_that_another_process_is_setting_up_is_waited_for(path, monkeypatch):
+    """Brokers that start together find a new file locked for a moment, at whatever they read of it first."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    real, release = SqliteFile._user_version, threading.Timer(0.05, lambda: other.execute("ROLLBACK"))
+
+    def while_it_is_set_up(self):
+        if not release.is_alive() and not release.finished.is_set():
+            other.execute("BEGIN EXCLUSIVE")
+            release.start()
+        return real(self)
+
+    monkeypatch.setattr(SqliteFile, "_user_version", while_it_is_set_up)
+    SqliteFile(path, patience_s=30, kept_changes=1000).close()
+    release.join()
+    other.close()
 
 
 async def test_whatever_prevents_opening_is_told_to_who_opens(path, monkeypatch):

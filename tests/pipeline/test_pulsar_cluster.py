@@ -13,25 +13,19 @@ from pyspark.sql import DataFrame, SparkSession
 from barycenter.naming.topic import TopicName
 from barycenter.pipeline.batch import HistoryTables, fold_history, read_report_log
 from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.pulsar_source import PulsarDataSource
 from barycenter.pipeline.report_topic import LOAD_REPORT_TOPIC, report_lines
 from barycenter.pipeline.schemas import DECISIONS
 from barycenter.standalone.cluster import StandaloneCluster
 from support.pipeline_runs import assert_same, rows_of
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.integration]
+pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]
 
 REPORTING = QUICK | {
     "barycenterLoadReportTopicEnabled": "true",
     "loadBalancerReportUpdateMinIntervalMillis": "200",
     "loadBalancerReportUpdateMaxIntervalMinutes": "0.01",
 }
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: SparkSession) -> None:
-    spark.dataSource.register(PulsarDataSource)
 
 
 def read(spark: SparkSession, cluster: StandaloneCluster, **options: str) -> DataFrame:

@@ -17,27 +17,9 @@ from barycenter.pipeline.pulsar_rows import MESSAGES
 from barycenter.pipeline.pulsar_source import PulsarDataSource
 from support.one_broker import BrokerThread, OneBroker
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.integration]
+pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]
 
 TOPIC = "persistent://public/default/numbers"
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(OneBroker) as running:
-        yield running
-
-
-@pytest.fixture
-def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    yield client
-    client.close()
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: SparkSession) -> None:
-    spark.dataSource.register(PulsarDataSource)
 
 
 def read(spark: SparkSession, broker: BrokerThread, topic: str = TOPIC, **options: str) -> DataFrame:

@@ -16,30 +16,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from barycenter.broker.persistent_topic import PersistentTopic
 from barycenter.naming.topic import TopicName
 from barycenter.pipeline.pulsar_source import PulsarDataSource
-from support.one_broker import BrokerThread, OneBroker
+from support.one_broker import BrokerThread
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.integration]
+pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]
 
 TOPIC = "persistent://public/default/numbers"
 WAIT_S = 120
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(OneBroker) as running:
-        yield running
-
-
-@pytest.fixture
-def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    yield client
-    client.close()
-
-
-@pytest.fixture(autouse=True)
-def registered(spark: SparkSession) -> None:
-    spark.dataSource.register(PulsarDataSource)
 
 
 def send(client: pulsar.Client, first: int, stop: int, topic: str = TOPIC, **options: Any) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import queue
 import re
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pyspark
 
@@ -22,7 +24,7 @@ SUBMIT = SPARK_HOME / "bin" / "spark-submit"
 _DEADLINE_S = 60.0
 _MEMORY = "1g"
 _MASTER_IS_UP = re.compile(r"Starting Spark master at (spark://\S+)")
-_WORKER_IS_IN = "Successfully registered with master"
+_WORKER_IS_IN = re.compile("Successfully registered with master")
 _LOG4J = """\
 status = error
 rootLogger.level = info
@@ -65,16 +67,46 @@ def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
     environment = _environment(folder)
     master_log = folder / "master.log"
     with ExitStack() as running:
-        running.enter_context(_daemon(environment, master_log, "Master", "--host", "127.0.0.1", "--port", "0"))
-        address = _wait_for(_MASTER_IS_UP, master_log)[1]
+        master = running.enter_context(_daemon(environment, master_log, "Master", "--host", "127.0.0.1", "--port", "0"))
+        address = master.wait_for(_MASTER_IS_UP)[1]
         logs = [folder / f"worker-{number}.log" for number in range(workers)]
+        started = []
         for log in logs:
             options = ["--host", "127.0.0.1", "--port", "0", "--cores", "1", "--memory", _MEMORY]
             options += ["--work-dir", str(folder / log.stem), address]
-            running.enter_context(_daemon(environment, log, "Worker", *options))
-        for log in logs:
-            _wait_for(re.compile(_WORKER_IS_IN), log)
+            started.append(running.enter_context(_daemon(environment, log, "Worker", *options)))
+        for worker in started:
+            worker.wait_for(_WORKER_IS_IN)
         yield SparkCluster(address, environment, (master_log, *logs))
+
+
+class _Output:
+    """Copies what a daemon prints to its log, and tells of a line that somebody waits for."""
+
+    def __init__(self, stream: IO[bytes], log: Path) -> None:
+        self._log = log
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._copier = threading.Thread(target=self._copy, args=(stream,), name=f"output to {log.name}")
+        self._copier.start()
+
+    def _copy(self, stream: IO[bytes]) -> None:
+        with self._log.open("wb", buffering=0) as log:
+            for line in stream:
+                log.write(line)
+                self._lines.put(line.decode(errors="replace"))
+
+    def wait_for(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Return the first match in a line not looked at before."""
+        while True:
+            try:
+                line = self._lines.get(timeout=_DEADLINE_S)
+            except queue.Empty:
+                raise AssertionError(f"no {pattern.pattern!r}:\n{self._log.read_text(errors='replace')}") from None
+            if found := pattern.search(line):
+                return found
+
+    def join(self) -> None:
+        self._copier.join()
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -96,28 +128,21 @@ def _scala_version() -> str:
 
 
 @contextmanager
-def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> Iterator[None]:
+def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> Iterator[_Output]:
     """Run a master or a worker. Not by Spark's scripts, which leave it to itself."""
     settings = (log.parent / "log4j2.properties").as_uri()
     command = [f"{environment['JAVA_HOME']}/bin/java", "-cp", f"{SPARK_HOME}/jars/*", "-Xmx256m", "-XX:+UseSerialGC"]
     command += ["-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={settings}"]
     command += [f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--webui-port", "0", *options]
-    with log.open("wb") as lines, subprocess.Popen(command, env=environment, stdout=lines, stderr=lines) as daemon:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as daemon:
+        assert daemon.stdout is not None
+        output = _Output(daemon.stdout, log)
         try:
-            yield
+            yield output
         finally:
             daemon.terminate()  # a worker ends its executors first
             try:
                 daemon.wait(10)
             except subprocess.TimeoutExpired:
                 daemon.kill()
-
-
-def _wait_for(pattern: re.Pattern[str], log: Path) -> re.Match[str]:
-    deadline = time.monotonic() + _DEADLINE_S
-    while True:
-        found = pattern.search(log.read_text(errors="replace"))
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"no {pattern.pattern!r} in {log}:\n{log.read_text(errors='replace')}"
-        time.sleep(0.02)
+            output.join()

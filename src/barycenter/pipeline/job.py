@@ -166,17 +166,18 @@ class PipelineJob:
         settings = self._settings.compaction
         if self._last_batch < 1 or time.monotonic() - self._house_kept_at < settings.every_s:
             return
+        now_ms = self._clock_ms()
         try:
             done = keep_house(
                 self._layout.tables,
                 completed_batch=self._last_batch - 1,  # Spark may run the last one again
                 # A broker's clock that runs ahead must not make the tables of today look old.
-                newest_date=min(utc_date(self._status.status.as_of), utc_date(_wall_clock_ms())),
-                now_s=time.time(),
+                newest_date=min(utc_date(self._status.status.as_of), utc_date(now_ms)),
+                now_s=now_ms / 1000,
                 settings=settings,
             )
             if settings.retention_days is not None:
-                remove_old(self._layout.quarantine, now_s=time.time(), days=settings.retention_days)
+                remove_old(self._layout.quarantine, now_s=now_ms / 1000, days=settings.retention_days)
         except OSError as error:
             log.warning("pipeline_house_not_kept", reason=str(error))
         else:

@@ -6,6 +6,7 @@ The same Parquet files go in and the same values must come out (checked to 1e-9)
 that first does the work once on the first file, so that start-up does not count; the engines take turns. The files
 carry a column `position`, the number of each sample within its bundle, which is the best that DuckDB and Polars could
 be given; Spark's job does not read it. Memory is the largest resident set of the process and its children, sampled.
+A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, and its engine is shown without a time.
 
 Engines: `spark` is `barycenter.pipeline.refold`; `spark expressions` is `barycenter.pipeline.windows`, which sorts;
 `duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many threads as
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,7 @@ FILE_ROWS = 2_000_000
 GROUP_ROWS = 1_000_000
 SIZES = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
 SLOW_ENGINES_UP_TO = 10_000_000
+MEMORY_SHARE = 0.85
 
 
 def generate(folder: Path, samples: int) -> None:
@@ -182,21 +185,27 @@ def run_engine(name: str, folder: Path, out: Path) -> None:
         pq.write_table(brokers, out / "brokers.parquet")
 
 
-def measure(name: str, folder: Path, out: Path) -> tuple[float, float]:
-    """Return seconds and the largest resident set, GiB, of one run in a process of its own."""
+def measure(name: str, folder: Path, out: Path) -> tuple[float | None, float]:
+    """Return seconds, None if the run was ended for its memory, and the largest resident set, GiB, of one process."""
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.pipeline_windows", "--engine", name, "--folder", str(folder)]
     process = subprocess.Popen([*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    watched, largest = psutil.Process(process.pid), 0
+    limit, largest, is_ended = psutil.virtual_memory().total * MEMORY_SHARE, 0, False
+    watched = psutil.Process(process.pid)
     while process.poll() is None:
         try:
-            family = [watched, *watched.children(recursive=True)]
-            largest = max(largest, sum(member.memory_info().rss for member in family))
+            used = [each.memory_info() for each in (watched, *watched.children(recursive=True))]
         except psutil.NoSuchProcess:
-            pass
+            continue
+        largest = max(largest, sum(each.rss for each in used))
+        if sum(each.rss - each.shared for each in used) > limit:  # mapped files can be given back, they do not count
+            is_ended = True
+            process.kill()
         time.sleep(0.1)
     assert process.stdout is not None
     lines = process.stdout.read().decode().split()
+    if is_ended:
+        return None, largest / 2**30
     if process.returncode or len(lines) != 2:
         raise SystemExit(f"{name} failed with exit code {process.returncode}")
     return float(lines[1]), largest / 2**30
@@ -246,13 +255,15 @@ def main() -> None:
             for _ in range(options.rounds):
                 for name in engines:
                     took, resident = measure(name, folder, Path(temporary) / name)
-                    seconds[name].append(took)
                     memory[name] = max(memory[name], resident)
+                    if took is not None:
+                        seconds[name].append(took)
             for name in engines[2:]:
-                check_same(Path(temporary) / "spark", Path(temporary) / name)
-            best = min(min(seconds[name]) for name in ("duckdb", "polars"))
+                if seconds[name]:
+                    check_same(Path(temporary) / "spark", Path(temporary) / name)
+            best = min([*seconds["duckdb"], *seconds["polars"]], default=math.nan)
             for name in engines:
-                least = min(seconds[name])
+                least = min(seconds[name], default=math.nan)
                 rows.append([f"{count:,}", name, least, count / least / 1e6, least / best, memory[name]])
     header = ["samples", "engine", "seconds (best)", "M samples/s", "× the better of DuckDB and Polars", "GiB resident"]
     print_table("Windows and averages of a history", header, rows)

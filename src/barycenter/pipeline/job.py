@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,12 @@ from barycenter.pipeline.java import JavaNotFoundError
 from barycenter.pipeline.job_log import configure_logging
 from barycenter.pipeline.job_options import JobOptions, with_job_options
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.metrics import serve_metrics
 from barycenter.pipeline.ownership import utc_date
 from barycenter.pipeline.quarantine import remove_old
 from barycenter.pipeline.session import SPARK_ERRORS, create_session, is_loopback
 from barycenter.pipeline.state import StateFolder
-from barycenter.pipeline.status import StatusFile
+from barycenter.pipeline.status import PipelineStatus, StatusFile
 from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
 from barycenter.pipeline.tables import Tables
 from barycenter.pipeline.warm_up import warm_up
@@ -106,6 +107,10 @@ class PipelineJob:
         self._is_ready = False
         self._is_done = False
         self._house_kept_at = time.monotonic()
+
+    @property
+    def status(self) -> PipelineStatus:
+        return self._status.status
 
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
         """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause.
@@ -321,7 +326,8 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
                 warm_up(session, None if is_loopback(session.sparkContext.master) else layout.home)
             job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
             try:
-                job.run(stop, must_stop=_parent_is_gone)
+                with _metrics(job, options.metrics_port):
+                    job.run(stop, must_stop=_parent_is_gone)
                 session.stop()
             except Exception as error:
                 # Whoever signals a whole process group ends Java at the same instant: a kill, which loses nothing.
@@ -332,6 +338,10 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
         log.error("pipeline_cannot_run", reason=_reason(error))
         return 1
     return 0
+
+
+def _metrics(job: PipelineJob, port: int | None) -> AbstractContextManager[object]:
+    return nullcontext() if port is None else serve_metrics(lambda: job.status, port)
 
 
 _CANNOT_RUN: tuple[type[Exception], ...] = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)

@@ -25,6 +25,7 @@ class JobOptions:
     retention_days: int = 30
     driver_memory: str = "512m"
     once: bool = False
+    metrics_port: int | None = None
 
 
 class LocalFolder(click.ParamType[Path]):
@@ -90,4 +91,10 @@ _OPTIONS = (
         help="Heap of the Java process; with spark-submit its own option counts.",
     ),
     click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
+    click.option(
+        "--metrics-port",
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        help="Answer Prometheus at http://127.0.0.1:PORT/metrics.",
+    ),
 )

@@ -6,7 +6,7 @@ import fcntl
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import psutil
@@ -21,8 +21,11 @@ _Number = TypeVar("_Number", int, float)
 _REMEMBERED_BATCHES = 1000
 
 
+STATES: Final = ("starting", "running", "retrying", "stopped", "failed")
+
+
 class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`state` is starting, running, retrying, stopped or failed. Counts are since the start of the process.
+    """`state` is one of STATES. Counts are since the start of the process; `failures` counts batches tried in vain.
 
     `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
     `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `as_of` is the time of the newest report.
@@ -36,6 +39,7 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     updated_at: int
     batch_id: int = -1
     batches: int = 0
+    failures: int = 0
     reports: int = 0
     samples: int = 0
     bundles: int = 0
@@ -68,8 +72,11 @@ class StatusFile:
         return self._status
 
     def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
-        """Record a change of state."""
-        self._write(msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error))
+        """Record a change of state; each time of "retrying" is a failure."""
+        failures = self._status.failures + (state == "retrying")
+        self._write(
+            msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
+        )
 
     def add(self, batch: BatchResult, *, now_ms: int) -> None:
         """Count one batch; a batch that succeeds ends a time of retrying."""

@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 import threading
+import urllib.request
 from contextlib import suppress
 
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.schemas import TABLES
+from barycenter.standalone.cluster import free_ports
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import write_reports
@@ -39,7 +41,8 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
     reports = make_history(15, reports=12)
     write_reports(layout, reports)
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
-    command = [*_PROGRAM, "run", "--data", str(layout.data), "--trigger-seconds", "0.2"]
+    metrics = free_ports(1)[0]
+    command = [*_PROGRAM, "run", "--data", str(layout.data), "--trigger-seconds", "0.2", "--metrics-port", str(metrics)]
     terminal, its_end = pty.openpty()
     run = subprocess.Popen(
         [sys.executable, "-c", _IN_TERMINAL, *command],
@@ -52,12 +55,14 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
     os.close(its_end)
     guard = threading.Timer(_DEADLINE_S, run.kill)
     guard.start()
-    said = b""
+    said, figures = b"", ""
     with suppress(OSError):  # the terminal is gone when the process is
         while chunk := os.read(terminal, 4096):
             asked_before = b": 12 reports" in said
             said += chunk
             if not asked_before and b": 12 reports" in said:
+                with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics") as answer:
+                    figures = answer.read().decode()
                 os.write(terminal, b"\x03")
     code = run.wait(_DEADLINE_S)
     guard.cancel()
@@ -66,6 +71,7 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
     assert code == 0, said.decode()
     assert b"stopped in order after 1 batches" in said
     assert b"{" not in said
+    assert "barycenter_pipeline_reports_total 12.0" in figures
     assert_tables_follow(spark, layout, PipelineOracle(reports))
     status = [*_PROGRAM, "status", "--data", str(layout.data), "--json"]
     answer = subprocess.run(status, capture_output=True, check=True, timeout=_DEADLINE_S)

@@ -1,33 +1,38 @@
-"""A progress bar for what takes longer than a moment."""
+"""Progress on standard error, for a person who looks at it, of what takes longer than a moment."""
 
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
+from pyspark import SparkContext
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _PATIENCE_S: Final = 2.0
+_LOOK_S: Final = 0.2
 
 _T = TypeVar("_T")
 
 
 def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
-    """Pass `items` on; after two seconds show on standard error how many are done, if a person is looking."""
+    """Pass `items` on; after two seconds show how many are done."""
     started = time.monotonic()
     bar: Progress | None = None
     try:
         for number, item in enumerate(items):
             if bar is None and sys.stderr.isatty() and time.monotonic() - started > _PATIENCE_S:
-                bar = Progress(
-                    TextColumn("{task.description}"),
-                    BarColumn(),
-                    MofNCompleteColumn(),
-                    TimeRemainingColumn(),
-                    console=Console(stderr=True),
-                    transient=True,
-                )
+                bar = _bar(TimeRemainingColumn())
                 bar.start()
                 bar.add_task(f"reading {what}", total=len(items))
             if bar is not None:
@@ -36,3 +41,33 @@ def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
     finally:
         if bar is not None:
             bar.stop()
+
+
+@contextmanager
+def spark_progress(context: SparkContext, what: str) -> Iterator[None]:
+    """Show how many tasks of the stages that Spark is at are done, as long as the block lasts."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    tracker, is_over = context.statusTracker(), threading.Event()
+    with _bar(TimeElapsedColumn()) as bar:
+        shown = bar.add_task(what, total=None)
+
+        def look() -> None:
+            while not is_over.wait(_LOOK_S):
+                stages = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number))]
+                done = sum(stage.numCompletedTasks for stage in stages)
+                bar.update(shown, completed=done, total=sum(stage.numTasks for stage in stages) or None)
+
+        watcher = threading.Thread(target=look, name="progress of Spark")
+        watcher.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            watcher.join()
+
+
+def _bar(time_column: ProgressColumn) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), time_column)
+    return Progress(*columns, console=Console(stderr=True), transient=True)

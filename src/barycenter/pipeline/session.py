@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -31,6 +32,9 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}}{{UTC}}Z %p %c{{1}}: %m%n%ex
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
+# Of the same level as the root: Spark would say on standard error that it sets one of its own.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
 """
 
 
@@ -73,7 +77,16 @@ def create_session(
     for key, value in {**_settings(master, cache), **(conf or {})}.items():
         if key not in given:
             builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _write_no_checksums(session)
+    return session
+
+
+def _write_no_checksums(session: SparkSession) -> None:
+    """Let the driver write local files without a checksum file beside each; other clients of Hadoop's want its class."""
+    context = session.sparkContext
+    files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: FBT003 - Java has no names
 
 
 def is_loopback(master: str | None) -> bool:
@@ -112,8 +125,7 @@ def _settings(master: str, cache: Path) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "100",
         "spark.sql.ui.retainedExecutions": "5",
-        # Local files without a checksum file beside each.
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # Local files without a checksum file beside each, here for what uses Hadoop's newer interface.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }
     if is_loopback(master):

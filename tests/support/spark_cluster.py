@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-import queue
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pyspark
 
 from barycenter.pipeline.java import default_cache, find_java, packaged_java
+from support.daemon import DaemonOutput, daemon
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SUBMIT = SPARK_HOME / "bin" / "spark-submit"
 
-_DEADLINE_S = 60.0
 _MEMORY = "1g"
 _MASTER_IS_UP = re.compile(r"Starting Spark master at (spark://\S+)")
 _WORKER_IS_IN = re.compile("Successfully registered with master")
@@ -80,35 +77,6 @@ def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
         yield SparkCluster(address, environment, (master_log, *logs))
 
 
-class _Output:
-    """Copies what a daemon prints to its log, and tells of a line that somebody waits for."""
-
-    def __init__(self, stream: IO[bytes], log: Path) -> None:
-        self._log = log
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._copier = threading.Thread(target=self._copy, args=(stream,), name=f"output to {log.name}")
-        self._copier.start()
-
-    def _copy(self, stream: IO[bytes]) -> None:
-        with self._log.open("wb", buffering=0) as log:
-            for line in stream:
-                log.write(line)
-                self._lines.put(line.decode(errors="replace"))
-
-    def wait_for(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """Return the first match in a line not looked at before."""
-        while True:
-            try:
-                line = self._lines.get(timeout=_DEADLINE_S)
-            except queue.Empty:
-                raise AssertionError(f"no {pattern.pattern!r}:\n{self._log.read_text(errors='replace')}") from None
-            if found := pattern.search(line):
-                return found
-
-    def join(self) -> None:
-        self._copier.join()
-
-
 def _environment(folder: Path) -> dict[str, str]:
     (folder / "log4j2.properties").write_text(_LOG4J)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
@@ -127,22 +95,10 @@ def _scala_version() -> str:
     return ".".join(jar.stem.removeprefix("scala-library-").split(".")[:2])
 
 
-@contextmanager
-def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> Iterator[_Output]:
+def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> AbstractContextManager[DaemonOutput]:
     """Run a master or a worker. Not by Spark's scripts, which leave it to itself."""
     settings = (log.parent / "log4j2.properties").as_uri()
     command = [f"{environment['JAVA_HOME']}/bin/java", "-cp", f"{SPARK_HOME}/jars/*", "-Xmx256m", "-XX:+UseSerialGC"]
     command += ["-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={settings}"]
     command += [f"org.apache.spark.deploy.{kind.lower()}.{kind}", "--webui-port", "0", *options]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as daemon:
-        assert daemon.stdout is not None
-        output = _Output(daemon.stdout, log)
-        try:
-            yield output
-        finally:
-            daemon.terminate()  # a worker ends its executors first
-            try:
-                daemon.wait(10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-            output.join()
+    return daemon(command, log, environment)  # a worker that is told to end ends its executors first

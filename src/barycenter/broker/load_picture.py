@@ -1,7 +1,8 @@
 """What a broker knows of the cluster's load: reports, windows, and bundles that are on their way to a broker.
 
 Every broker keeps this picture, so that whoever becomes leader decides with full windows at once. It imports numpy only
-when a snapshot is asked for, which only a leader does.
+when a snapshot is asked for, which only a leader does. Nothing here holds the event loop for long, however many bundles
+there are: `prepare` makes what figures take broker by broker, and keeps it until that broker reports again.
 
 A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when some
 broker reports the bundle, the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at
@@ -42,7 +43,7 @@ from barycenter.metadata.errors import MetadataError
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
-    from barycenter.load.snapshot import LoadSnapshot
+    from barycenter.load.snapshot import LoadSnapshot, SnapshotBuilder
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +51,7 @@ BUNDLE_DATA_ROOT: Final = "/loadbalance/bundle-data"
 BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
 RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
+_ROWS_AT_ONCE: Final = 2_000
 _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
     *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference"),
@@ -64,6 +66,31 @@ class Preallocation:
     broker: str
     data: BundleData
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """A publication of the pipeline, and its columns as they are looked up."""
+
+    publication: PipelinePublication
+    bundles: dict[str, BundleData]
+    averages: dict[str, TimeAverageBrokerData]
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a snapshot was built of."""
+
+    generation: int
+    live: frozenset[str]
+    publication: PipelinePublication | None
+
+    def is_that_of(self, other: "_Basis | None") -> bool:
+        return (
+            other is not None
+            and (self.generation, self.live) == (other.generation, other.live)
+            and self.publication is other.publication
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +112,13 @@ class LoadPicture:
         self.preallocations: dict[str, Preallocation] = {}
         self.recently_unloaded: dict[str, int] = {}
         self._received_ms: dict[str, int] = {}
-        self._published: tuple[PipelinePublication, dict[str, BundleData], dict[str, TimeAverageBrokerData]] | None = (
-            None
-        )
+        self._published: _Published | None = None
+        self._publishing = asyncio.Lock()
+        self._builder: SnapshotBuilder | None = None
+        self._summed: dict[str, tuple[LocalBrokerData, list[BundleData | None], TimeAverageBrokerData]] = {}
         self._snapshot: LoadSnapshot | None = None
         self._with_preallocations: LoadSnapshot | None = None
-        self._snapshot_of: tuple[int, frozenset[str], PipelinePublication | None] | None = None
+        self._snapshot_of: _Basis | None = None
         self._generation = 0
 
     @property
@@ -112,6 +140,7 @@ class LoadPicture:
                 await self._remember_unknown(report)
                 self.fold.accept(broker, report)
                 self._received_ms[broker] = self._context.env.clock.now_ms()
+                await asyncio.sleep(0)  # all brokers may have reported at once
         gone = sorted(set(self.fold.reports) - set(reports))
         forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
         for broker in gone:
@@ -137,8 +166,9 @@ class LoadPicture:
 
     async def obtain(self, bundle: str) -> BundleData:
         """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
+        await self._read_publication()
         publication = self._publication_in_use()
-        published = None if publication is None else self._columns(publication)[0].get(bundle)
+        published = None if publication is None else self._columns(publication).bundles.get(bundle)
         return published or self.fold.bundles.get(bundle) or await self._stored(bundle) or default_bundle_data()
 
     async def _stored(self, bundle: str) -> BundleData | None:
@@ -216,31 +246,52 @@ class LoadPicture:
     def _publication_in_use(self) -> PipelinePublication | None:
         return self._feed.latest() if self.pipeline_state().in_use else None
 
-    def _columns(
-        self, publication: PipelinePublication
-    ) -> tuple[dict[str, BundleData], dict[str, TimeAverageBrokerData]]:
-        if self._published is None or self._published[0] is not publication:
-            self._published = (publication, published_bundles(publication), published_averages(publication))
-        return self._published[1], self._published[2]
+    def _columns(self, publication: PipelinePublication) -> _Published:
+        if self._published is None or self._published.publication is not publication:
+            self._published = _Published(publication, published_bundles(publication), published_averages(publication))
+        return self._published
+
+    async def _read_publication(self) -> None:
+        """Have the columns of the newest publication at hand, if it is in use."""
+        async with self._publishing:
+            publication = self._publication_in_use()
+            if publication is None or (self._published and self._published.publication is publication):
+                return
+            bundles: dict[str, BundleData] = {}
+            for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
+                bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
+                await asyncio.sleep(0)
+            self._published = _Published(publication, bundles, published_averages(publication))
 
     def bundle_data(self) -> Mapping[str, BundleData]:
         """Return the windows of all bundles: the pipeline's while it is in use, for the rest those folded here."""
         publication = self._publication_in_use()
         if publication is None:
             return self.fold.bundles
-        return {**self.fold.bundles, **self._columns(publication)[0]}
+        return {**self.fold.bundles, **self._columns(publication).bundles}
 
     def averages(self, data: Mapping[str, BundleData]) -> dict[str, TimeAverageBrokerData]:
         """Return every broker's time averages: the published ones if of its newest report, else summed here."""
         publication = self._publication_in_use()
-        published = {} if publication is None else self._columns(publication)[1]
+        published = {} if publication is None else self._columns(publication).averages
         found = {}
         for broker, report in self.fold.reports.items():
             if publication is not None and broker in published and is_exactly(publication, broker, report):
                 found[broker] = published[broker]
             else:
-                found[broker] = broker_averages(report.last_stats, data)
+                found[broker] = self._sums(broker, report, data)
+        self._summed = {broker: each for broker, each in self._summed.items() if broker in found}
         return found
+
+    def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
+        """Return the sums of the windows of a broker's bundles; remembered while report and windows are the same."""
+        known = list(map(data.get, report.last_stats))
+        before = self._summed.get(broker)
+        if before is not None and before[0] is report and before[1] == known:
+            return before[2]
+        sums = broker_averages(report.last_stats, data)
+        self._summed[broker] = (report, known, sums)
+        return sums
 
     def preallocated(self) -> dict[str, dict[str, BundleData]]:
         found: dict[str, dict[str, BundleData]] = {}
@@ -248,24 +299,28 @@ class LoadPicture:
             found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
         return found
 
+    async def prepare(self) -> None:
+        """Make what `snapshot`, `averages` and `document` take, one broker after the other, so that others go on."""
+        await self._read_publication()
+        if self._basis().is_that_of(self._snapshot_of):
+            return
+        data, builder = self.bundle_data(), self._snapshot_builder()
+        for broker, report in list(self.fold.reports.items()):
+            if builder.prepare(broker, report, data):
+                self._sums(broker, report, data)
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
     def snapshot(self) -> "LoadSnapshot":
         """Return the load as known now; brokers that are no longer registered are left out."""
-        from barycenter.load.snapshot import build_snapshot
-
-        live, publication = self._context.registration.brokers, self._publication_in_use()
-        before = self._snapshot_of
-        if (
-            self._snapshot is None
-            or before is None
-            or before[:2] != (self._generation, live)
-            or before[2] is not publication
-        ):
+        basis = self._basis()
+        if self._snapshot is None or not basis.is_that_of(self._snapshot_of):
             data = self.bundle_data()
-            reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
-            self._snapshot = build_snapshot(
+            reports = {broker: report for broker, report in self.fold.reports.items() if broker in basis.live}
+            self._snapshot = self._snapshot_builder().build(
                 reports, data, self.averages(data), recently_unloaded=self.recently_unloaded
             )
-            self._snapshot_of = (self._generation, live, publication)
+            self._snapshot_of = basis
             self._with_preallocations = None
         if self._with_preallocations is None:
             self._with_preallocations = self._snapshot.with_preallocations(self.preallocated())
@@ -273,6 +328,16 @@ class LoadPicture:
         if self._with_preallocations.policies is not policies:
             self._with_preallocations = replace(self._with_preallocations, policies=policies)
         return self._with_preallocations
+
+    def _basis(self) -> _Basis:
+        return _Basis(self._generation, self._context.registration.brokers, self._publication_in_use())
+
+    def _snapshot_builder(self) -> "SnapshotBuilder":
+        from barycenter.load.snapshot import SnapshotBuilder
+
+        if self._builder is None:
+            self._builder = SnapshotBuilder()
+        return self._builder
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
         """Return what `snapshot` is built from, and what else it takes to decide the same elsewhere."""

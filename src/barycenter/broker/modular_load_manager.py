@@ -10,9 +10,11 @@ Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 """
 
 import asyncio
+import heapq
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _WRITES_AT_ONCE: Final = 64
+_RANKED_AT_ONCE: Final = 2_000
 
 
 class ModularLoadManager:
@@ -217,6 +220,7 @@ class ModularLoadManager:
     async def _snapshot_for(self, namespace: str) -> "LoadSnapshot":
         """Return the load as known now, with the anti-affinity groups that placing a bundle of `namespace` needs."""
         picture = await self._current_picture()
+        await picture.prepare()
         snapshot = picture.snapshot()
         await self._context.policies.learn_groups(
             namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.held)
@@ -261,6 +265,7 @@ class ModularLoadManager:
         if len(self.available_brokers()) < 2:
             self._orders.tell_round(Reason(code=Code.TOO_FEW_BROKERS))
             return
+        await picture.prepare()
         try:
             plan = self._plan_shedding(picture.snapshot())
         except StrategyError as error:  # set while the broker ran
@@ -328,6 +333,7 @@ class ModularLoadManager:
         from barycenter.load.shedding_memory import memory_document
 
         picture = await self._current_picture()
+        await picture.prepare()
         return picture.document(memory_document(self._shedding_memory))
 
     # ---- splitting ----
@@ -340,6 +346,7 @@ class ModularLoadManager:
         if len(self.available_brokers()) < 2:
             return
         picture = await self._current_picture()
+        await picture.prepare()
         for split in await self._plan_splits(picture.snapshot()):
             if not self._may_act():
                 return
@@ -377,23 +384,30 @@ class ModularLoadManager:
         if not self._may_act():
             return
         await self._refresh()
+        await self._picture.prepare()
         data = dict(self._picture.bundle_data())
-        writes = [self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in self._to_store(data)]
+        heaviest = await self._to_store(data)
+        writes = [self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest]
         averages = self._picture.averages(data)
         writes += [self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()]
         await _all(writes)
 
-    def _to_store(self, data: dict[str, BundleData]) -> list[str]:
-        """Return the bundles worth storing: the heaviest, so many for each broker, or all."""
-        config = self._context.config.current
+    async def _to_store(self, data: dict[str, BundleData]) -> list[str]:
+        """Return the bundles worth storing: the heaviest, so many a broker (of equals the first by name), or all."""
+        config, bundles = self._context.config.current, self._picture.snapshot().bundles
         excluded = config.load_balancer_shedding_excluded_namespaces
         each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
-        reported = {name for report in self._picture.fold.reports.values() for name in report.last_stats}
-        names = sorted(name for name in data if name in reported)
+        names = [name for name in dict.fromkeys(compress(bundles.names, bundles.sampled)) if name in data]
         if each <= 0:
             return [name for name in names if name.rpartition("/")[0] not in excluded]
-        names.sort(key=lambda name: bundle_data_rank(data[name]), reverse=True)
-        return names[: each * max(1, len(self._picture.fold.reports))]
+        limit = each * max(1, len(self._picture.brokers))
+        heaviest: list[tuple[object, int]] = []
+        for start in range(0, len(names), _RANKED_AT_ONCE):
+            rows = range(start, min(start + _RANKED_AT_ONCE, len(names)))
+            ranked = ((bundle_data_rank(data[names[row]]), -row) for row in rows)
+            heaviest = heapq.nlargest(limit, chain(heaviest, ranked))
+            await asyncio.sleep(0)
+        return [names[-row] for _, row in heaviest]
 
     async def _write(self, path: str, value: object) -> None:
         await self._context.env.store.put(path, msgspec.json.encode(value))

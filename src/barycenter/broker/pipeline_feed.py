@@ -92,28 +92,28 @@ def is_exactly(publication: PipelinePublication, broker: str, report: LocalBroke
     return publication.last_sequence.get(broker) == (report.incarnation, report.sequence)
 
 
-def published_bundles(publication: PipelinePublication) -> dict[str, BundleData]:
-    """Return the windows of every published bundle."""
+def published_bundles(publication: PipelinePublication, rows: slice = slice(None)) -> dict[str, BundleData]:
+    """Return the windows of the published bundles in these `rows`."""
     p = publication
     short = _windows(
         SHORT_SAMPLES,
-        p.short_num_samples,
-        p.short_msg_throughput_in,
-        p.short_msg_throughput_out,
-        p.short_msg_rate_in,
-        p.short_msg_rate_out,
+        p.short_num_samples[rows],
+        p.short_msg_throughput_in[rows],
+        p.short_msg_throughput_out[rows],
+        p.short_msg_rate_in[rows],
+        p.short_msg_rate_out[rows],
     )
     long = _windows(
         LONG_SAMPLES,
-        p.long_num_samples,
-        p.long_msg_throughput_in,
-        p.long_msg_throughput_out,
-        p.long_msg_rate_in,
-        p.long_msg_rate_out,
+        p.long_num_samples[rows],
+        p.long_msg_throughput_in[rows],
+        p.long_msg_throughput_out[rows],
+        p.long_msg_rate_in[rows],
+        p.long_msg_rate_out[rows],
     )
     return {
         name: BundleData(short_term_data=each_short, long_term_data=each_long, topics=topics)
-        for name, each_short, each_long, topics in zip(p.bundle, short, long, p.topics, strict=True)
+        for name, each_short, each_long, topics in zip(p.bundle[rows], short, long, p.topics[rows], strict=True)
     }
 
 

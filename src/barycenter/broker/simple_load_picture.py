@@ -10,9 +10,8 @@ way for PREALLOCATION_MS, not until the broker leaves.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import structlog
 
 from barycenter.broker.load_picture import PREALLOCATION_MS, balancing_configuration
@@ -23,13 +22,13 @@ from barycenter.load.decisions import Placement
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import ResourceQuota
-from barycenter.load.simple.load_report import LoadReport, as_local_broker_data, complete
+from barycenter.load.simple.load_report import LoadReport, complete
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
-from barycenter.load.simple.quotas import INITIAL_QUOTA, Quotas, quotas_to_write, update_quotas
+from barycenter.load.simple.quotas import INITIAL_QUOTA, Quotas, average_to_write, quotas_to_write, update_quotas
 from barycenter.load.simple.ranking import Ranking
 from barycenter.load.simple.settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
-from barycenter.load.simple.snapshot import build_simple_snapshot
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.simple.snapshot import SimpleSnapshotBuilder, build_simple_snapshot
+from barycenter.load.snapshot import LoadSnapshot, unloaded_recently
 from barycenter.load.snapshot_document import PoliciesDocument, SnapshotDocument
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import InvalidValueError, MetadataError
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
 
 log = structlog.get_logger(__name__)
+
+_QUOTAS_AT_ONCE: Final = 2_000
 
 
 class SimpleLoadPicture:
@@ -49,6 +50,8 @@ class SimpleLoadPicture:
         self._cache = MetadataCache(context.env.store, LoadReport)
         self._stored = QuotaStore(context.env.store)
         self._reports: dict[str, LoadReport] = {}
+        self._completed: dict[str, tuple[LoadReport, LoadReport]] = {}
+        self._snapshots = SimpleSnapshotBuilder()
         self._others: set[str] = set()
         self._quotas = Quotas()
         self._memory = SimpleMemory()
@@ -98,11 +101,16 @@ class SimpleLoadPicture:
         found = await asyncio.gather(*map(self._report_of, live))
         reports = {broker: report for broker, report in zip(live, found, strict=True) if report is not None}
         default = await self._stored.default() or INITIAL_QUOTA
-        await self.learn({name for report in reports.values() for name in report.bundle_stats})
+        for broker, report in reports.items():
+            if self._snapshots.prepare(broker, report):
+                await self.learn(report.bundle_stats)
+                await asyncio.sleep(0)  # many may have reported at once, each of many bundles
+        snapshot = self._snapshots.build(reports, taken_at_ms=self._context.env.clock.now_ms())
+        await asyncio.sleep(0)
+        self._completed = {broker: self._completed[broker] for broker in reports if broker in self._completed}
         self._reports = reports  # from here on nothing is awaited, so that all figures are of the same reports
         if not reports:
             return
-        snapshot = build_simple_snapshot(self._reports, taken_at_ms=self._context.env.clock.now_ms())
         self._quotas = update_quotas(snapshot, replace(self._quotas, default=default))
         self._forget_overdue()
         self._ranking, self._memory = rank(snapshot, self._quotas, self._memory, self._settings.current)
@@ -121,7 +129,14 @@ class SimpleLoadPicture:
             log.warning("load_report_not_read", broker=broker, reason=str(error))
             return self._reports.get(broker)
         self._others.discard(broker)
-        return None if report is None else complete(report)
+        return None if report is None else self._complete(broker, report)
+
+    def _complete(self, broker: str, report: LoadReport) -> LoadReport:
+        """Return the report with what follows from it; the same object while the store holds the same."""
+        before = self._completed.get(broker)
+        if before is None or before[0] is not report:
+            before = self._completed[broker] = (report, complete(report))
+        return before[1]
 
     def _forget_overdue(self) -> None:
         oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
@@ -156,8 +171,14 @@ class SimpleLoadPicture:
         quotas = self._quotas
         await self._settings.write(CPU_FACTOR, repr(quotas.cpu_factor))
         await self._settings.write(MEMORY_FACTOR, repr(quotas.memory_factor))
-        stored = await self._stored.of(quotas.bundles.names)
-        await self._stored.write(quotas_to_write(quotas, stored.get, await self._stored.default()))
+        default = await self._stored.default()
+        average = average_to_write(quotas, default)
+        if average is not None:
+            await self._stored.write([(None, average)])
+        for start in range(0, len(quotas.bundles), _QUOTAS_AT_ONCE):
+            part = quotas.bundles.part(start, start + _QUOTAS_AT_ONCE)
+            stored = await self._stored.of(part.names)
+            await self._stored.write(quotas_to_write(part, stored.get, default))
 
     # ---- figures to decide by ----
 
@@ -167,8 +188,7 @@ class SimpleLoadPicture:
         if ranking is None:
             return build_simple_snapshot({})
         snapshot = ranking.snapshot
-        recent = np.array([name in self.recently_unloaded for name in snapshot.bundles.names], bool)
-        return replace(snapshot, bundles=replace(snapshot.bundles, recently_unloaded=recent))
+        return replace(snapshot, bundles=unloaded_recently(snapshot.bundles, self.recently_unloaded))
 
     def document(self) -> SnapshotDocument:
         """Return the load as known now, for other strategies to be tried on: there are no windows but the reports."""
@@ -176,7 +196,9 @@ class SimpleLoadPicture:
         return SnapshotDocument(
             taken_at=self._context.env.clock.now_ms(),
             brokers={
-                broker: as_local_broker_data(report) for broker, report in self._reports.items() if broker in live
+                broker: self._snapshots.local(broker, report)
+                for broker, report in self._reports.items()
+                if broker in live
             },
             recently_unloaded=dict(self.recently_unloaded),
             policies=PoliciesDocument.of(self._context.policies.current),

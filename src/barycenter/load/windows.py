@@ -170,12 +170,14 @@ class LiveFold:
     `reports` the newest report of every known broker. A bundle that moves keeps its history.
     """
 
-    __slots__ = ("_as_of", "_seen", "bundles", "reports")
+    __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
 
     def __init__(self) -> None:
         self.bundles: dict[str, BundleData] = {}
         self.reports: dict[str, LocalBrokerData] = {}
         self._as_of: dict[str, int] = {}
+        self._none_before_ms = 0
+        """No bundle is as of an earlier time, so that none is looked through while none can be silent too long."""
         self._seen: dict[str, _Identity] = {}
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
@@ -199,6 +201,7 @@ class LiveFold:
         if name not in self.bundles:
             self.bundles[name] = data
             self._as_of[name] = as_of_ms
+            self._none_before_ms = min(self._none_before_ms, as_of_ms)
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
         """Fold `report` in unless that was done; return whether it was new.
@@ -215,6 +218,7 @@ class LiveFold:
                 prior = default_bundle_data()
             self.bundles[name] = fold_bundle(prior, sample)
             self._as_of[name] = max(report.last_update, self._as_of.get(name, 0))
+        self._none_before_ms = min(self._none_before_ms, report.last_update)
         return True
 
     def forget(self, name: str) -> None:
@@ -230,7 +234,10 @@ class LiveFold:
         """
         for broker in [name for name in self.reports if name not in live]:
             del self.reports[broker]
+        if now_ms - self._none_before_ms <= HISTORY_GAP_MS:
+            return []
         silent = [name for name, as_of in self._as_of.items() if now_ms - as_of > HISTORY_GAP_MS]
+        self._none_before_ms = min(self._as_of.values(), default=now_ms)
         if not silent:
             return []
         reported = {name for report in self.reports.values() for name in report.last_stats}

@@ -268,6 +268,46 @@ def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
     on_virtual_time(scenario)
 
 
+def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(4)).bundles)
+        (b0,) = await balanced(cluster, 1)
+        await own(cluster, b0, *made)
+        b0.configure(load_balancer_max_number_of_bundles_in_bundle_load_report=2)
+        b0.carries(*(traffic(rate * 1e6) for rate in (1, 7, 3, 7)))
+        await b0.report()
+        await settled([b0])
+        await b0.do(lambda manager: manager.write_resource_quotas())
+        stored = [bundle for bundle in made if await cluster.admin.exists(f"/loadbalance/bundle-data/{bundle}")]
+        assert stored == [made[1], made[3]]
+
+    on_virtual_time(scenario)
+
+
+def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
+    async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        picture, turns = brokers[0].manager._picture, 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(count_turns())
+        await asyncio.sleep(0)
+        turns = 0
+        await picture.prepare()
+        assert turns >= len(brokers), "one for each broker's report"
+        picture.snapshot()
+        turns = 0
+        await picture.prepare()
+        assert turns == 0, "nothing changed"
+        other.cancel()
+
+    shed_scenario(run)
+
+
 def test_the_leader_cleans_up_after_a_dead_broker() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         b0, b1 = brokers = await balanced(cluster, 2)

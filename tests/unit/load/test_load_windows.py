@@ -154,3 +154,15 @@ def test_the_window_sizes_are_those_of_pulsar() -> None:
         == (SHORT_SAMPLES, LONG_SAMPLES)
         == (10, 1000)
     )
+
+
+def test_a_silent_bundle_is_forgotten_on_time_however_often_was_looked_before() -> None:
+    """Also one that was remembered as of an earlier time than any other, after a look that found none."""
+    live = LiveFold()
+    live.accept("a", report(10, 1, at_ms=HISTORY_GAP_MS))
+    assert live.retain({"a"}, HISTORY_GAP_MS + 5) == []
+    live.remember("t/n/old", default_bundle_data(), 10)
+    live.accept("a", report(10, 2, at_ms=HISTORY_GAP_MS + 6))
+    assert [live.retain({"a"}, HISTORY_GAP_MS + at) for at in (10, 11, 12)] == [[], ["t/n/old"], []]
+    live.accept("a", report(10, 3, at_ms=HISTORY_GAP_MS + 20, bundle="t/n/other"))
+    assert [live.retain({"a"}, 2 * HISTORY_GAP_MS + at) for at in (6, 7, 30)] == [[], [BUNDLE], []]

@@ -17,6 +17,7 @@ from barycenter.load.simple.quotas import (
     INITIAL_QUOTA,
     Quotas,
     QuotaTable,
+    average_to_write,
     is_worth_writing,
     quotas_to_write,
     smoothed_quota,
@@ -307,8 +308,9 @@ def test_the_leader_writes_the_default_and_the_bundles_that_changed() -> None:
     grown = ResourceQuota(msg_rate_in=90, msg_rate_out=40, bandwidth_in=1e5, bandwidth_out=1e5, memory=80)
     quotas = Quotas(bundles=QuotaTable.of({"t/n/a": like_out, "t/n/b": grown}), average=like_out)
     stored = {"t/n/a": like_out, "t/n/b": like_out}
-    assert list(quotas_to_write(quotas, stored.get, like_out)) == [("t/n/b", grown)]
-    assert [name for name, _ in quotas_to_write(quotas, stored.get, None)] == [None, "t/n/b"]
+    assert list(quotas_to_write(quotas.bundles, stored.get, like_out)) == [("t/n/b", grown)]
+    assert [name for name, _ in quotas_to_write(quotas.bundles, stored.get, None)] == ["t/n/b"]
+    assert (average_to_write(quotas, like_out), average_to_write(quotas, None)) == (None, quotas.average)
 
 
 def test_settings_come_from_nodes_before_the_configuration() -> None:

@@ -108,6 +108,10 @@ class QuotaTable:
         row = bisect_left(self.names, name)
         return row if row < len(self.names) and self.names[row] == name else None
 
+    def part(self, start: int, stop: int) -> "QuotaTable":
+        """Return the columns from `start` up to `stop` (exclusive)."""
+        return QuotaTable(self.names[start:stop], self.figures[:, start:stop], self.dynamic[start:stop])
+
     def aligned(self, names: Sequence[str], otherwise: ResourceQuota) -> "QuotaTable":
         """Return the quotas of `names`, in their order; `otherwise` for one that is not here."""
         if self.names == names:
@@ -271,20 +275,23 @@ def is_worth_writing(stored: Floats, new: Floats, dynamic: Flags) -> Flags:
     return worth
 
 
+def average_to_write(quotas: Quotas, stored_default: ResourceQuota | None) -> ResourceQuota | None:
+    """Return the learned average if it differs enough from the stored default to be written in its place."""
+    table = QuotaTable.of({"": stored_default or INITIAL_QUOTA})
+    worth = is_worth_writing(table.figures, figures_of(quotas.average)[:, None], table.dynamic)
+    return quotas.average if worth[0] else None
+
+
 def quotas_to_write(
-    quotas: Quotas, stored: Callable[[str], ResourceQuota | None], stored_default: ResourceQuota | None
-) -> Iterator[tuple[str | None, ResourceQuota]]:
-    """Yield the quotas that the leader has to write, the default (None) first and bundles by name.
+    bundles: QuotaTable, stored: Callable[[str], ResourceQuota | None], stored_default: ResourceQuota | None
+) -> Iterator[tuple[str, ResourceQuota]]:
+    """Yield the learned quotas that the leader has to write, by name.
 
     `stored` tells what the store holds of a bundle; one without a quota there is compared with the default.
     """
     default = stored_default or INITIAL_QUOTA
-    table = QuotaTable.of({"": default})
-    if is_worth_writing(table.figures, figures_of(quotas.average)[:, None], table.dynamic)[0]:
-        yield None, quotas.average
-    names = quotas.bundles.names
-    kept = [stored(name) or default for name in names]
+    kept = [stored(name) or default for name in bundles.names]
     old = np.array([figures_of(quota) for quota in kept], float).reshape(-1, 5).T
-    worth = is_worth_writing(old, quotas.bundles.figures, np.array([quota.dynamic for quota in kept], bool))
+    worth = is_worth_writing(old, bundles.figures, np.array([quota.dynamic for quota in kept], bool))
     for row in np.flatnonzero(worth).tolist():
-        yield names[row], quota_of(quotas.bundles.figures[:, row], dynamic=bool(quotas.bundles.dynamic[row]))
+        yield bundles.names[row], quota_of(bundles.figures[:, row], dynamic=bool(bundles.dynamic[row]))

@@ -10,28 +10,55 @@ from dataclasses import replace
 
 import numpy as np
 
+from barycenter.load.reports import LocalBrokerData
 from barycenter.load.simple.load_report import LoadReport, as_local_broker_data
-from barycenter.load.snapshot import LoadSnapshot, build_snapshot
+from barycenter.load.snapshot import LoadSnapshot, SnapshotBuilder
 
 
 def build_simple_snapshot(
     reports: Mapping[str, LoadReport], *, recently_unloaded: Iterable[str] = (), taken_at_ms: int = 0
 ) -> LoadSnapshot:
     """Return the snapshot of the live brokers: the keys of `reports`, by broker id."""
-    locals_ = {broker: as_local_broker_data(report) for broker, report in reports.items()}
-    plain = build_snapshot(locals_, {}, {}, recently_unloaded=recently_unloaded)
-    brokers, bundles = plain.brokers, plain.bundles
-    samples = bundles.sampled.astype(np.int64)
-    return replace(
-        plain,
-        brokers=replace(brokers, short=brokers.latest, long=brokers.latest),
-        bundles=replace(
-            bundles,
-            short=bundles.latest,
-            long=bundles.latest,
-            short_samples=samples,
-            long_samples=samples,
-            has_windows=bundles.sampled,
-        ),
-        taken_at_ms=taken_at_ms,
-    )
+    return SimpleSnapshotBuilder().build(reports, recently_unloaded=recently_unloaded, taken_at_ms=taken_at_ms)
+
+
+class SimpleSnapshotBuilder:
+    """Builds one snapshot after the other, each as `build_simple_snapshot` does; see `SnapshotBuilder`."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[LoadReport, LocalBrokerData]] = {}
+        self._builder = SnapshotBuilder()
+
+    def prepare(self, broker: str, report: LoadReport) -> bool:
+        """Have what the report says ready for `build`; return whether that was anything to do."""
+        return self._builder.prepare(broker, self.local(broker, report), {})
+
+    def local(self, broker: str, report: LoadReport) -> LocalBrokerData:
+        """Return the report as one of the modular load manager; the same object for the same report."""
+        before = self._read.get(broker)
+        if before is None or before[0] is not report:
+            before = self._read[broker] = (report, as_local_broker_data(report))
+        return before[1]
+
+    def build(
+        self, reports: Mapping[str, LoadReport], *, recently_unloaded: Iterable[str] = (), taken_at_ms: int = 0
+    ) -> LoadSnapshot:
+        """Return what `build_simple_snapshot` returns for the same arguments; forgets other brokers."""
+        locals_ = {broker: self.local(broker, report) for broker, report in reports.items()}
+        self._read = {broker: self._read[broker] for broker in reports}
+        plain = self._builder.build(locals_, {}, {}, recently_unloaded=recently_unloaded)
+        brokers, bundles = plain.brokers, plain.bundles
+        samples = bundles.sampled.astype(np.int64)
+        return replace(
+            plain,
+            brokers=replace(brokers, short=brokers.latest, long=brokers.latest),
+            bundles=replace(
+                bundles,
+                short=bundles.latest,
+                long=bundles.latest,
+                short_samples=samples,
+                long_samples=samples,
+                has_windows=bundles.sampled,
+            ),
+            taken_at_ms=taken_at_ms,
+        )

@@ -11,7 +11,7 @@ Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 
 import asyncio
 import heapq
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from itertools import chain, compress
@@ -26,6 +26,7 @@ from barycenter.broker.load_metrics import LoadMetrics
 from barycenter.broker.load_picture import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadPicture, PipelineState
 from barycenter.broker.load_reporter import LoadReporter
 from barycenter.broker.orders import Orders
+from barycenter.broker.picture_watch import PictureWatch
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import (
@@ -71,11 +72,8 @@ class ModularLoadManager:
         self._picture = LoadPicture(context, self._instruments.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
         self._orders = Orders(context, self._instruments.decisions, self.metrics)
-        self._refreshing = asyncio.Lock()
+        self._watch = PictureWatch(context.registration, self._refresh, lambda: self._picture.brokers)
         self._selecting = asyncio.Lock()
-        self._changed = asyncio.Event()
-        self._watcher: asyncio.Task[None] | None = None
-        self._stop_listening: Callable[[], None] | None = None
         self._selection_memory: SelectionMemory | None = None
         self._shedding_memory: object = None
         self._shedding_strategy = ""
@@ -89,11 +87,11 @@ class ModularLoadManager:
         await self._context.registration.register(self._context.urls.broker_id, report)
         self._reporter.wrote(report)
         self.metrics.report(report)
-        self._stop_listening = self._context.registration.on_change(self._changed.set)
-        with suppress(MetadataError):  # the watcher tries again
-            await self._write(f"{BROKER_AVERAGES_ROOT}/{self._context.urls.broker_id}", TimeAverageBrokerData())
-            await self._refresh()
-        self._watcher = asyncio.create_task(self._watch(), name="load picture")
+        await self._watch.start(self._begin)
+
+    async def _begin(self) -> None:
+        await self._write(f"{BROKER_AVERAGES_ROOT}/{self._context.urls.broker_id}", TimeAverageBrokerData())
+        await self._refresh()
 
     async def disable(self) -> None:
         """Remove the registration. Idempotent."""
@@ -101,33 +99,13 @@ class ModularLoadManager:
 
     async def stop(self) -> None:
         """End every task; disables first. Idempotent."""
-        if self._stop_listening is not None:
-            self._stop_listening()
-            self._stop_listening = None
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
-            self._watcher = None
+        await self._watch.close()
         self._reporter.close()
         await self.disable()
 
-    async def _watch(self) -> None:
-        while True:
-            await self._changed.wait()
-            try:
-                await self._refresh()
-            except MetadataError as error:
-                log.warning("load_picture_not_refreshed", reason=str(error))
-                await asyncio.sleep(1)
-                self._changed.set()
-            except Exception:
-                log.exception("load_picture_not_refreshed")
-
     async def _refresh(self) -> None:
         """Bring the picture up to date; on the leader, delete what dead brokers left."""
-        async with self._refreshing:
-            self._changed.clear()
-            gone, forgotten = await self._picture.refresh()
+        gone, forgotten = await self._picture.refresh()
         self._judge_pipeline()
         if self._may_act():
             await _all(
@@ -138,15 +116,12 @@ class ModularLoadManager:
             )
 
     async def _current_picture(self) -> LoadPicture:
-        """Return the picture, brought up to date if something changed and the store answers."""
-        if self._changed.is_set() or not self._picture.brokers:
-            try:
-                await self._refresh()
-            except MetadataError as error:
-                if not self._picture.brokers:
-                    raise
-                self._changed.set()
-                log.warning("load_picture_not_refreshed", reason=str(error))
+        """Return the picture, brought up to date if something changed and the store answers.
+
+        Raises:
+            MetadataError: no broker is known, and the store does not answer.
+        """
+        await self._watch.catch_up(with_every_change=True)
         return self._picture
 
     # ---- reports ----
@@ -383,7 +358,7 @@ class ModularLoadManager:
         """Leader: store bundle data and broker time averages."""
         if not self._may_act():
             return
-        await self._refresh()
+        await self._watch.refresh()
         await self._picture.prepare()
         data = dict(self._picture.bundle_data())
         heaviest = await self._to_store(data)

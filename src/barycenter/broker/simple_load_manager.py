@@ -14,8 +14,6 @@ and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -23,6 +21,7 @@ import structlog
 from barycenter.broker.decision_log import DecisionLog
 from barycenter.broker.load_instruments import LoadInstruments
 from barycenter.broker.orders import Orders
+from barycenter.broker.picture_watch import PictureWatch
 from barycenter.broker.simple_load_metrics import SimpleLoadMetrics
 from barycenter.broker.simple_load_picture import SimpleLoadPicture
 from barycenter.broker.simple_load_reporter import SimpleLoadReporter
@@ -60,11 +59,10 @@ class SimpleLoadManager:
         self._reporter = SimpleLoadReporter(context, self._instruments, self._picture)
         self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
         self._orders = Orders(context, self._instruments.decisions, self.metrics)
-        self._refreshing = asyncio.Lock()
-        self._changed = asyncio.Event()
+        self._watch = PictureWatch(
+            context.registration, self._refresh, lambda: self._picture.brokers, pause_share=_PAUSE_SHARE
+        )
         self._splitting = False
-        self._watcher: asyncio.Task[None] | None = None
-        self._stop_listening: Callable[[], None] | None = None
 
     @property
     def is_centralized(self) -> bool:
@@ -80,12 +78,7 @@ class SimpleLoadManager:
         await self._context.registration.register(self._context.urls.broker_id, report)
         self._reporter.wrote(report)
         self.metrics.report(as_local_broker_data(report))
-        self._stop_listening = self._context.registration.on_change(self._changed.set)
-        with suppress(MetadataError):  # the watcher tries again
-            async with self._refreshing:
-                await self._picture.begin()
-                self.metrics.ranked(self._picture.ranking)
-        self._watcher = asyncio.create_task(self._watch(), name="load picture")
+        await self._watch.start(self._begin)
 
     async def disable(self) -> None:
         """Remove the registration. Idempotent."""
@@ -93,48 +86,29 @@ class SimpleLoadManager:
 
     async def stop(self) -> None:
         """End every task; disables first. Idempotent."""
-        if self._stop_listening is not None:
-            self._stop_listening()
-            self._stop_listening = None
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
-            self._watcher = None
+        await self._watch.close()
         await self._settings.close()
         self._reporter.close()
         self._picture.close()
         await self.disable()
 
-    async def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._changed.wait()
-            started_s = loop.time()
-            try:
-                await self._refresh()
-            except MetadataError as error:
-                log.warning("load_picture_not_refreshed", reason=str(error))
-                await asyncio.sleep(1)
-                self._changed.set()
-            except Exception:
-                log.exception("load_picture_not_refreshed")
-            # in a large cluster some broker reports all the time
-            await asyncio.sleep(_PAUSE_SHARE * (loop.time() - started_s))
+    async def _begin(self) -> None:
+        await self._picture.begin()
+        self.metrics.ranked(self._picture.ranking)
 
     async def _refresh(self) -> None:
-        async with self._refreshing:
-            self._changed.clear()
-            await self._picture.refresh()
-            self.metrics.ranked(self._picture.ranking)
+        await self._picture.refresh()
+        self.metrics.ranked(self._picture.ranking)
 
     async def _current_picture(self) -> SimpleLoadPicture:
-        """Return the picture as of the last reports seen; it is read now if none were.
+        """Return the picture as of the last reports seen; it is read now if none were, or a broker of it left.
+
+        Only a picture without brokers that left tells whom policies and evenness allow: they may point at those alone.
 
         Raises:
-            MetadataError: none were, and the store does not answer.
+            MetadataError: no report was seen, and the store does not answer.
         """
-        if not self._picture.brokers:
-            await self._refresh()
+        await self._watch.catch_up(with_every_change=False)
         return self._picture
 
     # ---- reports ----

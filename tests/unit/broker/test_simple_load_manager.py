@@ -230,11 +230,64 @@ def test_a_bundle_on_its_way_counts_in_its_brokers_report_and_not_once_that_left
             await each.report(cpu)
         await simply_settled(brokers)
         assert (await b0.do(methodcaller("select_broker", second))).broker == b1.id
-        assert b0.manager._watcher is not None
-        b0.manager._watcher.cancel()  # it looks no more, so that only the list of brokers tells
+        assert b0.manager._watch._task is not None
+        b0.manager._watch._task.cancel()  # it looks no more, so that only the list of brokers tells
         await b1.do(lambda manager: manager.disable())
         await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
         assert (await b0.do(methodcaller("select_broker", second))).broker == b0.id
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_that_left_neither_takes_a_bundle_nor_keeps_the_others_from_taking_it() -> None:
+    """The one that left has the fewest bundles of the namespace, so evenness alone would leave only that one."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        first, second = (await cluster.create_namespace(2)).bundles
+        b0, b1 = brokers = await simply_balanced(cluster, 2)
+        await own(cluster, b0, first)
+        await b0.report()
+        await simply_settled(brokers)
+        assert b0.manager._watch._task is not None
+        b0.manager._watch._task.cancel()  # as if learning from the reports of a large cluster took long just now
+        await b1.do(lambda manager: manager.disable())
+        await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
+        placement = await b0.do(methodcaller("select_broker", second))
+        assert placement is not None, b0.told("refuse")
+        assert placement.broker == b0.id
+
+    on_virtual_time(scenario)
+
+
+def test_nothing_is_shed_for_the_sake_of_a_broker_that_left() -> None:
+    """b1, which left, would be the only one with a comfortable load."""
+
+    async def scenario(cluster: ControlCluster, brokers: list[SimplyBalanced], bundles: list[Bundle]) -> None:
+        b0, b1 = brokers
+        assert b0.manager._watch._task is not None
+        b0.manager._watch._task.cancel()
+        await b1.do(lambda manager: manager.disable())
+        await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
+        await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == []
+
+    shed_scenario(scenario, cpu=(90, 10))
+
+
+def test_without_the_store_bundles_are_placed_by_the_reports_known() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        b0, b1 = brokers = await simply_balanced(cluster, 2)
+        await simply_settled(brokers)
+        assert b0.manager._watch._task is not None
+        b0.manager._watch._task.cancel()
+        await b1.do(lambda manager: manager.disable())
+        await cluster.until(lambda: b1.id not in b0.manager.available_brokers(), "b1 left")
+
+        cluster.backend.partition(b0.broker.store)
+        with capture_logs() as logs:
+            assert (await b0.do(methodcaller("select_broker", bundle))).broker == b0.id
+        assert "load_picture_not_refreshed" in {each["event"] for each in logs}
 
     on_virtual_time(scenario)
 

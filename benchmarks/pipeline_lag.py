@@ -58,7 +58,7 @@ def usage(process: psutil.Process) -> tuple[float, float]:
 
 def wait_for_batches(layout: PipelineLayout, batches: int) -> None:
     deadline = time.monotonic() + _DEADLINE_S
-    while (status := read_status(layout.status)) is None or status.batches < batches:
+    while (status := read_status(layout)) is None or status.batches < batches:
         if time.monotonic() > deadline:
             raise SystemExit(f"not {batches} batches within {_DEADLINE_S:g} s")
         time.sleep(0.1)
@@ -68,7 +68,7 @@ def watch_memory(layout: PipelineLayout, process: psutil.Process, batches: int) 
     """Wait for so many batches; return the resident MiB of every ten seconds."""
     found: list[float] = []
     began = time.monotonic()
-    while (status := read_status(layout.status)) is None or status.batches < batches:
+    while (status := read_status(layout)) is None or status.batches < batches:
         if time.monotonic() - began >= 10 * (len(found) + 1):
             found.append(usage(process)[1])
         if time.monotonic() - began > _DEADLINE_S * max(1.0, batches / 300):

@@ -26,9 +26,7 @@ def test_tables_are_views_and_a_wrong_query_ends_in_a_sentence(tmp_path: Path) -
     """Every table can be asked, also one without rows; what Spark says of a mistake is all that is shown."""
     table = TABLES["decisions"]
     rows = [{field.name: "" for field in table.arrow_schema} | {"at": datetime.now(UTC), "number": n} for n in range(3)]
-    Tables(PipelineLayout.of(tmp_path).tables).write(
-        "decisions", 0, pa.Table.from_pylist(rows, schema=table.arrow_schema)
-    )
+    Tables(PipelineLayout.of(tmp_path)).write("decisions", 0, pa.Table.from_pylist(rows, schema=table.arrow_schema))
     counts = " union all ".join(f"select '{name}' as name, count(*) as rows from {name}" for name in TABLES)
     found = run_sql(tmp_path, counts)
     assert found.returncode == 0, found.stderr

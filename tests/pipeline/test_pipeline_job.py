@@ -70,7 +70,7 @@ def is_published(layout: PipelineLayout, report: LocalBrokerData) -> bool:
 def unfinished_batch(layout: PipelineLayout) -> bool:
     """A batch has written its first table and not yet its state."""
     batches = {int(file.stem.removeprefix("batch-")) for file in layout.tables.glob("load_reports/*/*.parquet")}
-    return bool(batches - set(StateFolder(layout.state).batch_ids()))
+    return bool(batches - set(StateFolder(layout).batch_ids()))
 
 
 def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
@@ -92,7 +92,7 @@ def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
         wait_until(lambda: is_published(layout, reports[-1]), job)
         job.terminate()
         assert job.wait(_DEADLINE_S) == 0
-    status = read_status(layout.status)
+    status = read_status(layout)
     assert status is not None
     assert (status.state, status.corrupt_reports) == ("stopped", 0)
     assert_tables_follow(spark, layout, PipelineOracle(reports))
@@ -131,7 +131,7 @@ def test_spark_begins_a_new_record_of_files_before_it_grows_large(spark: SparkSe
     guard.join()
     checkpoint, first_batch = current_generation(layout)
     assert first_batch > 0
-    assert list(layout.checkpoints.iterdir()) == [checkpoint]
+    assert [str(folder) for folder in layout.checkpoints.iterdir()] == [checkpoint]
     assert any(len(file.stem) > len("batch-000000000000") for file in live_files(layout.tables, "load_reports"))
     assert_tables_follow(spark, layout, PipelineOracle(reports))
 
@@ -157,7 +157,7 @@ def test_a_full_disk_delays_the_tables_and_loses_nothing(
     states: set[tuple[str, str | None]] = set()
 
     def watch() -> bool:
-        status = read_status(layout.status)
+        status = read_status(layout)
         states.update({(status.state, status.error)} if status else ())
         return is_published(layout, reports[-1])
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from barycenter.load.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.fold_kernel import StretchFold, count_samples
+from barycenter.pipeline.fold_kernel import COUNTED, FOLDED, StretchFold, count_samples, pieces_of
 from barycenter.pipeline.refold import refold
 from barycenter.pipeline.schemas import FIGURES
 
@@ -142,9 +142,9 @@ def test_stretches_compose_whatever_was_before(tmp_path_factory: Any, seed: int,
     if not before or not after:
         return
     folder = tmp_path_factory.mktemp("stretch")
-    counted = count_samples(write_files(folder / "1", before, 1), 3000)
+    counted = count_samples(pieces_of(write_files(folder / "1", before, 1), COUNTED), 3000)
     stretch = StretchFold(counted.select(["bundle", "samples", "last_at"]), 3000).fold(
-        write_files(folder / "2", after, 2)
+        pieces_of(write_files(folder / "2", after, 2), FOLDED)
     )
     known, whole = windows_of_each(before, 3000), windows_of_each(rows, 3000)
     assert {row["bundle"] for row in stretch.to_pylist()} == {row["bundle"] for row in after}

@@ -274,7 +274,7 @@ def test_only_a_few_states_are_kept(spark: SparkSession, layout: PipelineLayout)
     for report in reports:
         write_reports(layout, [report])
         run_available(spark, layout)
-    assert StateFolder(layout.state).batch_ids() == [3, 4, 5]
+    assert StateFolder(layout).batch_ids() == [3, 4, 5]
     archived = len(list(layout.archive.rglob("*.json")))
     assert archived + len(list(layout.report_log.rglob("*.json"))) == len(reports)
     assert archived >= len(reports) - 2

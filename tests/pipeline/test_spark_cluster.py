@@ -48,7 +48,7 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     streamed = cluster.submit(*_OPTIONS, job.__file__, "--data", str(layout.data), "--once", "--max-files", "20")
     assert streamed.returncode == 0, streamed.stderr[-4000:]
     assert_tables_follow(spark, layout, PipelineOracle(reports))
-    status = read_status(layout.status)
+    status = read_status(layout)
     assert status is not None
     assert (status.state, status.batches) == ("stopped", 2)
 

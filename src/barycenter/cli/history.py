@@ -3,9 +3,9 @@
 import csv
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -16,12 +16,13 @@ from rich.table import Table
 
 from barycenter.cli.main import fail
 from barycenter.cli.moments import moment_ms
+from barycenter.cli.pipeline_storage import opened
 from barycenter.cli.progress import with_progress
 from barycenter.load.reasons import format_figure
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.job_options import DataFolder, with_spark_settings
 
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -40,6 +41,7 @@ _UNITS: Final = {
 }
 
 Command = Callable[..., None]
+Conf = dict[str, str]
 
 
 def _common(command: Command) -> Command:
@@ -49,8 +51,9 @@ def _common(command: Command) -> Command:
             click.option(
                 "--data",
                 required=True,
-                type=click.Path(exists=True, file_okay=False, path_type=Path),
-                help="Data folder of the cluster.",
+                type=DataFolder(exists=True),
+                metavar="DIR",
+                help="Data folder of the cluster: a path, or an address that Spark reaches.",
             ),
             click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
             click.option("--until", default="", help="End of the period, exclusive; likewise."),
@@ -62,6 +65,7 @@ def _common(command: Command) -> Command:
                 show_default=True,
                 help="json: one object a line.",
             ),
+            with_spark_settings,
         )
     ):
         command = option(command)
@@ -81,28 +85,37 @@ def command() -> None:
 @_common
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
 @click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
-def top(data: Path, since: str, until: str, form: str, limit: int, by: str) -> None:
+def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by: str) -> None:
     """Tell the bundles with the greatest mean traffic, in + out."""
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
-    _answer(form, lambda: _history(data, since, until).top_bundles(limit, by=ranking))
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.top_bundles(limit, by=ranking))
 
 
 @command.command(name="bundle")
 @_common
 @click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
 @click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
-def bundle_life(data: Path, since: str, until: str, form: str, bundle: str, every: str) -> None:
+def bundle_life(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, every: str) -> None:
     """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
     try:
         name = str(Bundle.parse(bundle))
     except InvalidNameError as error:
         raise click.UsageError(f"{bundle}: {error}") from None
-    asked = _history(data, since, until)
-    width = timedelta(minutes=_EVERY[every])
+    with _history(data, conf, since, until) as history:
+        found = _life_of(history, name, timedelta(minutes=_EVERY[every]))
+    for title, rows in found:
+        if form == "table":
+            click.echo(f"\n{title}" + _trend(rows, title))
+        _print(rows, form, kind=title)
+
+
+def _life_of(history: History, name: str, width: timedelta) -> list[tuple[str, pa.Table]]:
+    """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
     parts: list[tuple[str, Callable[[], pa.Table]]] = [
-        ("owners", lambda: asked.bundle_owners(name)),
-        ("decisions", lambda: asked.bundle_decisions(name)),
-        ("load", lambda: asked.bundle_load(name, every=width)),
+        ("owners", lambda: history.bundle_owners(name)),
+        ("decisions", lambda: history.bundle_decisions(name)),
+        ("load", lambda: history.bundle_load(name, every=width)),
     ]
     found: list[tuple[str, pa.Table]] = []
     for title, ask in parts:
@@ -112,32 +125,31 @@ def bundle_life(data: Path, since: str, until: str, form: str, bundle: str, ever
             lacking = str(error)
     if not found:
         fail(lacking)
-    for title, rows in found:
-        if form == "table":
-            click.echo(f"\n{title}" + _trend(rows, title))
-        _print(rows, form, kind=title)
+    return found
 
 
 @command.command(name="brokers")
 @_common
 @click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
-def brokers(data: Path, since: str, until: str, form: str, over: float) -> None:
+def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
     """Tell the brokers whose usage was above a threshold, and for which share of their reports."""
-    _answer(form, lambda: _history(data, since, until).brokers_over(over / 100), none="no broker was above it")
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
 
 
 @command.command(name="imbalance")
 @_common
-def imbalance(data: Path, since: str, until: str, form: str) -> None:
+def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
     """Tell how evenly the brokers were loaded, interval by interval."""
 
     def ask() -> pa.Table:
-        rows = _history(data, since, until).imbalance()
+        rows = history.imbalance()
         if form == "table":
             click.echo(f"greatest over mean rate {_trend(rows, 'balance')}\n")
         return rows
 
-    _answer(form, ask)
+    with _history(data, conf, since, until) as history:
+        _answer(form, ask)
 
 
 @command.command(name="sql")
@@ -145,13 +157,15 @@ def imbalance(data: Path, since: str, until: str, form: str) -> None:
 @click.option(
     "--data",
     required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Data folder of the cluster.",
+    type=DataFolder(exists=True),
+    metavar="DIR",
+    help="Data folder of the cluster: a path, or an address that Spark reaches.",
 )
 @click.option("--master", default="local[*]", show_default=True, help="Spark master.")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
 @click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows of the answer.")
-def sql(query: str, data: Path, master: str, form: str, limit: int) -> None:
+@with_spark_settings
+def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -> None:
     """Run Spark SQL over the tables, each a view of its name.
 
     For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
@@ -161,7 +175,7 @@ def sql(query: str, data: Path, master: str, form: str, limit: int) -> None:
     try:
         with Console(stderr=True).status("starting Spark") as status:
             rows = run_sql(
-                PipelineLayout.of(data), query, master=master, limit=limit, on_started=lambda: status.update("asking")
+                data, query, master=master, limit=limit, conf=conf, on_started=lambda: status.update("asking")
             )
     except QueryError as error:
         fail(str(error))
@@ -169,11 +183,13 @@ def sql(query: str, data: Path, master: str, form: str, limit: int) -> None:
     _print(rows, form)
 
 
-def _history(data: Path, since: str, until: str) -> History:
+@contextmanager
+def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]:
     begin, end = moment_ms("--since", since), moment_ms("--until", until) or END_OF_TIME
     if begin >= end:
         raise click.UsageError(f"--since {since} is not before --until {until}")
-    return History(PipelineLayout.of(data), since_ms=begin, until_ms=end, progress=with_progress)
+    with opened(data, conf) as storage:
+        yield History(storage, since_ms=begin, until_ms=end, progress=with_progress)
 
 
 def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") -> None:

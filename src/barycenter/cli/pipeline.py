@@ -1,8 +1,8 @@
 """`barycenter pipeline`: run the load pipeline, ask how it fares, compute its averages anew."""
 
 import sys
+import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -10,11 +10,14 @@ import msgspec
 
 from barycenter.cli.pipeline_progress import person_renderer
 from barycenter.cli.pipeline_refold import refold_command
+from barycenter.cli.pipeline_storage import opened
 from barycenter.pipeline.job import run_job
 from barycenter.pipeline.job_log import configure_logging
-from barycenter.pipeline.job_options import JobOptions, LocalFolder, with_job_options
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.status import PipelineStatus, is_held, read_status
+from barycenter.pipeline.job_options import DataFolder, JobOptions, with_job_options, with_spark_settings
+from barycenter.pipeline.layout import QUARANTINE
+from barycenter.pipeline.lock import is_running
+from barycenter.pipeline.status import PipelineStatus, read_status
+from barycenter.pipeline.storage import Storage
 
 _WELL: Final = {"starting", "running", "stopped"}
 
@@ -42,29 +45,36 @@ def run(**options: Any) -> None:
 
 
 @command.command(name="status")
-@click.option("--data", required=True, type=LocalFolder(), metavar="DIR", help="Data folder of the cluster.")
+@click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def status(data: Path, as_json: bool) -> None:
+@with_spark_settings
+def status(data: str, as_json: bool, conf: dict[str, str]) -> None:
     """Say how the pipeline of DIR fares.
 
     Ends with 0 if it runs or was stopped in order, with 1 if it failed, was killed, tries a batch again and again, or
     never ran.
     """
-    layout = PipelineLayout.of(data)
-    found = read_status(layout.status)
+    with opened(data, conf) as storage:
+        found = read_status(storage)
+        alive = found is not None and is_running(storage, found.pid, now_ms=time.time_ns() // 1_000_000)
     if found is None:
         if as_json:
-            click.echo(msgspec.json.encode({"state": "none", "alive": False, "data": str(layout.data)}))
+            click.echo(msgspec.json.encode({"state": "none", "alive": False, "data": storage.address()}))
         else:
-            click.echo(f"no pipeline has run on {layout.data}; start it with `barycenter pipeline run --data {data}`")
+            click.echo(
+                f"no pipeline has run on {storage.address()}; start it with `barycenter pipeline run --data {data}`"
+            )
         sys.exit(1)
-    alive = is_held(layout, found.pid)
     state = _state(found, alive=alive)
     if as_json:
-        document = msgspec.to_builtins(found) | {"state": state, "alive": alive, "quarantine": str(layout.quarantine)}
+        document = msgspec.to_builtins(found) | {
+            "state": state,
+            "alive": alive,
+            "quarantine": storage.address(QUARANTINE),
+        }
         click.echo(msgspec.json.encode(document))
     else:
-        click.echo("\n".join(_lines(found, state, layout)))
+        click.echo("\n".join(_lines(found, state, storage)))
     sys.exit(0 if state in _WELL else 1)
 
 
@@ -73,7 +83,7 @@ def _state(found: PipelineStatus, *, alive: bool) -> str:
     return "killed" if found.state in ("starting", "running", "retrying") and not alive else found.state
 
 
-def _lines(found: PipelineStatus, state: str, layout: PipelineLayout) -> list[str]:
+def _lines(found: PipelineStatus, state: str, storage: Storage) -> list[str]:
     told = f"{datetime.fromtimestamp(found.updated_at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     rows = [("pipeline", f"{_STATES[state].format(pid=found.pid)}; last word {told}")]
     if found.error:
@@ -96,9 +106,9 @@ def _lines(found: PipelineStatus, state: str, layout: PipelineLayout) -> list[st
     refused = found.corrupt_reports + found.corrupt_decisions
     if refused:
         kinds = f"{found.corrupt_reports:,} reports and {found.corrupt_decisions:,} decisions could not be read"
-        rows.append(("quarantined", f"{kinds}; they and why: {layout.quarantine}"))
+        rows.append(("quarantined", f"{kinds}; they and why: {storage.address(QUARANTINE)}"))
     if state != "running" and state in _NEXT:
-        rows.append(("what to do", _NEXT[state].format(data=layout.data)))
+        rows.append(("what to do", _NEXT[state].format(data=storage.address())))
     return [f"{name:<16} {text}" for name, text in rows]
 
 

@@ -1,9 +1,7 @@
 """`barycenter pipeline refold`: the averages computed anew from the samples, beside those recorded."""
 
-import posixpath
 import sys
 import time
-from pathlib import Path
 from typing import Final
 
 import click
@@ -12,20 +10,21 @@ import pyarrow.parquet as pq
 
 from barycenter.cli.main import fail, in_words
 from barycenter.load.windows import HISTORY_GAP_MS
-from barycenter.pipeline.addresses import is_local, table_addresses
-from barycenter.pipeline.fold_kernel import filesystem_of
+from barycenter.pipeline.addresses import open_storage
 from barycenter.pipeline.java import JavaNotFoundError
-from barycenter.pipeline.job_options import SparkMaster
+from barycenter.pipeline.job_options import DataFolder, SparkMaster, with_spark_settings
 from barycenter.pipeline.recorded import Comparison, compare_with_recorded
 from barycenter.pipeline.refold import Refolded, refold
 from barycenter.pipeline.schemas import TABLES
 from barycenter.pipeline.session import SPARK_ERRORS, create_session
+from barycenter.pipeline.storage import Storage, local_folder
+from barycenter.pipeline.tables import table_files
 
 TOLERANCE: Final = 1e-9
 
 
 @click.command(name="refold")
-@click.option("--data", required=True, metavar="DIR", help="Data folder, or its copy at file:, s3a: or hdfs:.")
+@click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
 @click.option("--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: local[2]]")
 @click.option(
     "--history-gap-minutes",
@@ -35,10 +34,19 @@ TOLERANCE: Final = 1e-9
     help="Silence after which a bundle's history begins anew.",
 )
 @click.option("--check", is_flag=True, help=f"End with 1 if a figure differs by more than {TOLERANCE:g}, relative.")
-@click.option("--out", metavar="DIR", help="Write bundle_data.parquet and broker_data.parquet there.")
+@click.option(
+    "--out", type=DataFolder(), metavar="DIR", help="Write bundle_data.parquet and broker_data.parquet there."
+)
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")
+@with_spark_settings
 def refold_command(
-    data: str, master: str | None, history_gap_minutes: float, check: bool, out: str | None, driver_memory: str
+    data: str,
+    master: str | None,
+    history_gap_minutes: float,
+    check: bool,
+    out: str | None,
+    driver_memory: str,
+    conf: dict[str, str],
 ) -> None:
     """Compute the averages of DIR anew from its table of samples, and compare them with the recorded ones.
 
@@ -46,25 +54,26 @@ def refold_command(
     pipeline, or from another history gap. May run beside the pipeline.
     """
     try:
-        samples = table_addresses(data, "bundle_samples")
-        if not samples:
-            fail(f"no samples under {data}/tables; `barycenter pipeline run --data {data}` makes them of load reports")
-        recorded = {name: table_addresses(data, name) for name in ("bundle_data", "broker_data")}
-        session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory})
+        if local_folder(data) is not None and not table_files(open_storage(data), "bundle_samples"):
+            _fail_without_samples(data)  # without starting Spark
+        session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory, **conf})
+        storage = open_storage(data, session)
+        tables = {name: _paths(storage, name) for name in ("bundle_samples", "bundle_data", "broker_data")}
+        if not (samples := tables["bundle_samples"]):
+            _fail_without_samples(data)
         started = time.perf_counter()
-        folded = refold(session, samples, history_gap_ms=round(history_gap_minutes * 60_000))
-        seconds = time.perf_counter() - started
-        session.stop()
-        click.echo(_summary(folded, len(samples), seconds))
+        folded = refold(session, [*map(storage.address, samples)], history_gap_ms=round(history_gap_minutes * 60_000))
+        click.echo(_summary(folded, len(samples), time.perf_counter() - started))
         agreed = [
-            _told(name, compare_with_recorded(rows, recorded[name], key))
+            _told(name, compare_with_recorded(rows, storage, tables[name], key))
             for name, key, rows in (
                 ("bundle_data", "bundle", folded.bundles),
                 ("broker_data", "broker", folded.brokers),
             )
         ]
         if out is not None:
-            _write(out, folded)
+            _write(open_storage(out, session), folded)
+        session.stop()
     except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, *SPARK_ERRORS) as error:
         fail(in_words(error))
     if check and not all(agreed):
@@ -92,11 +101,17 @@ def _told(name: str, found: Comparison) -> bool:
     return agrees
 
 
-def _write(out: str, folded: Refolded) -> None:
-    target = str(Path(out).absolute()) if is_local(out) and not out.startswith("file:") else out
-    system, folder = filesystem_of(target)
-    system.create_dir(folder, recursive=True)
+def _write(out: Storage, folded: Refolded) -> None:
     for name, rows in (("bundle_data", folded.bundles), ("broker_data", folded.brokers)):
         columns = rows.select(TABLES[name].schema.names).cast(TABLES[name].arrow_schema)
-        pq.write_table(columns, posixpath.join(folder, f"{name}.parquet"), filesystem=system, compression="zstd")
-    click.echo(f"written      {out}")
+        with out.new_file(f"{name}.parquet") as file:
+            pq.write_table(columns, file, compression="zstd")
+    click.echo(f"written      {out.address()}")
+
+
+def _paths(storage: Storage, name: str) -> list[str]:
+    return [file.path for file in table_files(storage, name)]
+
+
+def _fail_without_samples(data: str) -> None:
+    fail(f"no samples under {data}/tables; `barycenter pipeline run --data {data}` makes them of load reports")

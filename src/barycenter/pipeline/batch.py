@@ -14,7 +14,8 @@ from barycenter.load.windows import HISTORY_GAP_MS
 from barycenter.pipeline.balance import BalanceSettings
 from barycenter.pipeline.balance_history import balance_intervals
 from barycenter.pipeline.broker_averages import broker_averages, membership, newest_reports
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.layout import ARCHIVE, REPORT_LOG
+from barycenter.pipeline.layout import DECISIONS as DECISION_LOGS
 from barycenter.pipeline.ownership_history import ownership_intervals
 from barycenter.pipeline.samples import (
     believable_times,
@@ -34,6 +35,7 @@ from barycenter.pipeline.schemas import (
     LOAD_REPORT_LINE,
     OWNERSHIP,
 )
+from barycenter.pipeline.storage import Storage
 from barycenter.pipeline.windows import fold_windows
 
 JSON_OPTIONS = {
@@ -61,19 +63,19 @@ class HistoryTables:
     balance: DataFrame
 
 
-def read_report_log(session: SparkSession, layout: PipelineLayout) -> DataFrame:
+def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
     """Every line of the report log, those already read by the stream included. Output: LOAD_REPORT_LINE."""
-    roots = [str(root) for root in (layout.report_log, layout.archive) if root.exists()]
+    roots = [storage.address(root) for root in (REPORT_LOG, ARCHIVE) if storage.exists(root)]
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
     return reader.json(roots).transform(believable_times)
 
 
-def read_decision_logs(session: SparkSession, layout: PipelineLayout) -> DataFrame:
+def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
     """The decisions in all logs that are there. Output: DECISIONS, one row per (by, number, at)."""
-    if not any(layout.decisions.glob("*.jsonl*")):
+    if not any(".jsonl" in entry.name for entry in storage.entries(DECISION_LOGS)):
         return session.createDataFrame([], DECISIONS)
     options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
-    lines = session.read.schema(DECISION_LINE).options(**options).json(str(layout.decisions))
+    lines = session.read.schema(DECISION_LINE).options(**options).json(storage.address(DECISION_LOGS))
     texts = ("sentence", "bundle", "source", "destination", "refused", "strategy")
     is_decision = f"{CORRUPT} is null and at between 0 and {LAST_TIME_MS}"
     is_decision += " and by is not null and number is not null and kind is not null"

@@ -12,17 +12,21 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from barycenter.pipeline.layout import DECISIONS
 from barycenter.pipeline.quarantine import Refused
 from barycenter.pipeline.schemas import LAST_TIME_MS, TABLES
+from barycenter.pipeline.storage import Entry, Storage
 
 READ_BYTES = 8 * 2**20
 """How much of each file one batch reads at most."""
+
+_FIRST_BYTES = 16 * 2**10
+"""A first line is rarely longer."""
 
 
 class _Code(msgspec.Struct):
@@ -63,36 +67,39 @@ _decode = msgspec.json.Decoder(DecisionLine).decode
 _decode_code = msgspec.json.Decoder(_Code).decode
 
 
-def read_decisions(folder: Path, offsets: Mapping[str, int]) -> NewDecisions:
+def read_decisions(storage: Storage, offsets: Mapping[str, int]) -> NewDecisions:
     """Read what was added to the logs since `offsets` (of a file's first line), and return the new ones."""
     found = NewDecisions({})
     keys: set[tuple[str, int, int]] = set()
-    for file in sorted(folder.glob("*.jsonl*"), reverse=True):  # "x.jsonl.1" before "x.jsonl"
-        if file.name.startswith((".", "_")):
+    for entry in reversed(storage.entries(DECISIONS)):  # "x.jsonl.1" before "x.jsonl"
+        if ".jsonl" not in entry.name or entry.name.startswith((".", "_")):
             continue
         with suppress(FileNotFoundError):  # renamed just now: the next batch finds it
-            name, start, lines = _read_lines(file, offsets)
+            name, start, lines = _read_lines(storage, entry, offsets)
             if name:
                 found.offsets[name] = start + sum(map(len, lines))
                 for line in lines:
-                    _take(found, keys, file, line)
+                    _take(found, keys, entry.name, line)
     return found
 
 
-def _read_lines(file: Path, offsets: Mapping[str, int]) -> tuple[str, int, list[bytes]]:
+def _read_lines(storage: Storage, log: Entry, offsets: Mapping[str, int]) -> tuple[str, int, list[bytes]]:
     """The name of the file's content (empty if it has no whole line yet), where it was read from, its whole lines."""
-    with file.open("rb") as stream:
-        first = stream.readline(READ_BYTES)
-        if not first.endswith(b"\n"):
-            return "", 0, []
-        name = hashlib.blake2b(first, digest_size=12).hexdigest()
-        start = offsets.get(name, 0)
-        stream.seek(start)
-        content = stream.read(READ_BYTES)
+    path = f"{DECISIONS}/{log.name}"
+    first = b""
+    for length in (_FIRST_BYTES, READ_BYTES):
+        first, end, _ = storage.read(path, length=length).partition(b"\n")
+        if end:
+            break
+    else:
+        return "", 0, []
+    name = hashlib.blake2b(first + b"\n", digest_size=12).hexdigest()
+    start = offsets.get(name, 0)
+    content = storage.read(path, offset=start, length=READ_BYTES)
     return name, start, content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
 
 
-def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: Path, line: bytes) -> None:
+def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, line: bytes) -> None:
     try:
         decision = _decode(line)
         code = _decode_code(decision.reason).code
@@ -100,7 +107,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: Path, line
             raise msgspec.ValidationError("`at` lies before 1970 or after 9999")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = line.decode(errors="replace").rstrip("\n")
-        found.refused.append(Refused("decision", file.name, str(error), text))
+        found.refused.append(Refused("decision", file, str(error), text))
         return
     key = decision.by, decision.number, decision.at
     if key in keys:

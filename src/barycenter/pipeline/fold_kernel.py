@@ -11,18 +11,17 @@ are composed afterwards, in the order of time.
 Rows of one bundle must come in the order of their times, from file to file as well; rows of different bundles may be
 mixed. A bundle for which that does not hold is marked `late` and its figures mean nothing.
 
-Free of Spark: numpy and Arrow, so that it runs wherever the files are.
+Free of Spark: numpy and Arrow. Rows come as tables whose `NAMES` are dictionaries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -31,10 +30,10 @@ from barycenter.pipeline.schemas import FIGURES
 
 SIZES: Final = (SHORT_SAMPLES, LONG_SAMPLES)
 _NEVER: Final = np.iinfo(np.int64).min
-_COUNTED: Final = ["bundle", "reported_at"]
+COUNTED: Final = ["bundle", "reported_at"]
 _REPORT: Final = ["broker", "incarnation", "sequence"]
-_FOLDED: Final = [*_COUNTED, *_REPORT, *FIGURES, "topics"]
-_NAMES: Final = ["bundle", "broker", "incarnation"]
+FOLDED: Final = [*COUNTED, *_REPORT, *FIGURES, "topics"]
+NAMES: Final = ["bundle", "broker", "incarnation"]
 
 
 @dataclass(slots=True)
@@ -99,25 +98,18 @@ class _Rows:
     bundles: NDArray[np.int64]
 
 
-def _pieces(files: Sequence[str], columns: list[str], names: _Names) -> Iterator[_Rows]:
+def pieces_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of local Parquet files, in their order, a row group at a time, with names as dictionaries."""
     for file in files:
-        system, path = filesystem_of(file)
-        with pq.ParquetFile(path, filesystem=system, read_dictionary=_NAMES) as source:
+        with pq.ParquetFile(file, read_dictionary=NAMES) as source:
             for group in range(source.num_row_groups):
-                table = source.read_row_group(group, columns=columns, use_threads=False).combine_chunks()
-                if len(table):
-                    yield _arranged(table, names)
+                yield source.read_row_group(group, columns=list(columns), use_threads=False)
 
 
-def filesystem_of(file: str) -> tuple[pafs.FileSystem, str]:
-    """Return where a `file:`, `s3a:` or `hdfs:` address, or a local path, is read, and the path there."""
-    if "://" not in file and not file.startswith("file:"):
-        return pafs.LocalFileSystem(), file
-    address = file.replace("s3a://", "s3://", 1)
-    if address.startswith("file:"):
-        address = "file://" + address.removeprefix("file:").removeprefix("//")
-    system, path = pafs.FileSystem.from_uri(address)
-    return system, path
+def _arranged_pieces(pieces: Iterable[pa.Table], names: _Names) -> Iterator[_Rows]:
+    for piece in pieces:
+        if len(piece):
+            yield _arranged(piece.combine_chunks(), names)
 
 
 def _arranged(table: pa.Table, names: _Names) -> _Rows:
@@ -163,10 +155,10 @@ def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.b
     return is_cut, dropped
 
 
-def count_samples(files: Sequence[str], gap_ms: int) -> pa.Table:
-    """Return the `Counts` of the bundles in `files`, a stretch in the order of time: a cheap look at two columns."""
+def count_samples(pieces: Iterable[pa.Table], gap_ms: int) -> pa.Table:
+    """Return the `Counts` of the bundles in `pieces`, a stretch in the order of time, of which it needs COUNTED."""
     names, counts = _Names(), Counts.none()
-    for rows in _pieces(files, _COUNTED, names):
+    for rows in _arranged_pieces(pieces, names):
         counts = counts.grown(len(names.codes))
         _count_piece(counts, rows, gap_ms)
     return pa.table(
@@ -273,9 +265,9 @@ class StretchFold:
         self._sums = [[np.append(total, np.zeros(more)) for total in sums] for sums in self._sums]
         self._topics = np.append(self._topics, np.zeros(more, np.int64))
 
-    def fold(self, files: Sequence[str]) -> pa.Table:
-        """Return STRETCH of the bundles in `files`, which are in the order of time."""
-        for rows in _pieces(files, _FOLDED, self._names):
+    def fold(self, pieces: Iterable[pa.Table]) -> pa.Table:
+        """Return STRETCH of the bundles in `pieces`, which are in the order of time and have the columns FOLDED."""
+        for rows in _arranged_pieces(pieces, self._names):
             self._grow()
             self._fold_piece(rows)
         return self._result()

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.layout import TABLES_FOLDER
 from barycenter.pipeline.schemas import DECISIONS, OWNERSHIP, TABLES, arrow_schema_of
-from barycenter.pipeline.tables import live_files
+from barycenter.pipeline.storage import Storage
+from barycenter.pipeline.tables import date_folders, date_of, table_files
 
 END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
 
-Progress = Callable[[Sequence[Path], str], Iterable[Path]]
+Progress = Callable[[Sequence[str], str], Iterable[str]]
 """Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
 
 
-def silently(files: Sequence[Path], _what: str) -> Iterable[Path]:
+def silently(files: Sequence[str], _what: str) -> Iterable[str]:
     return files
 
 
@@ -46,9 +46,9 @@ class History:
     """The recorded history of one data directory, of `since` to `until`."""
 
     def __init__(
-        self, layout: PipelineLayout, *, since_ms: int = 0, until_ms: int = END_OF_TIME, progress: Progress = silently
+        self, storage: Storage, *, since_ms: int = 0, until_ms: int = END_OF_TIME, progress: Progress = silently
     ) -> None:
-        self._layout = layout
+        self._storage = storage
         self._since = datetime.fromtimestamp(since_ms / 1000, UTC)
         self._until = datetime.fromtimestamp(min(until_ms, END_OF_TIME) / 1000, UTC)
         self._progress = progress
@@ -171,7 +171,8 @@ class History:
         """Each interval that touches the period once, with its end if it has one."""
         found = [self._empty(OWNERSHIP.names, "ownership")]
         for file in self._files("ownership"):
-            rows = pq.read_table(file, filters=condition, partitioning=None)
+            with self._storage.local(file) as path:
+                rows = pq.read_table(path, filters=condition, partitioning=None)
             found.append(rows.select(OWNERSHIP.names).cast(found[0].schema))
         keys = TABLES["ownership"].key
         once = pa.concat_tables(found).group_by(list(keys)).aggregate([("owned_to", "max"), ("ended", "max")])
@@ -200,20 +201,15 @@ class History:
         names = list(dict.fromkeys([*columns, time]))
         schema = self._empty(names, name).schema
         for file in self._files(name):
-            rows = pq.read_table(file, columns=names, filters=wanted, partitioning=None)
+            with self._storage.local(file) as path:
+                rows = pq.read_table(path, columns=names, filters=wanted, partitioning=None)
             if len(rows):
                 yield rows.select(names).cast(schema)
 
-    def _files(self, name: str) -> Iterable[Path]:
-        files = live_files(self._layout.tables, name, dates=set(self._dates(name)))
-        return self._progress(files, name)
-
-    def _dates(self, name: str) -> Iterator[str]:
+    def _files(self, name: str) -> Iterable[str]:
         first, last = self._since.strftime("%Y-%m-%d"), self._until.strftime("%Y-%m-%d")
-        for folder in sorted((self._layout.tables / name).glob("date=*")):
-            date = folder.name.removeprefix("date=")
-            if first <= date <= last:
-                yield date
+        dates = {date for date in map(date_of, date_folders(self._storage, name)) if first <= date <= last}
+        return self._progress([file.path for file in table_files(self._storage, name, dates=dates)], name)
 
     @staticmethod
     def _empty(columns: Sequence[str], name: str) -> pa.Table:
@@ -221,11 +217,11 @@ class History:
         return pa.schema([schema.field(column).with_nullable(True) for column in columns]).empty_table()
 
     def _nothing(self, name: str) -> NoHistoryError:
-        where = self._layout.tables / name
-        if not any(self._layout.tables.glob("*/date=*")):
+        where = self._storage.address(f"{TABLES_FOLDER}/{name}")
+        if not any(date_folders(self._storage, table) for table in TABLES):
             return NoHistoryError(
-                f"{self._layout.tables} has no tables: there is no history yet;"
-                f" `barycenter pipeline run --data {self._layout.data}` makes it from the load reports there"
+                f"{self._storage.address(TABLES_FOLDER)} has no tables: there is no history yet;"
+                f" `barycenter pipeline run --data {self._storage.address()}` makes it from the load reports there"
             )
         late = "; an interval is told of when it has been over for a minute" if name == "balance" else ""
         return NoHistoryError(f"{where} has nothing of what was asked for in that time{late}")

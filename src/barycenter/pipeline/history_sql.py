@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from barycenter.pipeline.addresses import open_storage
 from barycenter.pipeline.java import JavaNotFoundError
-from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.schemas import TABLES
 from barycenter.pipeline.session import create_session
 from barycenter.pipeline.table_reader import read_table
@@ -23,11 +23,12 @@ class QueryError(Exception):
 
 
 def run_sql(
-    layout: PipelineLayout,
+    data: str,
     query: str,
     *,
     master: str = "local[*]",
     limit: int = 10_000,
+    conf: Mapping[str, str] | None = None,
     on_started: Callable[[], None] = lambda: None,
 ) -> pa.Table:
     """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
@@ -35,21 +36,22 @@ def run_sql(
     Starts a Spark session and ends it.
 
     Raises:
-        QueryError: the query is wrong or fails, or there is no Java to start Spark with.
+        QueryError: the query is wrong or fails, Spark cannot reach `data`, or there is no Java to start Spark with.
     """
     try:
-        session = create_session("barycenter history", master, {"spark.driver.memory": "2g"})
+        session = create_session("barycenter history", master, {"spark.driver.memory": "2g", **(conf or {})})
         # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
         session.sparkContext.setLogLevel("OFF")
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         on_started()
         try:
+            storage = open_storage(data, session)
             for name in TABLES:
-                read_table(session, layout, name).createOrReplaceTempView(name)
+                read_table(session, storage, name).createOrReplaceTempView(name)
             return session.sql(query).limit(limit).toArrow()
         finally:
             session.stop()
-    except (PySparkException, JavaNotFoundError) as error:
+    except (PySparkException, JavaNotFoundError, OSError) as error:
         raise QueryError(_in_words(str(error))) from error
 
 

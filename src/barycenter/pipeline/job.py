@@ -12,16 +12,14 @@ more and dropped by their sequences. Batch ids go on: the id of a batch is the g
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,17 +31,20 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from barycenter.pipeline.addresses import open_storage
 from barycenter.pipeline.compaction import CompactionSettings, keep_house
 from barycenter.pipeline.java import JavaNotFoundError
 from barycenter.pipeline.job_log import configure_logging
 from barycenter.pipeline.job_options import JobOptions, with_job_options
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.layout import ARCHIVE, CHECKPOINTS, HOME, QUARANTINE, REPORT_LOG
+from barycenter.pipeline.lock import AlreadyRunningError, exclusive
 from barycenter.pipeline.metrics import serve_metrics
 from barycenter.pipeline.ownership import utc_date
 from barycenter.pipeline.quarantine import remove_old
 from barycenter.pipeline.session import SPARK_ERRORS, create_session, is_loopback
 from barycenter.pipeline.state import StateFolder
 from barycenter.pipeline.status import PipelineStatus, StatusFile
+from barycenter.pipeline.storage import Storage, local_folder
 from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
 from barycenter.pipeline.tables import Tables
 from barycenter.pipeline.warm_up import warm_up
@@ -56,17 +57,14 @@ ONCE_ATTEMPTS = 3
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 
 _GENERATION = "from-"
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _POLL_S = 0.1
+_HOUSE_S = 60.0
+_REMOTE_HOUSE_S = 600.0
+"""Listing all dates of all tables takes an object store seconds, and costs."""
 _IDLE_DEADLINE_S = 30.0
 _LONGEST_RETRY_S = 30.0
 _NAMES_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
-
-
-class AlreadyRunningError(RuntimeError):
-    """Another process runs the pipeline of this data directory."""
-
-    def __init__(self, layout: PipelineLayout) -> None:
-        super().__init__(f"another pipeline process works on {layout.data}; stop it first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +80,28 @@ class JobSettings:
     archive_days: int = ARCHIVE_DAYS
     stream: StreamSettings = field(default_factory=StreamSettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    publication: Path | None = None
+    """A file of this machine to publish in; None: that of the data directory."""
 
 
 class PipelineJob:
-    """The running pipeline of one data directory. The caller holds `exclusive(layout)` and owns the session."""
+    """The running pipeline of one data directory. The caller holds `exclusive(storage)` and owns the session."""
 
     def __init__(
         self,
         session: SparkSession,
-        layout: PipelineLayout,
+        storage: Storage,
         settings: JobSettings,
         *,
         clock_ms: Callable[[], int],
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
-        self._layout = layout
+        self._storage = storage
         self._settings = settings
         self._clock_ms = clock_ms
         self._on_ready = on_ready
-        self._status = StatusFile(layout.status, pid=os.getpid())
+        self._status = StatusFile(storage, pid=os.getpid())
         self._generation_reports = 0
         self._last_batch = -1
         self._is_ready = False
@@ -117,8 +117,8 @@ class PipelineJob:
 
         Raises what Spark or the file system did, if the job runs once and has tried in vain.
         """
-        completed = StateFolder(self._layout.state).batch_ids()
-        Tables(self._layout.tables).clear_unfinished(completed[-1] if completed else None)
+        completed = StateFolder(self._storage).batch_ids()
+        Tables(self._storage).clear_unfinished(completed[-1] if completed else None)
         failures = 0
         self._status.enter("starting", now_ms=self._clock_ms())
         while not (self._is_done or stop.is_set() or must_stop()):
@@ -145,9 +145,9 @@ class PipelineJob:
 
     def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
         """Run one query until it is to stop or its record of files has grown large."""
-        checkpoint, first_batch = current_generation(self._layout)
+        checkpoint, first_batch = current_generation(self._storage)
         query = self._start_query(checkpoint, first_batch)
-        log.info("pipeline_started", data=str(self._layout.data), first_batch=first_batch)
+        log.info("pipeline_started", data=self._storage.address(), first_batch=first_batch)
         self._status.enter("running", now_ms=self._clock_ms())
         if not self._is_ready:
             self._is_ready = True
@@ -163,8 +163,8 @@ class PipelineJob:
         stop_when_idle(query, deadline_s=_IDLE_DEADLINE_S)
         if self._is_generation_full():
             self._generation_reports = 0
-            begin_generation(self._layout, self._last_batch + 1)
-            remove_old_archive(self._layout, now_ms=self._clock_ms(), days=self._settings.archive_days)
+            begin_generation(self._storage, self._last_batch + 1)
+            remove_old_archive(self._storage, now_ms=self._clock_ms(), days=self._settings.archive_days)
 
     def _keep_house(self) -> None:
         """Compact and delete tables when it is time to; trouble is told, and tried again the next time."""
@@ -174,7 +174,7 @@ class PipelineJob:
         now_ms = self._clock_ms()
         try:
             done = keep_house(
-                self._layout.tables,
+                self._storage,
                 completed_batch=self._last_batch - 1,  # Spark may run the last one again
                 # A broker's clock that runs ahead must not make the tables of today look old.
                 newest_date=min(utc_date(self._status.status.as_of), utc_date(now_ms)),
@@ -182,7 +182,7 @@ class PipelineJob:
                 settings=settings,
             )
             if settings.retention_days is not None:
-                remove_old(self._layout.quarantine, now_s=now_ms / 1000, days=settings.retention_days)
+                remove_old(self._storage, now_s=now_ms / 1000, days=settings.retention_days)
         except OSError as error:
             log.warning("pipeline_house_not_kept", reason=str(error))
         else:
@@ -190,16 +190,17 @@ class PipelineJob:
                 log.info("pipeline_house_kept", **asdict(done))
         self._house_kept_at = time.monotonic()
 
-    def _start_query(self, checkpoint: Path, first_batch: int) -> StreamingQuery:
+    def _start_query(self, checkpoint: str, first_batch: int) -> StreamingQuery:
         fold = BatchFold(
-            self._layout,
+            self._storage,
             first_batch=first_batch,
             settings=self._settings.stream,
             clock_ms=self._clock_ms,
+            publication=self._settings.publication,
             on_batch=self._note_batch,
         )
-        reports = read_reports(self._session, self._layout, self._settings.stream)
-        writer = reports.writeStream.queryName("load reports").option("checkpointLocation", str(checkpoint))
+        reports = read_reports(self._session, self._storage, self._settings.stream)
+        writer = reports.writeStream.queryName("load reports").option("checkpointLocation", checkpoint)
         if self._settings.once:
             return writer.trigger(availableNow=True).foreachBatch(fold.run).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_s} seconds").foreachBatch(fold.run).start()
@@ -209,7 +210,7 @@ class PipelineJob:
         self._generation_reports += batch.reports + batch.duplicates + batch.held + len(batch.corrupt_files)
         self._status.add(batch, now_ms=self._clock_ms())
         for file in batch.corrupt_files:
-            log.warning("load_report_refused", file=file, kept_in=str(self._layout.quarantine))
+            log.warning("load_report_refused", file=file, kept_in=self._storage.address(QUARANTINE))
         log.info(
             "pipeline_batch",
             batch_id=batch.batch_id,
@@ -230,38 +231,54 @@ class PipelineJob:
         return self._generation_reports >= self._settings.generation_reports
 
 
-def current_generation(layout: PipelineLayout) -> tuple[Path, int]:
-    """Return the newest checkpoint and the id of its first batch; a new one follows all states and tables kept."""
-    generations = _generations(layout)
+def current_generation(storage: Storage) -> tuple[str, int]:
+    """Return the address of the newest checkpoint and the id of its first batch.
+
+    A new one follows all states and tables kept.
+    """
+    generations = _generations(storage)
     if not generations:
-        kept = [*StateFolder(layout.state).batch_ids(), *Tables(layout.tables).newest_batches()]
-        return begin_generation(layout, max(kept) + 1 if kept else 0)
-    return generations[-1]
+        kept = [*StateFolder(storage).batch_ids(), *Tables(storage).newest_batches()]
+        return begin_generation(storage, max(kept) + 1 if kept else 0)
+    return storage.address(_generation(generations[-1])), generations[-1]
 
 
-def begin_generation(layout: PipelineLayout, first_batch: int) -> tuple[Path, int]:
+def begin_generation(storage: Storage, first_batch: int) -> tuple[str, int]:
     """Make the checkpoint folder whose first batch is `first_batch`, and remove the earlier ones."""
-    folder = layout.checkpoints / f"{_GENERATION}{first_batch:012d}"
-    folder.mkdir(exist_ok=True)
-    for old, first in _generations(layout):
+    storage.make_folder(_generation(first_batch))
+    for first in _generations(storage):
         if first < first_batch:
-            shutil.rmtree(old)
-    return folder, first_batch
+            storage.delete(_generation(first))
+    return storage.address(_generation(first_batch)), first_batch
 
 
-def _generations(layout: PipelineLayout) -> list[tuple[Path, int]]:
-    folders = layout.checkpoints.glob(f"{_GENERATION}*")
-    return sorted(
-        ((folder, int(folder.name.removeprefix(_GENERATION))) for folder in folders), key=lambda pair: pair[1]
-    )
+def _generation(first_batch: int) -> str:
+    return f"{CHECKPOINTS}/{_GENERATION}{first_batch:012d}"
 
 
-def remove_old_archive(layout: PipelineLayout, *, now_ms: int, days: int) -> None:
+def _generations(storage: Storage) -> list[int]:
+    """The first batches of the checkpoints, ascending."""
+    names = (entry.name for entry in storage.entries(CHECKPOINTS))
+    return sorted(int(name.removeprefix(_GENERATION)) for name in names if name.startswith(_GENERATION))
+
+
+def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
     """Delete the archived reports of dates more than `days` days before today (UTC)."""
     oldest = time.strftime("%Y-%m-%d", time.gmtime(now_ms / 1000 - days * 86_400))
-    for folder in layout.archive.glob(f"**/{layout.report_log.name}/????-??-??"):
-        if folder.name < oldest:
-            shutil.rmtree(folder)
+    for log_folder in _archived_logs(storage, ARCHIVE):
+        for entry in storage.entries(log_folder):
+            if _DATE.fullmatch(entry.name) and entry.name < oldest:
+                storage.delete(f"{log_folder}/{entry.name}")
+
+
+def _archived_logs(storage: Storage, folder: str) -> Iterator[str]:
+    """The report logs in the archive: one for each place that the data directory ever had."""
+    for entry in storage.entries(folder):
+        path = f"{folder}/{entry.name}"
+        if entry.name == REPORT_LOG:
+            yield path
+        elif entry.is_folder:
+            yield from _archived_logs(storage, path)
 
 
 def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
@@ -270,22 +287,6 @@ def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.01)
     query.stop()
-
-
-@contextmanager
-def exclusive(layout: PipelineLayout) -> Iterator[None]:
-    """Hold the data directory's pipeline for this process; the kernel lets go of it when the process dies.
-
-    Raises:
-        AlreadyRunningError: another process holds it.
-    """
-    layout.create()
-    with layout.lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunningError(layout) from None
-        yield
 
 
 def _reason(error: BaseException) -> str:
@@ -310,24 +311,34 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
     Takes over SIGTERM and SIGINT of this process.
     """
     stop = threading.Event()
-    layout = PipelineLayout.of(options.data)
+    is_local = local_folder(options.data) is not None
     settings = JobSettings(
         trigger_s=options.trigger_seconds,
         once=options.once,
         stream=StreamSettings(max_files=options.max_files),
-        compaction=CompactionSettings(retention_days=options.retention_days or None),
+        compaction=CompactionSettings(
+            retention_days=options.retention_days or None, every_s=_HOUSE_S if is_local else _REMOTE_HOUSE_S
+        ),
+        publication=options.publication,
     )
     try:
-        with exclusive(layout):
+        with ExitStack() as held:
+            if is_local:  # a second process is told so before it starts Spark
+                storage = open_storage(options.data)
+                held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms))
             session = create_session("barycenter pipeline", options.master, _session_settings(options))
+            if not is_local:
+                storage = open_storage(options.data, session)
+                held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms, on_lost=stop.set))
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
             if not options.once:
-                warm_up(session, None if is_loopback(session.sparkContext.master) else layout.home)
-            job = PipelineJob(session, layout, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
+                _warm_up(session, storage)
+            job = PipelineJob(session, storage, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
             try:
                 with _metrics(job, options.metrics_port):
                     job.run(stop, must_stop=_parent_is_gone)
+                held.close()  # a lease is given back by Java
                 session.stop()
             except Exception as error:
                 # Whoever signals a whole process group ends Java at the same instant: a kill, which loses nothing.
@@ -338,6 +349,14 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
         log.error("pipeline_cannot_run", reason=_reason(error))
         return 1
     return 0
+
+
+def _warm_up(session: SparkSession, storage: Storage) -> None:
+    """Let the first batch be as quick as the next, in a folder that the executors see; without one it is slower."""
+    if is_loopback(session.sparkContext.master):
+        warm_up(session)
+    elif storage.local_root is not None:
+        warm_up(session, storage.local_root / HOME)
 
 
 def _metrics(job: PipelineJob, port: int | None) -> AbstractContextManager[object]:
@@ -353,6 +372,7 @@ def _session_settings(options: JobOptions) -> dict[str, str]:
         # Planning anew between the stages of a job pays for itself in large jobs only; here it is a sixth of a batch.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        **options.conf,
     }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from barycenter.pipeline.addresses import NotLocalError, local_folder
+from barycenter.pipeline.storage import local_folder
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -18,7 +18,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class JobOptions:
     """What a person chooses. `master` None: that of spark-submit, else two cores of this machine."""
 
-    data: Path
+    data: str
     master: str | None = None
     trigger_seconds: float = 1.0
     max_files: int = 500
@@ -26,21 +26,55 @@ class JobOptions:
     driver_memory: str = "512m"
     once: bool = False
     metrics_port: int | None = None
+    publication: Path | None = None
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-class LocalFolder(click.ParamType[Path]):
-    """A folder of this machine, as a path or a `file:` address."""
+class DataFolder(click.ParamType[str]):
+    """A data directory: a folder of this machine, or an address that Spark reaches."""
 
     name = "folder"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def __init__(self, *, exists: bool = False) -> None:
+        """`exists`: a folder of this machine must be there; of other places only Spark can tell."""
+        self._exists = exists
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             folder = local_folder(str(value))
-        except NotLocalError as error:
+        except ValueError as error:
             self.fail(str(error), param, ctx)
-        if folder.exists() and not folder.is_dir():
+        if folder is not None and folder.exists() and not folder.is_dir():
             self.fail(f"{folder} is a file; name the data folder of the cluster", param, ctx)
-        return folder
+        if folder is not None and self._exists and not folder.exists():
+            self.fail(f"there is no folder {folder}", param, ctx)
+        return str(value)
+
+
+class SparkSetting(click.ParamType[tuple[str, str]]):
+    """KEY=VALUE; a value may be secret and is never shown."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, sign, setting = str(value).partition("=")
+        if not sign or not key.startswith("spark."):
+            self.fail("not KEY=VALUE with a key that begins with `spark.`", param, ctx)
+        return key, setting
+
+
+def with_spark_settings(command: _Command) -> _Command:
+    """Give a click command `conf`, the settings of Spark that a person adds, as a dict."""
+    return click.option(
+        "--conf",
+        multiple=True,
+        type=SparkSetting(),
+        callback=lambda ctx, param, value: dict(value),
+        metavar="KEY=VALUE",
+        help="A setting of Spark, as spark-submit takes it; repeatable.",
+    )(command)
 
 
 class SparkMaster(click.ParamType[str]):
@@ -56,13 +90,20 @@ class SparkMaster(click.ParamType[str]):
 
 def with_job_options(command: _Command) -> _Command:
     """Give a click command the options of `JobOptions`, by the names of its fields."""
+    command = with_spark_settings(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 _OPTIONS = (
-    click.option("--data", required=True, type=LocalFolder(), metavar="DIR", help="Data folder of the cluster; local."),
+    click.option(
+        "--data",
+        required=True,
+        type=DataFolder(),
+        metavar="DIR",
+        help="Data folder of the cluster: a path, or an address that Spark reaches (file:, s3a:, hdfs:).",
+    ),
     click.option(
         "--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: spark-submit's, else local[2]]"
     ),
@@ -89,6 +130,12 @@ _OPTIONS = (
         show_default=True,
         metavar="SIZE",
         help="Heap of the Java process; with spark-submit its own option counts.",
+    ),
+    click.option(
+        "--publication",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Publish for the leader in this file, instead of in DIR.",
     ),
     click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
     click.option(

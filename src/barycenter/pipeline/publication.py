@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from barycenter.load.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, PipelinePublication, encode_publication
-from barycenter.pipeline.layout import write_atomically
+from barycenter.pipeline.layout import PUBLICATION
 from barycenter.pipeline.state import BatchMemory
+from barycenter.pipeline.storage import Storage, write_atomically
 
 
 def make_publication(
@@ -39,6 +40,10 @@ def _items(column: pa.ChunkedArray) -> list[Any]:
     return items
 
 
-def write_publication(file: Path, publication: PipelinePublication) -> None:
-    """Replace the publication in `file` by an atomic rename."""
-    write_atomically(file, encode_publication(publication))
+def write_publication(storage: Storage, publication: PipelinePublication, file: Path | None = None) -> None:
+    """Replace the publication of the data directory, or the one in `file`, of this machine, as a whole."""
+    content = encode_publication(publication)
+    if file is None:
+        storage.write(PUBLICATION, content)
+    else:
+        write_atomically(file, content)

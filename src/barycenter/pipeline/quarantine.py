@@ -9,17 +9,16 @@ same.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
-from pathlib import Path
+from contextlib import suppress
 from typing import Literal
-from urllib.parse import unquote, urlparse
 
 import msgspec
 import structlog
 
 from barycenter.load.reports import decode_report
-from barycenter.pipeline.layout import write_atomically
+from barycenter.pipeline.layout import QUARANTINE
+from barycenter.pipeline.storage import Storage
 
 log = structlog.get_logger(__name__)
 
@@ -39,44 +38,39 @@ class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     text: str = ""
 
 
-def refused_report(file: str) -> Refused:
-    """Say what is wrong with the report in `file`, a path or a file URL."""
-    path = local_path(file)
+def refused_report(storage: Storage, file: str) -> Refused:
+    """Say what is wrong with the report in `file`, as Spark names it."""
+    path = storage.path_of(file)
+    name = path.rpartition("/")[2]
     try:
-        content = path.read_bytes()
-    except OSError:
-        return Refused("report", path.name, _NO_REPORT)
-    try:
-        decode_report(content)
+        decode_report(storage.read(path))
     except msgspec.DecodeError as error:
-        return Refused("report", path.name, str(error))
+        return Refused("report", name, str(error))
     except UnicodeDecodeError as error:
-        return Refused("report", path.name, f"not UTF-8: {error.reason}")
-    return Refused("report", path.name, _NO_REPORT)
+        return Refused("report", name, f"not UTF-8: {error.reason}")
+    except OSError:  # the log's retention took it
+        pass
+    return Refused("report", name, _NO_REPORT)
 
 
-def keep_refused(folder: Path, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
+def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
     """List what a batch refused and keep copies of its report `files`; a batch that runs again writes the same."""
     lines = b"".join(msgspec.json.encode(each) + b"\n" for each in refused)
     if not lines:
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / f"batch-{batch_id:012d}.jsonl", lines)
-        for file in map(local_path, files):
-            if file.is_file() and file.stat().st_size <= _KEPT_BYTES:
-                shutil.copyfile(file, folder / file.name)
+        storage.write(f"{QUARANTINE}/batch-{batch_id:012d}.jsonl", lines)
+        for path in map(storage.path_of, files):
+            with suppress(FileNotFoundError):
+                content = storage.read(path, length=_KEPT_BYTES + 1)
+                if len(content) <= _KEPT_BYTES:
+                    storage.write(f"{QUARANTINE}/{path.rpartition('/')[2]}", content)
     except OSError as error:
         log.warning("quarantine_not_written", batch_id=batch_id, reason=str(error))
 
 
-def remove_old(folder: Path, *, now_s: float, days: int) -> None:
+def remove_old(storage: Storage, *, now_s: float, days: int) -> None:
     """Delete what was put here more than `days` days before `now_s`, by the clock of the file system."""
-    for file in folder.glob("*"):
-        if now_s - file.stat().st_mtime > days * 86_400:
-            file.unlink()
-
-
-def local_path(file: str) -> Path:
-    """The path of a file as Spark names it."""
-    return Path(unquote(urlparse(file).path)) if file.startswith("file:") else Path(file)
+    for entry in storage.entries(QUARANTINE):
+        if now_s - entry.modified_s > days * 86_400:
+            storage.delete(f"{QUARANTINE}/{entry.name}")

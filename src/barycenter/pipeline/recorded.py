@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.fold_kernel import filesystem_of
+from barycenter.pipeline.storage import Storage
 
 _SLACK = datetime.timedelta(minutes=10)
 """Brokers' clocks differ, so that a file may end before the one written before it."""
@@ -51,8 +51,8 @@ class Comparison:
         return self.rows == self.matched and is_close
 
 
-def compare_with_recorded(refolded: pa.Table, files: Sequence[str], key: str) -> Comparison:
-    """Compare `refolded` with the rows of the same `key` in `files`, oldest first (`table_addresses`).
+def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[str], key: str) -> Comparison:
+    """Compare `refolded` with the rows of the same `key` in `files`, paths in `storage`, oldest first.
 
     `key` is `bundle` or `broker`. Of its recorded rows the first one that is not older than the refolded one counts:
     the pipeline may have gone on, and its newest report may be of a broker without bundles, which no sample tells of.
@@ -62,8 +62,8 @@ def compare_with_recorded(refolded: pa.Table, files: Sequence[str], key: str) ->
     oldest = pc.min(wanted.column("as_of")).as_py() - _SLACK if len(wanted) else None
     found: pa.Table | None = None
     for file in reversed(files) if oldest is not None else ():
-        system, path = filesystem_of(file)
-        rows = pq.read_table(path, filesystem=system, partitioning=None, columns=wanted.column_names)
+        with storage.local(file) as path:
+            rows = pq.read_table(path, partitioning=None, columns=wanted.column_names)
         if not len(rows) or pc.max(rows.column("as_of")).as_py() < oldest:
             break
         both = wanted.join(rows, key, join_type="inner", right_suffix=_RECORDED).combine_chunks()

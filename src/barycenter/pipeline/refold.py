@@ -5,7 +5,10 @@ each task folds a stretch of them, by arrays (`barycenter.pipeline.fold_kernel`)
 order of time. Two looks at the data: the first counts the samples of each bundle, which decides what later samples
 weigh, and reads two columns; the second folds.
 
-The result is that of `barycenter.pipeline.batch`, to rounding. Bundles whose samples do not lie in the files in the
+Files of this machine, or of a folder that all have, are read by the tasks themselves. Those at other addresses are read
+by Spark, which knows how, and spreads the rows by time: a shuffle more, and no other client or credentials needed.
+
+The result is that of `barycenter.pipeline.batch`, to rounding. Bundles whose samples do not lie in local files in the
 order of their times (reports that came late) are folded by `barycenter.pipeline.windows`, which sorts.
 """
 
@@ -15,25 +18,30 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from barycenter.load.windows import HISTORY_GAP_MS
 from barycenter.pipeline.fold_kernel import (
+    COUNTED,
+    FOLDED,
     MEMBERS,
+    NAMES,
     SIZES,
     STRETCH,
     NewestReports,
     StretchFold,
     count_samples,
-    filesystem_of,
+    pieces_of,
 )
 from barycenter.pipeline.schemas import BROKER_DATA, BROKER_FIGURES, BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, WINDOWS
+from barycenter.pipeline.storage import local_folder
 from barycenter.pipeline.windows import fold_windows
 
 
@@ -50,9 +58,12 @@ class Refolded:
     late: int
 
 
+_Answer = tuple[pa.Table, pa.Table]
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
-    address: str
+    path: str
     rows: int
     last_at: int
 
@@ -60,7 +71,7 @@ class _File:
 def refold(
     session: SparkSession, files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int | None = None
 ) -> Refolded:
-    """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; `file:`, `s3a:`, `hdfs:` or local paths).
+    """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; local paths or addresses that Spark reads).
 
     `stretches` is the number of tasks; None: one for each core that Spark has.
 
@@ -68,11 +79,13 @@ def refold(
         ValueError: there is no sample in `files`.
     """
     tasks = stretches or session.sparkContext.defaultParallelism
-    parts = _in_stretches(_in_order(files), tasks)
-    if not parts:
+    folders = [local_folder(file) for file in files]
+    if None in folders:
+        answers = _folded_by_spark(session, files, tasks, history_gap_ms)
+    else:
+        answers = _folded_by_files(session, [str(file) for file in folders], tasks, history_gap_ms)
+    if not answers:
         raise ValueError("no samples: the files given hold no rows")
-    priors = _priors(session, parts, history_gap_ms)
-    answers = _run(session, partial(_fold_stretch, parts, priors, history_gap_ms), len(parts))
     newest = NewestReports()
     for _, rows in answers:
         times = rows.group_by("broker").aggregate([("reported_at", "max")])
@@ -88,6 +101,13 @@ def refold(
     return Refolded(bundles, _averaged(members, bundles, as_of), len(late))
 
 
+def _folded_by_files(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
+    """STRETCH and MEMBERS of each stretch of local `files`, which the tasks read by themselves."""
+    parts = _in_stretches(_in_order(files), tasks)
+    priors = _priors(session, parts, gap_ms) if parts else []
+    return _run(session, partial(_fold_stretch, parts, priors, gap_ms), len(parts))
+
+
 def _in_order(files: Sequence[str]) -> list[_File]:
     """The files that hold rows, in the order of their last samples, as their footers tell.
 
@@ -95,12 +115,11 @@ def _in_order(files: Sequence[str]) -> list[_File]:
     """
     with ThreadPoolExecutor() as pool:
         looked_at = list(pool.map(_footer, files))
-    return sorted((file for file in looked_at if file.rows), key=lambda file: (file.last_at, file.address))
+    return sorted((file for file in looked_at if file.rows), key=lambda file: (file.last_at, file.path))
 
 
-def _footer(address: str) -> _File:
-    system, path = filesystem_of(address)
-    with pq.ParquetFile(path, filesystem=system) as source:
+def _footer(path: str) -> _File:
+    with pq.ParquetFile(path) as source:
         metadata = source.metadata
         column = source.schema_arrow.get_field_index("reported_at")
         lasts = [
@@ -109,7 +128,7 @@ def _footer(address: str) -> _File:
             if metadata.row_group(group).num_rows
         ]
         last_at = max((int(last.timestamp() * 1000) for last in lasts), default=0)
-        return _File(address, metadata.num_rows, last_at)
+        return _File(path, metadata.num_rows, last_at)
 
 
 def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
@@ -118,9 +137,7 @@ def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
     if not len(ends):
         return []
     which = np.minimum((ends - 1) * count // ends[-1], count - 1)
-    return [
-        [file.address for file, at in zip(files, which, strict=True) if at == stretch] for stretch in np.unique(which)
-    ]
+    return [[file.path for file, at in zip(files, which, strict=True) if at == stretch] for stretch in np.unique(which)]
 
 
 def _priors(session: SparkSession, parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
@@ -130,12 +147,16 @@ def _priors(session: SparkSession, parts: Sequence[Sequence[str]], gap_ms: int) 
     # Each stretch but the last is counted, in two halves: with few tasks one would else wait for the other.
     halves = [half for part in parts[:-1] for half in (part[: len(part) // 2], part[len(part) // 2 :])]
     counts = [answer[0] for answer in _run(session, partial(_count_half, halves, gap_ms), len(halves))]
+    return _summed_up(counts, gap_ms)[::2]
+
+
+def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
+    """What came before each of `counts`, and before what follows the last."""
     priors: list[pa.Table | None] = [None]
     before: pa.Table | None = None
-    for place, counted in enumerate(counts):
+    for counted in counts:
         before = counted if before is None else _counted_after(before, counted, gap_ms)
-        if place % 2:
-            priors.append(before.select(["bundle", "samples", "last_at"]))
+        priors.append(before.select(["bundle", "samples", "last_at"]))
     return priors
 
 
@@ -162,33 +183,116 @@ def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
     )
 
 
-def _count_half(halves: Sequence[Sequence[str]], gap_ms: int, task: int) -> tuple[pa.Table, pa.Table]:
-    return count_samples(halves[task], gap_ms), MEMBERS.empty_table()
+def _count_half(halves: Sequence[Sequence[str]], gap_ms: int, task: int) -> _Answer:
+    return count_samples(pieces_of(halves[task], COUNTED), gap_ms), MEMBERS.empty_table()
 
 
-def _fold_stretch(
-    parts: Sequence[Sequence[str]], priors: Sequence[pa.Table | None], gap_ms: int, task: int
-) -> tuple[pa.Table, pa.Table]:
+def _fold_stretch(parts: Sequence[Sequence[str]], priors: Sequence[pa.Table | None], gap_ms: int, task: int) -> _Answer:
     fold = StretchFold(priors[task], gap_ms)
-    return fold.fold(parts[task]), fold.newest.table()
+    return fold.fold(pieces_of(parts[task], FOLDED)), fold.newest.table()
 
 
-_Work = Callable[[int], tuple[pa.Table, pa.Table]]
+_Work = Callable[[int], _Answer]
 
 
-def _run(session: SparkSession, work: _Work, tasks: int) -> list[tuple[pa.Table, pa.Table]]:
+def _run(session: SparkSession, work: _Work, tasks: int) -> list[_Answer]:
     """Let Spark's workers do `work` of 0..tasks - 1, and return the answers in this order."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # Spark has given this worker one core
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                first, second = work(task)
-                yield pa.record_batch([[task], [_packed(first)], [_packed(second)]], ["task", "first", "second"])
+                yield _answered(task, work(task))
 
-    rows = session.range(0, tasks, 1, tasks).mapInArrow(answer, "task long, first binary, second binary").toArrow()
-    found = {row["task"]: (_unpacked(row["first"]), _unpacked(row["second"])) for row in rows.to_pylist()}
+    found = _answers(session.range(0, tasks, 1, tasks).mapInArrow(answer, _ANSWERED))
     return [found[task] for task in range(tasks)]
+
+
+_PIECE_ROWS = 200_000
+
+
+def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
+    """STRETCH and MEMBERS of each stretch of time of `files`, which Spark reads, spreads by time and sorts."""
+    rows = session.read.schema(BUNDLE_SAMPLES).parquet(*files)
+    cuts = _cuts(rows, tasks)
+    counted = _run_by_time(rows.select(*COUNTED), cuts, partial(_count_rows, gap_ms)) if cuts else {}
+    nothing = count_samples((), gap_ms)
+    counts = [counted[stretch][0] if stretch in counted else nothing for stretch in range(len(cuts))]
+    folded = _run_by_time(rows.select(*FOLDED), cuts, partial(_fold_rows, _summed_up(counts, gap_ms), gap_ms))
+    return [folded[stretch] for stretch in sorted(folded)]
+
+
+def _cuts(rows: DataFrame, tasks: int) -> list[int]:
+    """The times (ms) at which stretches of about as many rows begin, but the first."""
+    shares = [number / tasks for number in range(1, tasks)]
+    if not shares:
+        return []
+    return sorted({int(at) for at in rows.selectExpr(f"{_AT_MS} as at").approxQuantile("at", shares, 0.001)})
+
+
+_AT_MS = "unix_millis(reported_at)"
+_RowWork = Callable[[int, Iterator[pa.Table]], _Answer]
+
+
+def _count_rows(gap_ms: int, _stretch: int, pieces: Iterator[pa.Table]) -> _Answer:
+    return count_samples(pieces, gap_ms), MEMBERS.empty_table()
+
+
+def _fold_rows(priors: Sequence[pa.Table | None], gap_ms: int, stretch: int, pieces: Iterator[pa.Table]) -> _Answer:
+    fold = StretchFold(priors[stretch], gap_ms)
+    return fold.fold(pieces), fold.newest.table()
+
+
+def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[int, _Answer]:
+    """Let Spark's workers do `work` of the rows of each stretch of time, which come in order; return the answers.
+
+    A stretch begins at one of `cuts` and ends before the next. One without rows has no answer.
+    """
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # Spark has given this worker one core
+        for first in batches:
+            stretch = first.column("stretch")[0].as_py()
+            yield _answered(stretch, work(stretch, _large_pieces(chain((first,), batches))))
+
+    stretch = " + ".join(["0", *(f"int({_AT_MS} >= {cut})" for cut in cuts)])
+    order = [name for name in _ORDER if name in rows.columns]
+    spread = rows.withColumn("stretch", F.expr(stretch)).repartitionById(len(cuts) + 1, F.col("stretch"))
+    return _answers(spread.sortWithinPartitions(*order).mapInArrow(answer, _ANSWERED))
+
+
+_ORDER = ("reported_at", "broker", "incarnation", "sequence")
+
+
+def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of Spark's small batches, as the kernel has them."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _PIECE_ROWS:
+            yield _as_read(held)
+            held = []
+    if held:
+        yield _as_read(held)
+
+
+def _as_read(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    for place, name in enumerate(rows.column_names):
+        if name in NAMES:
+            rows = rows.set_column(place, name, rows.column(name).dictionary_encode())
+    return rows
+
+
+_ANSWERED = "task long, first binary, second binary"
+
+
+def _answered(task: int, answer: _Answer) -> pa.RecordBatch:
+    return pa.record_batch([[task], *([_packed(table)] for table in answer)], ["task", "first", "second"])
+
+
+def _answers(rows: DataFrame) -> dict[int, _Answer]:
+    return {row["task"]: (_unpacked(row["first"]), _unpacked(row["second"])) for row in rows.toArrow().to_pylist()}
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -83,10 +83,10 @@ def create_session(
 
 
 def _write_no_checksums(session: SparkSession) -> None:
-    """Let the driver write local files without a checksum file beside each; other clients of Hadoop's want its class."""
+    """Let the driver write local files without checksum files, by the class that Hadoop's other clients insist on."""
     context = session.sparkContext
     files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
-    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: FBT003 - Java has no names
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def is_loopback(master: str | None) -> bool:

@@ -1,15 +1,13 @@
 """What one batch hands to the next: windows, ownership, the reports held back, and how far the logs were read.
 
-Kept as `<folder>/<batch id>/`, with `bundles.parquet` (BUNDLE_STATE), `held.parquet` (see `samples.report_rows`) and
-`memory.json`. A batch starts from the newest state of a smaller id and writes its own by a rename, so running it again
-after a crash starts from the same place.
+Kept as `pipeline/state/<batch id>/`, with `bundles.parquet` (BUNDLE_STATE), `held.parquet` (see `samples.report_rows`)
+and `memory.json`, which is written last and deleted first: a folder without it is no state. A batch starts from the
+newest state of a smaller id, so running it again after a crash starts from the same place.
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -17,9 +15,10 @@ import pyarrow.parquet as pq
 
 from barycenter.pipeline.acceptance import AcceptedReports
 from barycenter.pipeline.balance import BalanceMemory
-from barycenter.pipeline.layout import sync
+from barycenter.pipeline.layout import STATE
 from barycenter.pipeline.live_windows import no_bundles
 from barycenter.pipeline.ownership import Ownership
+from barycenter.pipeline.storage import Storage, clear_unfinished
 
 _BUNDLES = "bundles.parquet"
 _HELD = "held.parquet"
@@ -47,46 +46,57 @@ class PriorState:
 
 
 class StateFolder:
-    """The states under `folder`; one process at a time."""
+    """The states of a data directory; one process at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._kept: list[int] | None = None
 
     def batch_ids(self) -> list[int]:
         """The ids of the states kept, ascending."""
-        return sorted(int(entry.name) for entry in self._folder.iterdir() if entry.name.isdigit())
+        return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
     def before(self, batch_id: int) -> PriorState:
         """Return the newest state of an id below `batch_id`, an empty one when there is none."""
         earlier = [kept for kept in self.batch_ids() if kept < batch_id]
         if not earlier:
             return PriorState()
-        folder = self._path(earlier[-1])
-        memory = msgspec.json.decode((folder / _MEMORY).read_bytes(), type=BatchMemory)
-        held = folder / _HELD
-        return PriorState(
-            earlier[-1],
-            memory,
-            pq.read_table(folder / _BUNDLES).cast(no_bundles().schema),
-            pq.read_table(held) if held.exists() else None,
-        )
+        memory = msgspec.json.decode(self._storage.read(self._path(earlier[-1], _MEMORY)), type=BatchMemory)
+        with self._storage.local(self._path(earlier[-1], _BUNDLES)) as file:
+            bundles = pq.read_table(file).cast(no_bundles().schema)
+        return PriorState(earlier[-1], memory, bundles, self._held(earlier[-1]))
+
+    def _held(self, batch_id: int) -> pa.Table | None:
+        try:
+            with self._storage.local(self._path(batch_id, _HELD)) as file:
+                return pq.read_table(file)
+        except FileNotFoundError:
+            return None
 
     def write(self, batch_id: int, state: PriorState) -> None:
         """Keep the state after `batch_id`, replacing one of the same id, and drop old ones."""
-        target = self._path(batch_id)
-        temporary = self._folder / f"_{batch_id}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        pq.write_table(state.bundles, temporary / _BUNDLES, compression="lz4", use_dictionary=False)
+        if self._kept is None:
+            clear_unfinished(self._storage, STATE)
+        kept = self._folders() if self._kept is None else self._kept
+        if batch_id in kept:
+            self._drop(batch_id)  # killed here, the batch runs again from the state before it
+        with self._storage.new_file(self._path(batch_id, _BUNDLES)) as file:
+            pq.write_table(state.bundles, file, compression="lz4", use_dictionary=False)
         if state.held is not None and len(state.held):
-            pq.write_table(state.held, temporary / _HELD)
-        (temporary / _MEMORY).write_bytes(msgspec.json.encode(state.memory))
-        for file in temporary.iterdir():
-            sync(file)
-        shutil.rmtree(target, ignore_errors=True)  # killed here, the batch runs again from the state before it
-        temporary.rename(target)
-        for old in self.batch_ids()[:-_KEPT_STATES]:
-            shutil.rmtree(self._path(old))
+            with self._storage.new_file(self._path(batch_id, _HELD)) as file:
+                pq.write_table(state.held, file)
+        self._storage.write(self._path(batch_id, _MEMORY), msgspec.json.encode(state.memory))
+        self._kept = sorted({*kept, batch_id})
+        for old in self._kept[:-_KEPT_STATES]:
+            self._drop(old)
+        self._kept = self._kept[-_KEPT_STATES:]
 
-    def _path(self, batch_id: int) -> Path:
-        return self._folder / f"{batch_id:012d}"
+    def _drop(self, batch_id: int) -> None:
+        self._storage.delete(self._path(batch_id, _MEMORY))
+        self._storage.delete(self._path(batch_id))
+
+    def _folders(self) -> list[int]:
+        return sorted(int(entry.name) for entry in self._storage.entries(STATE) if entry.name.isdigit())
+
+    def _path(self, batch_id: int, file: str = "") -> str:
+        return f"{STATE}/{batch_id:012d}/{file}".rstrip("/")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
-import psutil
 import structlog
 
-from barycenter.pipeline.layout import PipelineLayout, write_atomically
+from barycenter.pipeline.layout import STATUS
+from barycenter.pipeline.storage import Storage
 from barycenter.pipeline.stream import BatchResult
 
 log = structlog.get_logger(__name__)
@@ -59,10 +57,10 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class StatusFile:
-    """Keeps the status of this process and writes it to `file`."""
+    """Keeps the status of this process and writes it to the data directory."""
 
-    def __init__(self, file: Path, *, pid: int) -> None:
-        self._file = file
+    def __init__(self, storage: Storage, *, pid: int) -> None:
+        self._storage = storage
         self._status = PipelineStatus(state="starting", pid=pid, updated_at=0)
         self._lags: deque[int] = deque(maxlen=_REMEMBERED_BATCHES)
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED_BATCHES)
@@ -113,34 +111,17 @@ class StatusFile:
     def _write(self, status: PipelineStatus) -> None:
         self._status = status
         try:
-            write_atomically(self._file, msgspec.json.encode(status))
+            self._storage.write(STATUS, msgspec.json.encode(status))
         except OSError as error:  # a full disk: the next batch tells as much
             log.warning("pipeline_status_not_written", reason=str(error))
 
 
-def read_status(file: Path) -> PipelineStatus | None:
-    """Return the status last written to `file`, None when there is none yet."""
+def read_status(storage: Storage) -> PipelineStatus | None:
+    """Return the status last written, None when there is none yet."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=PipelineStatus)
+        return msgspec.json.decode(storage.read(STATUS), type=PipelineStatus)
     except FileNotFoundError:
         return None
-
-
-def is_held(layout: PipelineLayout, pid: int) -> bool:
-    """Say whether process `pid` lives and somebody runs the pipeline of `layout`, on this machine.
-
-    A number alone would not do: after a restart of the machine another process may have it.
-    """
-    if not psutil.pid_exists(pid):
-        return False
-    try:
-        with layout.lock.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 def percentile(values: Iterable[_Number], percent: int) -> _Number | None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +36,7 @@ from barycenter.pipeline.acceptance import Acceptance, accept_reports
 from barycenter.pipeline.balance import BalanceSettings, Row, settle_intervals
 from barycenter.pipeline.batch import JSON_OPTIONS
 from barycenter.pipeline.decision_files import NewDecisions, read_decisions
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.layout import ARCHIVE, REPORT_LOG
 from barycenter.pipeline.live_windows import average_brokers, fold_samples, without_silent
 from barycenter.pipeline.ownership import Interval, fold_ownership
 from barycenter.pipeline.publication import make_publication, write_publication
@@ -44,6 +45,7 @@ from barycenter.pipeline.report_columns import ReportColumns
 from barycenter.pipeline.samples import believable_times, report_rows
 from barycenter.pipeline.schemas import LOAD_REPORT_LINE, TABLES
 from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
+from barycenter.pipeline.storage import Storage
 from barycenter.pipeline.tables import Tables
 
 _FILE = "file"
@@ -83,7 +85,7 @@ class BatchResult:
     corrupt_decisions: int = 0
 
 
-def read_reports(session: SparkSession, layout: PipelineLayout, settings: StreamSettings) -> DataFrame:
+def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:
     """The stream of report lines: LOAD_REPORT_LINE and `file`, the path a line came from.
 
     Listing: only the date folders' direct files. Spark remembers each file it read for two days, longer than the log
@@ -91,9 +93,9 @@ def read_reports(session: SparkSession, layout: PipelineLayout, settings: Stream
     """
     options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": "48h"}
     if settings.archive:
-        options |= {"cleanSource": "archive", "sourceArchiveDir": str(layout.archive)}
+        options |= {"cleanSource": "archive", "sourceArchiveDir": storage.address(ARCHIVE)}
     reader = session.readStream.schema(LOAD_REPORT_LINE).options(**options)
-    lines = reader.json(f"{layout.report_log}/*").withColumn(_FILE, F.expr("_metadata.file_path"))
+    lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(_FILE, F.expr("_metadata.file_path"))
     return lines.transform(believable_times)
 
 
@@ -102,21 +104,26 @@ class BatchFold:
 
     def __init__(
         self,
-        layout: PipelineLayout,
+        storage: Storage,
         *,
         first_batch: int = 0,
         settings: StreamSettings | None = None,
         clock_ms: Callable[[], int],
+        publication: Path | None = None,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
     ) -> None:
-        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by."""
+        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by.
+
+        `publication` is a file of this machine to publish in; None: that of the data directory.
+        """
         self._settings = settings or StreamSettings()
         self._first_batch = first_batch
         self._clock_ms = clock_ms
         self._on_batch = on_batch
-        self._layout = layout
-        self._tables = Tables(layout.tables)
-        self._states = StateFolder(layout.state)
+        self._storage = storage
+        self._publication = publication
+        self._tables = Tables(storage)
+        self._states = StateFolder(storage)
         self._written: PriorState | None = None
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
@@ -131,11 +138,11 @@ class BatchFold:
             reports.headers,
             present={broker: holding.incarnation for broker, holding in holdings.items()},
         )
-        decisions = read_decisions(self._layout.decisions, prior.memory.decision_offsets)
+        decisions = read_decisions(self._storage, prior.memory.decision_offsets)
         folded = self._fold(batch_id, prior, reports, acceptance, decisions)
         published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
-        refused = [*map(refused_report, reports.corrupt_files), *decisions.refused]
-        keep_refused(self._layout.quarantine, batch_id, refused, reports.corrupt_files)
+        refused = [*(refused_report(self._storage, file) for file in reports.corrupt_files), *decisions.refused]
+        keep_refused(self._storage, batch_id, refused, reports.corrupt_files)
         counted = (*acceptance.accepted, *acceptance.late)
         self._on_batch(
             BatchResult(
@@ -219,7 +226,7 @@ class BatchFold:
             published_at=self._clock_ms(),
             oldest_report=min(header.key.reported_at for header in acceptance.accepted),
         )
-        write_publication(self._layout.publication, published)
+        write_publication(self._storage, published, self._publication)
         return published
 
 

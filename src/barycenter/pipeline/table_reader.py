@@ -7,13 +7,13 @@ from collections.abc import Collection
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.addresses import table_addresses
 from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.tables import live_files
+from barycenter.pipeline.storage import Storage
 
 
 def read_table(
-    session: SparkSession, layout: PipelineLayout, name: str, *, dates: Collection[str] | None = None
+    session: SparkSession, storage: Storage, name: str, *, dates: Collection[str] | None = None
 ) -> DataFrame:
     """The table `name` of some dates (yyyy-mm-dd) or of all; the files are those of the moment of this call.
 
@@ -24,7 +24,7 @@ def read_table(
         KeyError: there is no such table.
     """
     table = TABLES[name]
-    files = [str(file) for file in live_files(layout.tables, name, dates=dates)]
+    files = table_addresses(storage, name, dates=dates)
     if not files:
         return session.createDataFrame([], table.schema)
     rows = session.read.schema(table.schema).parquet(*files)

@@ -34,7 +34,7 @@ def held(layout: PipelineLayout) -> Iterator[None]:
 
 
 def write_status(layout: PipelineLayout, state: str, *, error: str | None = None, pid: int | None = None) -> None:
-    status = StatusFile(layout.status, pid=pid or os.getpid())
+    status = StatusFile(layout, pid=pid or os.getpid())
     batch = BatchResult(
         batch_id=4,
         reports=12,
@@ -99,10 +99,13 @@ def test_an_end_in_order_and_a_failure_differ(layout: PipelineLayout, state: str
     assert ("no space left on device" in answer.output) == bool(code)
 
 
-def test_a_place_that_is_no_local_folder_is_refused_with_the_reason() -> None:
-    answer = CliRunner().invoke(main, ["pipeline", "run", "--data", "s3a://bucket/cluster"])
-    assert answer.exit_code == 2
-    assert "not a folder of this machine" in answer.output
+def test_a_setting_of_spark_that_is_none_is_refused_without_being_shown(tmp_path: Path) -> None:
+    """It may be a secret; the program ends before Spark starts."""
+    for setting in ("secret", "fs.s3a.secret.key=secret"):
+        answer = CliRunner().invoke(main, ["pipeline", "run", "--data", str(tmp_path), "--conf", setting])
+        assert answer.exit_code == 2
+        assert "not KEY=VALUE" in answer.output
+        assert "secret" not in answer.output
 
 
 def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barycenter.pipeline import compaction
+from barycenter.pipeline import storage
 from barycenter.pipeline.compaction import CompactionSettings, keep_house
 from barycenter.pipeline.schemas import TABLES
+from barycenter.pipeline.storage import LocalStorage
 from barycenter.pipeline.tables import Tables, live_files
 
 TABLE = "broker_data"
@@ -30,7 +31,7 @@ def write_batches(root: Path, batches: range) -> None:
     for batch in batches:
         row: dict[str, Any] = {name: float(batch) for name in schema.names} | {"broker": "b:1", "as_of": 0}
         table = pa.Table.from_pylist([row] * len(DATES), schema=schema)
-        Tables(root).write(TABLE, batch, table, dates=DATES)
+        Tables(LocalStorage(root)).write(TABLE, batch, table, dates=DATES)
 
 
 def rows(files: list[Path]) -> list[tuple[str, float]]:
@@ -46,7 +47,7 @@ def expected(batches: range, dates: tuple[str, ...] = DATES) -> list[tuple[str, 
 
 
 def keep(root: Path, *, now_s: float = LONG_AGO_S, completed: int = 9, newest: str = DATES[1]) -> None:
-    keep_house(root, completed_batch=completed, newest_date=newest, now_s=now_s, settings=SETTINGS)
+    keep_house(LocalStorage(root), completed_batch=completed, newest_date=newest, now_s=now_s, settings=SETTINGS)
 
 
 def keep_twice(root: Path) -> None:
@@ -57,7 +58,7 @@ def keep_twice(root: Path) -> None:
 
 def at_each_step(patch: pytest.MonkeyPatch, hook: Callable[[], None]) -> None:
     """Call `hook` before and after each change that compaction makes to a folder."""
-    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "rename"), (compaction, "sync")):
+    for owner, name in ((Path, "replace"), (Path, "unlink"), (Path, "rename"), (storage, "_sync")):
         original = getattr(owner, name)
 
         def wrapped(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
@@ -72,21 +73,21 @@ def at_each_step(patch: pytest.MonkeyPatch, hook: Callable[[], None]) -> None:
 def test_readers_find_each_row_once_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two rounds, the second of which deletes; a listing made before a round can be read after its merges."""
     write_batches(tmp_path, range(11))
-    early = live_files(tmp_path, TABLE)
+    early = live_files(tmp_path / "tables", TABLE)
     seen = []
     with monkeypatch.context() as patch:
-        at_each_step(patch, lambda: seen.append(rows(live_files(tmp_path, TABLE))))
+        at_each_step(patch, lambda: seen.append(rows(live_files(tmp_path / "tables", TABLE))))
         keep(tmp_path)
         assert rows(early) == expected(range(11))
         keep(tmp_path, now_s=LATE_S)
     assert len(seen) > 20
     assert all(each == expected(range(11)) for each in seen)
-    names = [file.name for file in live_files(tmp_path, TABLE)]
+    names = [file.name for file in live_files(tmp_path / "tables", TABLE)]
     merged = ["batch-000000000000-000000000009.parquet", "batch-000000000010.parquet"]
     running = ["batch-000000000000-000000000003.parquet", "batch-000000000004-000000000007.parquet"]
     running += [f"batch-{number:012d}.parquet" for number in (8, 9, 10)]
     assert names == merged + running
-    assert len(list((tmp_path / TABLE).rglob("*.parquet"))) == len(names)
+    assert len(list((tmp_path / "tables" / TABLE).rglob("*.parquet"))) == len(names)
 
 
 @pytest.mark.parametrize("step", range(24))
@@ -105,12 +106,12 @@ def test_a_crash_at_any_step_loses_and_doubles_nothing(
         at_each_step(patch, crash)
         with pytest.raises(CrashError):
             keep_twice(tmp_path)
-    assert rows(live_files(tmp_path, TABLE)) == expected(range(10))
-    Tables(tmp_path).clear_unfinished(9)
+    assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(10))
+    Tables(LocalStorage(tmp_path)).clear_unfinished(9)
     for now_s in (LONG_AGO_S, LATE_S):
         keep(tmp_path, now_s=now_s)
-        assert rows(live_files(tmp_path, TABLE)) == expected(range(10))
-    assert len(list((tmp_path / TABLE).rglob("*.parquet"))) == 1 + 2 + 2
+        assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(10))
+    assert len(list((tmp_path / "tables" / TABLE).rglob("*.parquet"))) == 1 + 2 + 2
 
 
 def test_batches_that_may_run_again_are_left_alone(tmp_path: Path) -> None:
@@ -119,22 +120,22 @@ def test_batches_that_may_run_again_are_left_alone(tmp_path: Path) -> None:
     keep(tmp_path, completed=6)
     write_batches(tmp_path, range(7, 8))
     keep(tmp_path, now_s=LATE_S, completed=6)
-    assert rows(live_files(tmp_path, TABLE)) == expected(range(8))
+    assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(8))
 
 
 def test_files_of_a_batch_that_never_finished_are_removed_at_the_start(tmp_path: Path) -> None:
     """Batches 0 to 4 have a state; number 5 was killed before its own."""
     write_batches(tmp_path, range(6))
-    Tables(tmp_path).clear_unfinished(4)
-    assert rows(live_files(tmp_path, TABLE)) == expected(range(5))
+    Tables(LocalStorage(tmp_path)).clear_unfinished(4)
+    assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(5))
 
 
 def test_old_dates_are_deleted_whole(tmp_path: Path) -> None:
     """A date as many days back as are kept stays; the next one goes with all its files."""
     write_batches(tmp_path, range(3))
     keep(tmp_path)
-    assert rows(live_files(tmp_path, TABLE)) == expected(range(3))
+    assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(3))
     keep(tmp_path, newest="2026-01-03")
-    assert rows(live_files(tmp_path, TABLE)) == expected(range(3), DATES[1:])
-    assert not (tmp_path / TABLE / f"date={DATES[0]}").exists()
-    assert list((tmp_path / "_staging").iterdir()) == []
+    assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(3), DATES[1:])
+    assert not (tmp_path / "tables" / TABLE / f"date={DATES[0]}").exists()
+    assert [folder.name for folder in (tmp_path / "tables" / TABLE).iterdir()] == [f"date={DATES[1]}"]

@@ -71,7 +71,7 @@ def layout(tmp_path: Path) -> PipelineLayout:
 def write(layout: PipelineLayout, name: str, rows: list[Row], batches: int = 4) -> None:
     size = -(-len(rows) // batches)
     for batch in range(batches):
-        Tables(layout.tables).write(name, batch, rows_of(name, rows[batch * size : (batch + 1) * size]))
+        Tables(layout).write(name, batch, rows_of(name, rows[batch * size : (batch + 1) * size]))
 
 
 def asked(layout: PipelineLayout, *arguments: str) -> CliResult:
@@ -128,7 +128,7 @@ def test_a_bundles_owners_stand_once_with_their_ends(layout: PipelineLayout) -> 
     """An interval is written while it is open and again when it has ended; the period leaves out those outside."""
     owned = {"bundle": BUNDLES[0], "incarnation": "i"}
     first = {**owned, "broker": "a", "owned_from": at(0)}
-    tables = Tables(layout.tables)
+    tables = Tables(layout)
     tables.write("ownership", 0, rows_of("ownership", [first]))
     ended = {**first, "owned_to": at(700), "ended": "moved"}
     open_again = {**owned, "broker": "b", "owned_from": at(700)}
@@ -146,7 +146,7 @@ def test_a_bundles_owners_stand_once_with_their_ends(layout: PipelineLayout) -> 
 def test_decisions_about_a_bundle_are_told_once(layout: PipelineLayout) -> None:
     """A decision that two batches kept is one decision."""
     made = {"by": "a", "number": 1, "at": at(5), "kind": "unload", "bundle": BUNDLES[0], "sentence": "too hot"}
-    tables = Tables(layout.tables)
+    tables = Tables(layout)
     for batch in range(2):
         tables.write("decisions", batch, rows_of("decisions", [made, {**made, "number": 2, "bundle": BUNDLES[1]}]))
     found = History(layout).bundle_decisions(BUNDLES[0]).to_pylist()

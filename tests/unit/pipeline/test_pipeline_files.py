@@ -8,8 +8,9 @@ import pytest
 
 from barycenter.load.publication import PipelinePublication, decode_publication, encode_publication
 from barycenter.pipeline.acceptance import AcceptedReports
-from barycenter.pipeline.job import AlreadyRunningError, current_generation, exclusive, remove_old_archive
+from barycenter.pipeline.job import current_generation, remove_old_archive
 from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.lock import AlreadyRunningError, exclusive
 from barycenter.pipeline.quarantine import keep_refused, refused_report, remove_old
 from barycenter.pipeline.schemas import TABLES
 from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
@@ -51,7 +52,7 @@ def state(batch: int, as_of: int) -> PriorState:
 
 def test_states_are_kept_by_batch_and_the_oldest_go(layout: PipelineLayout) -> None:
     """A batch starts from the newest state before it, also when its own was written already."""
-    states = StateFolder(layout.state)
+    states = StateFolder(layout)
     assert states.before(5) == PriorState()
     for batch in (0, 1, 2, 5):
         states.write(batch, state(batch, batch))
@@ -59,22 +60,26 @@ def test_states_are_kept_by_batch_and_the_oldest_go(layout: PipelineLayout) -> N
     assert states.before(5).memory.reports.as_of == 2
     states.write(5, state(5, 50))
     assert states.before(99) == state(5, 50)
-    assert [file.name for file in layout.state.iterdir() if file.name.startswith("_")] == []
+    assert [file.name for file in layout.state.iterdir() if file.name.startswith(".")] == []
 
 
 def test_a_new_checkpoint_follows_the_states_kept(layout: PipelineLayout) -> None:
     """A lost checkpoint does not make batch ids start anew, which would write over older table files."""
-    StateFolder(layout.state).write(41, state(41, 0))
+    StateFolder(layout).write(41, state(41, 0))
     folder, first = current_generation(layout)
-    assert (folder.name, first) == ("from-000000000042", 42)
+    assert (folder, first) == (str(layout.checkpoints / "from-000000000042"), 42)
     assert current_generation(layout) == (folder, first)
 
 
 def test_a_second_process_on_the_same_data_is_refused(layout: PipelineLayout) -> None:
     """The lock is free again when its holder is done."""
-    with exclusive(layout), pytest.raises(AlreadyRunningError, match=str(layout.data)), exclusive(layout):
+    with (
+        exclusive(layout, clock_ms=lambda: 0),
+        pytest.raises(AlreadyRunningError, match=str(layout.data)),
+        exclusive(layout, clock_ms=lambda: 0),
+    ):
         pass
-    with exclusive(layout):
+    with exclusive(layout, clock_ms=lambda: 0):
         pass
 
 
@@ -90,13 +95,13 @@ def test_the_archive_is_cleaned_by_date(layout: PipelineLayout) -> None:
 
 def test_status_counts_batches_and_tells_percentiles(layout: PipelineLayout) -> None:
     """A batch without reports leaves lag and bundles as they were, and a success ends a time of retrying."""
-    assert read_status(layout.status) is None
-    status = StatusFile(layout.status, pid=1)
+    assert read_status(layout) is None
+    status = StatusFile(layout, pid=1)
     status.enter("retrying", now_ms=1, error="disk full")
     for number in range(1, 101):
         status.add(result(number, lag_ms=number), now_ms=number)
     status.add(result(101, lag_ms=None), now_ms=101)
-    found = read_status(layout.status)
+    found = read_status(layout)
     assert found == status.status
     assert found is not None
     assert (found.state, found.error, found.batches, found.reports, found.bundles) == ("running", None, 101, 200, 7)
@@ -127,7 +132,7 @@ def test_percentile_is_a_value_of_the_list() -> None:
 
 def test_lost_states_cost_no_rows(layout: PipelineLayout) -> None:
     """Without states and checkpoints batch ids go on after those in the tables, which would else be written over."""
-    tables = Tables(layout.tables)
+    tables = Tables(layout)
     schema = TABLES["balance"].arrow_schema
     row = dict.fromkeys(schema.names, 0)
     tables.write("balance", 7, pa.Table.from_pylist([row], schema=schema))
@@ -140,11 +145,11 @@ def test_the_quarantine_is_emptied_of_what_is_old(layout: PipelineLayout) -> Non
     """Copy and list go when they are older than the tables are kept; a file of today stays."""
     report = layout.report_log / "torn.json"
     report.write_bytes(b"{")
-    keep_refused(layout.quarantine, 3, [refused_report(str(report))], [f"file://{report}"])
+    keep_refused(layout, 3, [refused_report(layout, str(report))], [f"file://{report}"])
     names = ["batch-000000000003.jsonl", "torn.json"]
     assert sorted(file.name for file in layout.quarantine.iterdir()) == names
     now_s = report.stat().st_mtime + 86_400
-    remove_old(layout.quarantine, now_s=now_s, days=2)
+    remove_old(layout, now_s=now_s, days=2)
     assert sorted(file.name for file in layout.quarantine.iterdir()) == names
-    remove_old(layout.quarantine, now_s=now_s + 2 * 86_400, days=2)
+    remove_old(layout, now_s=now_s + 2 * 86_400, days=2)
     assert list(layout.quarantine.iterdir()) == []

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from barycenter.pipeline import quarantine, status
+from barycenter.pipeline import storage
 from barycenter.pipeline.job_log import DroppingLogger
+from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.quarantine import Refused, keep_refused
 from barycenter.pipeline.status import StatusFile
 
@@ -41,13 +42,13 @@ def test_lines_that_find_no_room_are_dropped() -> None:
 
 def test_status_and_quarantine_do_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither raises; the status in memory is right, and written when there is room."""
-    file = StatusFile(tmp_path / "status.json", pid=1)
+    data = PipelineLayout.of(tmp_path)
+    file = StatusFile(data, pid=1)
     with monkeypatch.context() as patch:
-        patch.setattr(status, "write_atomically", no_room)
-        patch.setattr(quarantine, "write_atomically", no_room)
+        patch.setattr(storage, "write_atomically", no_room)
         file.enter("retrying", now_ms=1)
-        keep_refused(tmp_path / "quarantine", 1, [Refused("report", "x.json", "torn")], [])
+        keep_refused(data, 1, [Refused("report", "x.json", "torn")], [])
     assert file.status.state == "retrying"
-    assert not (tmp_path / "status.json").exists()
+    assert not data.status.exists()
     file.enter("running", now_ms=2)
-    assert (tmp_path / "status.json").exists()
+    assert data.status.exists()

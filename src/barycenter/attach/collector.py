@@ -11,12 +11,14 @@ samples.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import msgspec
+from yarl import URL
 
+from barycenter.attach.answers import has_no_report, without_report
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient, PeerRequestError
 from barycenter.broker.load_report_log import ReportLog
@@ -54,12 +56,35 @@ class Round:
     failed: dict[str, str] = field(default_factory=dict)
 
 
+def admin_urls(text: str) -> tuple[str, ...]:
+    """Return the web addresses that `text` names as Pulsar's tools take them: `http://host:8080,host:8080`.
+
+    Raises:
+        ValueError: these are none; the text says why.
+    """
+    scheme, separator, rest = text.strip().partition("://")
+    if not separator or scheme not in ("http", "https"):
+        raise ValueError(f"a web address begins with http:// or https://, as http://broker-1:8080, not {text!r}")
+    urls = tuple(f"{scheme}://{host.strip().rstrip('/')}" for host in rest.split(","))
+    for url in urls:
+        try:
+            is_address = URL(url).host is not None
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise ValueError(f"{url} is no web address, as http://broker-1:8080 is")
+    return urls
+
+
 class Collector:
-    """Asks the cluster at `admin_url`, the web address of one of its brokers or of a proxy before them."""
+    """Asks the cluster at `urls` (`admin_urls`), web addresses of some of its brokers or of a proxy before them.
+
+    The first that answers tells which brokers there are. Once it is known which these are, any of them may tell.
+    """
 
     def __init__(
         self,
-        admin_url: str,
+        urls: Sequence[str],
         client: AdminClient,
         log: ReportLog,
         numbers: ReportNumbers,
@@ -68,8 +93,9 @@ class Collector:
         extensible: Callable[[], ExtensibleTopics] | None = None,
     ) -> None:
         """`extensible` is asked once brokers turn out to run that load manager, which has no load report to ask for."""
-        self._url = admin_url.rstrip("/")
-        self._scheme = self._url.partition("://")[0]
+        self._given = list(urls)
+        self._is_tls = self._given[0].startswith("https:")
+        self._address: dict[str, str] = {}
         self._client = client
         self._log = log
         self._numbers = numbers
@@ -84,9 +110,10 @@ class Collector:
             CollectError: the cluster does not tell its brokers, the topics of the extensible load manager cannot be
                 opened, or the numbers of the reports cannot be kept.
         """
-        brokers = await self._live_brokers()
+        told_by, brokers = await self._live_brokers()
+        self._address = {broker: url for broker, url in self._address.items() if broker in brokers}
         gate = asyncio.Semaphore(_AT_ONCE)
-        answers = await asyncio.gather(*(self._ask(broker, gate) for broker in brokers))
+        answers = await asyncio.gather(*(self._ask(broker, told_by, gate) for broker in brokers))
         if None in answers and self._topics is None and self._open_topics is not None:
             self._topics = await asyncio.to_thread(self._open_topics)
         found: list[LocalBrokerData] = []
@@ -107,38 +134,65 @@ class Collector:
             self._log.append(report)
         return Round(self._clock_ms(), len(found), sum(len(report.last_stats) for report in found), failed)
 
-    async def _live_brokers(self) -> list[str]:
-        try:
+    async def _live_brokers(self) -> tuple[str, list[str]]:
+        """Return the ids of the brokers, sorted, and the address that told them."""
+        failure = ""
+        for url in (*self._given, *self._address.values()):
             try:
-                return sorted(await self._client.call("GET", self._url, "/admin/v2/brokers"))
+                return url, sorted(msgspec.convert(await self._brokers_at(url), list[str]))
             except PeerRequestError as error:
-                if error.status not in _NO_SUCH_PATH:
-                    raise
-            # before 2.10 one has to name the cluster
-            clusters = await self._client.call("GET", self._url, "/admin/v2/clusters")
-            live: set[str] = set()
-            for cluster in clusters:
-                if cluster != "global":
-                    live.update(await self._client.call("GET", self._url, f"/admin/v2/brokers/{cluster}"))
-            return sorted(live)
-        except PeerRequestError as error:
-            raise CollectError(f"cannot list the brokers: {error}") from error
+                failure = failure or without_report(error)
+            except msgspec.ValidationError:
+                failure = failure or f"{url} answers, but not as Pulsar does; is it the web service of a broker?"
+        raise CollectError(f"cannot list the brokers: {failure}")
 
-    async def _ask(self, broker: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
+    async def _brokers_at(self, url: str) -> Any:
+        try:
+            return await self._client.call("GET", url, "/admin/v2/brokers")
+        except PeerRequestError as error:
+            if error.status not in _NO_SUCH_PATH:
+                raise
+            none_there = error
+        # before 2.10 one has to name the cluster
+        try:
+            clusters = msgspec.convert(await self._client.call("GET", url, "/admin/v2/clusters"), list[str])
+        except PeerRequestError:
+            raise none_there from None
+        live: set[str] = set()
+        for cluster in clusters:
+            if cluster != "global":
+                live.update(await self._client.call("GET", url, f"/admin/v2/brokers/{cluster}"))
+        return list(live)
+
+    async def _ask(self, broker: str, told_by: str, gate: asyncio.Semaphore) -> LocalBrokerData | str | None:
         """Return the broker's report as of now, or why there is none; None for one that has none to be asked for."""
         async with gate:
             try:
-                answer = await self._client.call(
-                    "GET", f"{self._scheme}://{broker}", "/admin/v2/broker-stats/load-report"
-                )
+                if broker not in self._address:
+                    self._address[broker] = await self._address_of(broker, told_by)
+                answer = await self._client.call("GET", self._address[broker], "/admin/v2/broker-stats/load-report")
             except PeerRequestError as error:
-                return str(error)
+                return None if has_no_report(error) else without_report(error)
         if not answer:
             return None
         try:
             return msgspec.structs.replace(understood(broker, answer), last_update=self._clock_ms())
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             return f"its load report cannot be read: {error}"
+
+    async def _address_of(self, broker: str, told_by: str) -> str:
+        """Return the web address of a broker. Its id has the port without TLS, if it has one.
+
+        The other is told by a lookup of the topic of its own that a broker always serves.
+        """
+        if not self._is_tls:
+            return f"http://{broker}"
+        try:
+            found = await self._client.call("GET", told_by, f"/lookup/v2/topic/persistent/pulsar/{broker}/healthcheck")
+        except PeerRequestError:
+            found = None
+        address = found.get("httpUrlTls") if isinstance(found, dict) else None
+        return str(address or f"https://{broker}").rstrip("/")
 
     def _from_topics(self, broker: str) -> LocalBrokerData | str:
         if self._topics is None:

@@ -5,28 +5,41 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 import pulsar
 
-from barycenter.attach.collector import CollectError, Collector, Round
+from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
+from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
 from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import FileReportLog
 from barycenter.cli.main import fail, in_words
 
-TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 _TIMEOUT_S: Final = 20.0
 
 
+def _admin_urls(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    try:
+        return admin_urls(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command(name="collect")
-@click.option("--admin-url", required=True, metavar="URL", help="Web address of a broker, or of a proxy before them.")
+@click.option(
+    "--admin-url",
+    required=True,
+    metavar="URL",
+    callback=_admin_urls,
+    help="Web address of a broker, or of a proxy before them; of several: http://broker-1:8080,broker-2:8080.",
+)
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
 @click.option("--interval", default=60.0, show_default=True, type=click.FloatRange(1), help="Seconds between rounds.")
 @click.option("--rounds", default=0, type=click.IntRange(0), help="End after so many; 0: go on until Ctrl-C.")
@@ -34,13 +47,22 @@ _TIMEOUT_S: Final = 20.0
 @click.option("--service-url", help="pulsar:// address; needed if brokers run the extensible load manager.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round.")
 def command(
-    admin_url: str, out: Path, interval: float, rounds: int, keep_days: float, service_url: str | None, as_json: bool
+    admin_url: tuple[str, ...],
+    out: Path,
+    interval: float,
+    rounds: int,
+    keep_days: float,
+    service_url: str | None,
+    as_json: bool,
 ) -> None:
     """Record the load reports of a cluster's brokers, Apache Pulsar's or Barycenter's own.
 
     They are appended to OUT/load-reports, as brokers of Barycenter write theirs; `barycenter pipeline run --data OUT`
-    makes tables of them. A broker that does not answer is named and asked again in the next round. A token for the
-    admin API is read from the environment variable BARYCENTER_TOKEN.
+    makes tables of them. A broker that does not answer is named and asked again in the next round. When the broker at
+    URL is down, another one that is known by then tells which there are.
+
+    The environment variable BARYCENTER_TOKEN may hold a token, which must be a superuser's, and SSL_CERT_FILE the path
+    of the certificates to trust instead of the system's.
 
     Reports are numbered across restarts in OUT/collect.json.
 
@@ -56,9 +78,17 @@ def command(
 
 
 async def _collect(
-    admin_url: str, out: Path, interval: float, rounds: int, keep_days: float, service_url: str | None, as_json: bool
+    urls: Sequence[str],
+    out: Path,
+    interval: float,
+    rounds: int,
+    keep_days: float,
+    service_url: str | None,
+    as_json: bool,
 ) -> bool:
     token = os.environ.get(TOKEN_VARIABLE)
+    certificates = os.environ.get(CERTIFICATES_VARIABLE)
+    trusted: dict[str, Any] = {"tls_trust_certs_file_path": certificates} if certificates else {}
     clients: list[pulsar.Client] = []
 
     def open_topics() -> PulsarExtensibleTopics:
@@ -67,6 +97,7 @@ async def _collect(
                 service_url,
                 authentication=pulsar.AuthenticationToken(token) if token else None,
                 logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+                **trusted,
             )
             clients[:] = [topics]
             return PulsarExtensibleTopics(topics)
@@ -79,7 +110,7 @@ async def _collect(
     client = AdminClient(timeout_s=_TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else None)
     report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)
     collector = Collector(
-        admin_url,
+        urls,
         client,
         report_log,
         ReportNumbers(out / "collect.json", now_ms=_now_ms()),

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from barycenter.attach.collector import CollectError, Collector, Round
+from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import MemoryReportLog
@@ -33,6 +33,7 @@ class ForeignCluster:
         self.names_cluster = names_cluster
         self.headers: list[Mapping[str, str]] = []
         self.broker = ""
+        self.told: Any = None
         self.server = TestServer(self._app())
 
     def _app(self) -> web.Application:
@@ -48,7 +49,9 @@ class ForeignCluster:
     async def _brokers(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))
         self.broker = f"127.0.0.1:{self.server.port}"
-        return web.json_response([self.broker])
+        if isinstance(self.told, ForeignCluster):
+            return web.json_response([f"127.0.0.1:{self.told.server.port}"])
+        return web.json_response(self.told or [self.broker])
 
     async def _report(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))
@@ -57,6 +60,8 @@ class ForeignCluster:
             return web.Response(status=204)
         if isinstance(answer, int):
             return web.json_response({"reason": "not now"}, status=answer)
+        if isinstance(answer, web.Response):
+            return answer
         return web.json_response(answer)
 
 
@@ -77,7 +82,7 @@ async def collected(
         for number in range(rounds):
             numbers = ReportNumbers(folder / "collect.json", now_ms=now + number)
             collector = Collector(
-                str(cluster.server.make_url("")),
+                admin_urls(str(cluster.server.make_url(""))),
                 client,
                 log,
                 numbers,
@@ -137,6 +142,82 @@ async def test_brokers_of_the_extensible_manager_are_read_from_their_topics(tmp_
     assert (found.cpu.usage, found.msg_rate_in, found.num_bundles, list(found.bundles)) == (30.0, 70.0, 12, [BUNDLE])
 
 
+def failure_of_pulsar(exception: str) -> web.Response:
+    """As Pulsar tells an exception that it did not foresee: with the stack."""
+    head = "\n --- An unexpected error occurred in the server ---\n\nMessage: null\n\nStacktrace:\n\n"
+    text = f"{head}{exception}\n\tat a.B.c\n"
+    return web.json_response({"reason": text}, status=500)
+
+
+async def test_pulsars_extensible_manager_says_by_an_exception_that_it_has_no_report(tmp_path: Path) -> None:
+    """So does 4.2; it is not a broker in trouble."""
+    cluster = ForeignCluster([failure_of_pulsar("java.lang.UnsupportedOperationException")])
+    (found,), _ = await collected(
+        cluster, tmp_path, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}")
+    )
+    assert found.num_bundles == 12
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (failure_of_pulsar("java.lang.NullPointerException"), "500: java.lang.NullPointerException"),
+        (
+            web.Response(text="<html><title>Error 404\nNot Found</title>x</html>", status=404),
+            "404: Error 404 Not Found;",
+        ),
+        (
+            web.json_response({"reason": "no super-user"}, status=401),
+            "no super-user; set BARYCENTER_TOKEN to the token",
+        ),
+    ],
+    ids=["stack", "page", "token"],
+)
+async def test_what_a_broker_says_instead_of_a_report_is_told_in_a_line(
+    answer: web.Response, told: str, tmp_path: Path
+) -> None:
+    """Neither a stack trace nor a page of HTML is for an operator; what to do about it is."""
+    _, found = await collected(ForeignCluster([answer]), tmp_path)
+    (why,) = found.failed.values()
+    assert told in why
+    assert "\n" not in why
+
+
+async def test_another_broker_tells_who_there_is_when_the_one_at_the_address_is_gone(tmp_path: Path) -> None:
+    """One known from the rounds before."""
+    gone, cluster = ForeignCluster([]), ForeignCluster([{"lastStats": {}}, {"lastStats": {}}])
+    gone.told, client, log = cluster, AdminClient(), MemoryReportLog()
+    for each in (gone, cluster):
+        await each.server.start_server()
+    urls = admin_urls(str(gone.server.make_url("")))
+    collector = Collector(urls, client, log, ReportNumbers(tmp_path / "n", now_ms=1), clock_ms=lambda: 1)
+    await collector.collect()
+    await gone.server.close()
+    await collector.collect()
+    assert [report.sequence for report in log.reports] == [1, 2]
+    await client.close()
+    await cluster.server.close()
+
+
+async def test_an_address_of_something_else_is_told(tmp_path: Path) -> None:
+    """Whose answer is JSON, but no list."""
+    cluster = ForeignCluster([])
+    cluster.told = {"swagger": "2.0"}
+    with pytest.raises(CollectError, match="not as Pulsar does"):
+        await collected(cluster, tmp_path)
+
+
+def test_addresses_are_named_as_for_pulsars_tools() -> None:
+    assert admin_urls("http://a:8080/,b:8080") == ("http://a:8080", "http://b:8080")
+    assert admin_urls("https://proxy.example/pulsar/") == ("https://proxy.example/pulsar",)
+
+
+@pytest.mark.parametrize("text", ["a:8080", "pulsar://a:6650", "http://", "http://a:8080,", "http://a:b"])
+def test_what_is_no_web_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no web address|begins with http"):
+        admin_urls(text)
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [(None, "--service-url"), (503, "not now"), ({"lastStats": 4}, "cannot be read"), ([], "extensible")],
@@ -168,7 +249,7 @@ async def test_an_admin_address_that_does_not_answer_is_refused_in_a_sentence(tm
     """Whoever mistypes it reads what was asked."""
     client = AdminClient(timeout_s=2)
     numbers = ReportNumbers(tmp_path / "collect.json", now_ms=1)
-    collector = Collector("http://127.0.0.1:1", client, MemoryReportLog(), numbers, clock_ms=lambda: 1)
+    collector = Collector(["http://127.0.0.1:1"], client, MemoryReportLog(), numbers, clock_ms=lambda: 1)
     with pytest.raises(CollectError, match=r"cannot list the brokers: GET http://127\.0\.0\.1:1"):
         await collector.collect()
     await client.close()

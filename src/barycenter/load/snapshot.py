@@ -106,7 +106,21 @@ class BrokerTable:
         return _finite(raw_percent(self.usage, self.limit))[0]
 
     def weighted_usage(self, weights: ResourceWeights) -> Floats:
-        """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped."""
+        """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
+
+        Computed once for each weights: a round of decisions asks for every bundle.
+        """
+        found = self._usages.get(weights)
+        if found is None:
+            found = self._usages[weights] = self._weighted(weights)
+            found.flags.writeable = False
+        return found
+
+    @cached_property
+    def _usages(self) -> dict[ResourceWeights, Floats]:
+        return {}
+
+    def _weighted(self, weights: ResourceWeights) -> Floats:
         cpu, _, direct_memory, bandwidth_in, bandwidth_out = self.percent
         terms = (
             cpu * weights.cpu,
@@ -155,6 +169,18 @@ class BundleTable:
     def may_shed(self) -> Flags:
         """Rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
+
+    def holders(self, namespace: int) -> frozenset[tuple[int, str]]:
+        """Return the (owner, name) pairs of the rows of a namespace; found once for each."""
+        found = self._holders.get(namespace)
+        if found is None:
+            rows = np.flatnonzero(self.namespace == namespace).tolist()
+            found = self._holders[namespace] = frozenset((int(self.owner[row]), self.names[row]) for row in rows)
+        return found
+
+    @cached_property
+    def _holders(self) -> dict[int, frozenset[tuple[int, str]]]:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +265,10 @@ class LoadSnapshot:
 
     def bundles_of_namespace(self, namespace: str) -> Integers:
         """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
-        held: set[tuple[int, str]] = set()
+        held = self.on_their_way.held.get(namespace, frozenset())
         where = bisect_left(self.namespaces, namespace)
         if where < len(self.namespaces) and self.namespaces[where] == namespace:
-            rows = np.flatnonzero(self.bundles.namespace == where).tolist()
-            held.update((int(self.bundles.owner[row]), self.bundles.names[row]) for row in rows)
-        held.update(self.on_their_way.held.get(namespace, ()))
+            held |= self.bundles.holders(where)
         return np.bincount([broker for broker, _ in held], minlength=len(self.brokers)).astype(np.int64)
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":

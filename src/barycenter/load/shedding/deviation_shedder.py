@@ -17,7 +17,7 @@ figures are soon wrong; `receiver_gains=False` does the same.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from heapq import heapify, heappop, heappush, heapreplace
 from math import sqrt
@@ -297,8 +297,7 @@ class DeviationPlan(ShedPlan):
 
     verdicts: DeviationVerdicts
 
-    def unload(self, position: int) -> Unload:
-        """Return the decision at `position`, with its reason; placement decides who gets the bundle."""
+    def _unload(self, position: int, cause: Reason) -> Unload:
         moves, bundles, row = self.verdicts.moves, self.snapshot.bundles, int(self.rows[position])
         owner, receiver = int(bundles.owner[row]), self.snapshot.brokers.names[moves.receivers[position]]
         together = float(moves.weights[position] + moves.least[position])
@@ -313,9 +312,6 @@ class DeviationPlan(ShedPlan):
             subject=bundles.names[row],
             compared=(Compared(what, together, "<", "that of its broker", greatest, unit),),
             flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
-            cause=self.verdicts.broker(self.snapshot, owner),
+            cause=cause,
         )
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
-
-    def __iter__(self) -> Iterator[Unload]:
-        return (self.unload(position) for position in range(len(self)))

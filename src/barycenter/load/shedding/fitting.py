@@ -3,7 +3,7 @@
 UniformLoadShedder and AvgShedder share it. A budget is of messages or of bytes, whichever the strategy found to matter.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -41,8 +41,7 @@ class FittingPlan(ShedPlan):
 
     verdicts: FittingVerdicts
 
-    def unload(self, position: int) -> Unload:
-        """Return the decision at `position` of `rows`, with its reason and its destination if that is known."""
+    def _unload(self, position: int, cause: Reason) -> Unload:
         row = int(self.rows[position])
         bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
         owner = int(bundles.owner[row])
@@ -58,13 +57,10 @@ class FittingPlan(ShedPlan):
             compared=(Compared("traffic", traffic, "<=", "what is left to leave", left, unit),),
             flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
             detail=f"of {format_figure(float(self.verdicts.need[owner]), unit)} in all",
-            cause=self.verdicts.broker(self.snapshot, owner),
+            cause=cause,
         )
         goal = None if destination < 0 else brokers.names[destination]
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
-
-    def __iter__(self) -> Iterator[Unload]:
-        return (self.unload(position) for position in range(len(self)))
 
     def destinations(self) -> Mapping[str, str]:
         """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""

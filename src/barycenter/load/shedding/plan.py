@@ -86,10 +86,24 @@ class ShedPlan:
         return reason
 
     def unload(self, position: int) -> Unload:
-        """Return the decision at `position` of `rows`, with its reason."""
+        """Return the decision at `position` of `rows`: with its reason, and its destination if the strategy has one."""
+        return self._unload(position, self.verdicts.broker(self.snapshot, self._giver(position)))
+
+    def __iter__(self) -> Iterator[Unload]:
+        why: dict[int, Reason] = {}  # made once a broker, however many bundles it gives
+        for position in range(len(self)):
+            giver = self._giver(position)
+            if giver not in why:
+                why[giver] = self.verdicts.broker(self.snapshot, giver)
+            yield self._unload(position, why[giver])
+
+    def _giver(self, position: int) -> int:
+        """Return the row of the broker whose verdict is why the bundle leaves."""
+        return int(self.snapshot.bundles.owner[self.rows[position]])
+
+    def _unload(self, position: int, cause: Reason) -> Unload:
         row = int(self.rows[position])
         bundles, owner = self.snapshot.bundles, int(self.snapshot.bundles.owner[row])
-        cause = self.verdicts.broker(self.snapshot, owner)
         need, before = float(self.verdicts.need[owner]), float(self.before[position])
         traffic = float(bundles.short.throughput_in[row] + bundles.short.throughput_out[row])
         chosen = Compared("throughput chosen before it", before, "<", "what has to leave", need, "bytes/s")
@@ -104,9 +118,6 @@ class ShedPlan:
             cause=cause,
         )
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
-
-    def __iter__(self) -> Iterator[Unload]:
-        return (self.unload(position) for position in range(len(self)))
 
     def destinations(self) -> Mapping[str, str]:
         """Return the broker that each bundle shall go to, of those of which the strategy says so."""

@@ -282,8 +282,11 @@ class TransferPlan(ShedPlan):
     turn: Indices
     moves: NDArray[np.int8]
 
-    def unload(self, position: int) -> Unload:
-        """Return the decision at `position` of `rows`, with its reason and its destination if transfers are on."""
+    def _giver(self, position: int) -> int:
+        turn: Turn = self.verdicts.turns[self.turn[position]]
+        return turn.imbalance.greatest
+
+    def _unload(self, position: int, cause: Reason) -> Unload:
         row, turn = int(self.rows[position]), self.verdicts.turns[self.turn[position]]
         bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
         code, detail = MOVES[self.moves[position]], ""
@@ -303,14 +306,11 @@ class TransferPlan(ShedPlan):
             compared=compared,
             flags=_flags(self.snapshot, row),
             detail=detail,
-            cause=self.verdicts.broker(self.snapshot, turn.imbalance.greatest),
+            cause=cause,
         )
         goal = int(self.destination[position])
         source = brokers.names[bundles.owner[row]]
         return Unload(bundles.names[row], source, reason, None if goal < 0 else brokers.names[goal])
-
-    def __iter__(self) -> Iterator[Unload]:
-        return (self.unload(position) for position in range(len(self)))
 
     def destinations(self) -> Mapping[str, str]:
         """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""

@@ -14,7 +14,7 @@ Source: Pulsar's `LoadManager`, `ModularLoadManagerImpl`, `NoopLoadManager`.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
@@ -26,6 +26,7 @@ from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
 from barycenter.load.simple.load_report import LoadReport
 from barycenter.load.strategy_names import ManagerKind
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.namespace import NamespaceName
 
 if TYPE_CHECKING:
     from barycenter.broker.bundle_cache import BundleCache
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from barycenter.broker.dynamic_configuration import ConfigHolder
     from barycenter.broker.registration import Registration
     from barycenter.broker.service_urls import ServiceUrls
+    from barycenter.load.snapshot_document import SnapshotDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,24 @@ class LoadManager(Protocol):
 
     def load_report(self) -> LocalBrokerData | LoadReport:
         """Return this broker's figures of now, as it reports them (GET /admin/v2/broker-stats/load-report)."""
+        ...
+
+
+@runtime_checkable
+class KeepsSnapshot(Protocol):
+    """A load manager that decides upon a snapshot."""
+
+    async def snapshot_document(self) -> "SnapshotDocument":
+        """Return what this broker would decide upon now, for files and REST."""
+        ...
+
+
+@runtime_checkable
+class RanksBrokers(Protocol):
+    """A load manager that ranks brokers (simple)."""
+
+    async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
+        """Return the ids of the brokers that may serve a namespace, by their rank, least first."""
         ...
 
 

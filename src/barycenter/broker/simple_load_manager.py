@@ -37,6 +37,7 @@ from barycenter.load.snapshot_document import SnapshotDocument
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.namespace import NamespaceName
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
@@ -153,6 +154,11 @@ class SimpleLoadManager:
         if placement.reason.code is not Code.PREALLOCATED:
             self._orders.tell_placement(placement)
         return placement if placement.broker is not None else None
+
+    async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
+        """Return the ids of the brokers that may serve a namespace, by their rank, least first."""
+        await self._context.policies.refresh(str(namespace))
+        return (await self._current_picture()).availability(str(namespace))
 
     def _request_for(self, bundle: Bundle) -> PlacementRequest:
         return PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))

@@ -23,7 +23,7 @@ from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import ResourceQuota
 from barycenter.load.simple.load_report import LoadReport, complete
-from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
+from barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
 from barycenter.load.simple.quotas import INITIAL_QUOTA, Quotas, average_to_write, quotas_to_write, update_quotas
 from barycenter.load.simple.ranking import Ranking
 from barycenter.load.simple.settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
@@ -204,6 +204,14 @@ class SimpleLoadPicture:
             policies=PoliciesDocument.of(self._context.policies.current),
             configuration=balancing_configuration(self._context.config.current),
         )
+
+    def availability(self, namespace: str) -> dict[int, list[str]]:
+        """Return the brokers that may serve a namespace, by their rank; of rank 0 are all while no report is known."""
+        ranking = self.ranking
+        if ranking is None:
+            live = sorted(self._context.registration.brokers)
+            return {0: live} if live else {}
+        return availability(ranking, namespace)
 
     def select(self, request: PlacementRequest) -> Placement:
         """Choose the owner-to-be of a bundle; under a strategy that preallocates it counts for that from now on."""

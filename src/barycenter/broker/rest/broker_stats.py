@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from barycenter.broker.load_manager import RanksBrokers
 from barycenter.broker.rest.errors import RestError
-from barycenter.broker.rest.requests import json_response
+from barycenter.broker.rest.requests import json_response, namespace_of
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.topic import Topic
 
@@ -91,9 +92,15 @@ class BrokerStats:
         return json_response({})
 
     async def resource_availability(self, request: web.Request) -> web.Response:
-        """Refuse: the load manager keeps no such figures."""
-        name = type(self._services.control.load_manager).__name__
-        raise RestError(409, f"{name} does not support this operation")
+        """Show rank → the brokers that may serve the namespace; the simple load manager alone ranks brokers."""
+        namespace = namespace_of(request)
+        manager = self._services.control.load_manager
+        if not isinstance(manager, RanksBrokers):
+            raise RestError(409, f"{type(manager).__name__} does not support this operation")
+        ranked = await manager.resource_availability(namespace)
+        return json_response(
+            {rank: [{"resourceId": f"http://{broker}"} for broker in brokers] for rank, brokers in ranked.items()}
+        )
 
 
 def _sums(topics: Iterable[Topic]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Final
 from aiohttp import web
 
 from barycenter.broker.decision_log import KEPT, DecisionRecord
+from barycenter.broker.load_manager import KeepsSnapshot
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.ownership import location
 from barycenter.broker.rest.requests import json_response, whole_number
@@ -57,10 +58,9 @@ class Decisions:
                 raise RestError(503, "There is no leader at the moment. Try again.")
             raise RedirectError(location(request, leader.service_url, authoritative=False))
         manager = self._services.control.load_manager
-        document_of = getattr(manager, "snapshot_document", None)
-        if document_of is None:
-            raise RestError(412, f"{type(manager).__name__} keeps no snapshot; the modular load manager does")
-        document = await document_of()
+        if not isinstance(manager, KeepsSnapshot):
+            raise RestError(412, f"{type(manager).__name__} keeps no snapshot; the modular and the simple one do")
+        document = await manager.snapshot_document()
         body = await asyncio.to_thread(encode_snapshot, document)
         return web.Response(body=body, content_type="application/json")
 

@@ -115,6 +115,19 @@ def select_broker(
     return placement, ranking, memory
 
 
+def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
+    """Return the ranked brokers that policies allow for persistent topics of `namespace`, by rank; both sorted.
+
+    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`, which is asked about a namespace and not about one of
+    its bundles, so that even distribution removes nobody; nor does it look who is still registered.
+    """
+    allowed = policy_candidates(ranking.snapshot, PlacementRequest(f"{namespace}/"))
+    found: dict[int, list[str]] = {}
+    for row in in_line(ranking, allowed.kept).tolist():
+        found.setdefault(int(ranking.rank[row]), []).append(ranking.snapshot.brokers.names[row])
+    return found
+
+
 def in_line(ranking: Ranking, candidates: Flags) -> Integers:
     """Return the candidates' rows in the order in which they are looked at: by rank, then by name."""
     rows = np.flatnonzero(candidates)

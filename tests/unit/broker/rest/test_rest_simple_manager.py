@@ -151,3 +151,21 @@ async def test_the_load_report_the_snapshot_and_the_hottest_bundle_are_those_of_
         await cluster.expect(204, "PUT", "/admin/v2/namespaces/public/ns/HOT/split")
         answer = await cluster.expect(200, "GET", "/admin/v2/namespaces/public/ns/bundles")
         assert answer.json["boundaries"] == ["0x00000000", "0x80000000", "0xbfffffff", "0xffffffff"]
+
+
+async def test_the_brokers_that_may_serve_a_namespace_are_shown_by_their_rank() -> None:
+    async with cluster_of(3) as (cluster, machines):
+        for meter, cpu in zip(machines.meters, (40, 20, 40), strict=True):
+            meter.usage = usage(cpu)
+        await report_all(cluster)
+        path = f"{STATS}/broker-resource-availability"
+        units = [{"resourceId": f"http://{broker.broker_id}"} for broker in cluster.brokers]
+        shown = (await cluster.expect(200, "GET", f"{path}/public/ns")).json
+        assert list(shown.items()) == [("20", [units[1]]), ("40", sorted((units[0], units[2]), key=str))]
+        port = cluster.brokers[0].broker_id.rpartition(":")[2]
+        failover = {"policy_type": "min_available", "parameters": {"min_limit": "0", "usage_threshold": "100"}}
+        policy = {"namespaces": ["public/kept"], "primary": [f".*:{port}"], "auto_failover_policy": failover}
+        clusters = f"/admin/v2/clusters/{cluster.brokers[0].control.config.current.cluster_name}"
+        await cluster.expect(204, "POST", f"{clusters}/namespaceIsolationPolicies/p", policy)
+        assert (await cluster.expect(200, "GET", f"{path}/public/kept")).json == {"40": [units[0]]}
+        await cluster.expect(412, "GET", f"{path}/public/no%20name")

@@ -29,7 +29,7 @@ from barycenter.load.simple.load_report import (
     judge_report,
     with_quotas,
 )
-from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
+from barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
 from barycenter.load.simple.quotas import (
     Quotas,
     QuotaTable,
@@ -367,6 +367,8 @@ def test_bundles_are_placed_alike_round_after_round(peer: PulsarPeer, cases: int
         for (reports, live, bundles), theirs in zip(case.rounds, told, strict=True):
             ranking, memory = rank(build_simple_snapshot(reports), quotas, memory, case.settings)
             same = dict(zip(sorted(reports), ranking.rank.tolist(), strict=True)) == theirs["ranks"]
+            for namespace, ranked in theirs["available"].items():
+                same &= {str(load): names for load, names in availability(ranking, namespace).items()} == ranked
             for bundle, chosen in zip(bundles, theirs["chosen"], strict=True):
                 placement, ranking, memory = select_broker(
                     ranking, PlacementRequest(bundle), case.settings, quotas, live, rng, memory

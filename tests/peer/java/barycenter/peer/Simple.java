@@ -160,7 +160,7 @@ public final class Simple {
 
     // ---- placement ----
 
-    /** Rounds of reports; after each the ranks, and whom bundles are given to one after the other. */
+    /** Rounds of reports; after each the ranks, who may serve a namespace, and whom bundles are given to in turn. */
     public static void placements(String questions, String answers) throws Exception {
         Cases.answer(questions, answers, document -> {
             Manager manager = new Manager(document);
@@ -177,6 +177,17 @@ public final class Simple {
                 Map<String, Long> ranks = new TreeMap<>();
                 manager.sortedRankings()
                         .forEach((rank, units) -> units.forEach(unit -> ranks.put(unit.getResourceId(), rank)));
+                Map<String, Map<Long, List<String>>> available = new TreeMap<>();
+                for (JsonNode bundle : round.get("bundles")) {
+                    String namespace = bundle.asText().substring(0, bundle.asText().lastIndexOf('/'));
+                    Map<Long, List<String>> ranked = new TreeMap<>();
+                    manager.impl
+                            .getResourceAvailabilityFor(NamespaceName.get(namespace))
+                            .entries()
+                            .forEach(entry -> ranked.computeIfAbsent(entry.getKey(), rank -> new ArrayList<>())
+                                    .add(entry.getValue().getResourceId()));
+                    available.put(namespace, ranked);
+                }
                 List<Object> chosen = new ArrayList<>();
                 for (JsonNode bundle : round.get("bundles")) {
                     Set<String> drawn = new TreeSet<>();
@@ -188,7 +199,7 @@ public final class Simple {
                     }
                     chosen.add(drawn);
                 }
-                told.add(Map.of("ranks", ranks, "chosen", chosen));
+                told.add(Map.of("ranks", ranks, "available", available, "chosen", chosen));
             }
             return told;
         });

@@ -1,8 +1,11 @@
 """Spark SQL over the tables, from the command line."""
 
 import os
+import pty
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,3 +40,23 @@ def test_tables_are_views_and_a_wrong_query_ends_in_a_sentence(tmp_path: Path) -
     assert "nowhere" in wrong.stderr
     assert "Traceback" not in wrong.stderr
     assert "at org.apache" not in wrong.stderr
+
+
+def test_a_person_sees_how_far_a_long_query_is(tmp_path: Path) -> None:
+    """Spark's tasks are counted on the terminal that standard error is; the answer on standard output is as ever."""
+    (tmp_path / "tables").mkdir()
+    query = "select count(hash(id, 1)) as counted from range(0, 200000000, 1, 16) where hash(id) != 7"
+    command = [sys.executable, "-m", "barycenter", "history", "sql", query, "--data", str(tmp_path), "--format", "json"]
+    terminal, its_end = pty.openpty()
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=its_end, env=os.environ | {"COLUMNS": "100"})
+    os.close(its_end)
+    shown = b""
+    with suppress(OSError):  # the terminal is gone when the process is
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    answer, _ = run.communicate(timeout=120)
+    os.close(terminal)
+    assert run.returncode == 0, shown.decode()
+    assert msgspec.json.decode(answer)["counted"] > 190_000_000
+    assert b"starting Spark" in shown
+    assert re.search(rb"asking.* (\d+)/16", shown), shown.decode()

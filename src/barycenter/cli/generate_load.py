@@ -8,6 +8,7 @@ import click
 from barycenter.broker.load_report_log import FileReportLog
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms, span_ms
+from barycenter.cli.progress import with_progress
 from barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
 from barycenter.demo.traces import TraceError, read_trace
 
@@ -85,7 +86,7 @@ def command(
         reports = generator.reports_until(start_ms + duration_ms)
         (out / "load-reports").mkdir(parents=True, exist_ok=True)
         log = FileReportLog(out / "load-reports", retention_hours=_KEEP_HOURS)
-        for number in range(reports):
+        for number in with_progress(range(reports), "writing reports"):
             log.append(generator.report(number))
     except (TraceError, ValueError, OSError) as error:
         fail(in_words(error))

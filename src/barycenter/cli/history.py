@@ -4,20 +4,21 @@ import csv
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import click
 import msgspec
 import pyarrow as pa
+from pyspark import SparkContext
 from rich.console import Console
 from rich.table import Table
 
 from barycenter.cli.main import fail
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.pipeline_storage import opened
-from barycenter.cli.progress import with_progress
+from barycenter.cli.progress import spark_progress, with_progress
 from barycenter.load.reasons import format_figure
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
@@ -26,7 +27,7 @@ from barycenter.pipeline.job_options import DataFolder, with_spark_settings
 
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"
-_PLAIN_WIDTH: Final = 160
+_PLAIN_WIDTH: Final = 240
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
 
 _UNITS: Final = {
@@ -174,9 +175,12 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
 
     try:
         with Console(stderr=True).status("starting Spark") as status:
-            rows = run_sql(
-                data, query, master=master, limit=limit, conf=conf, on_started=lambda: status.update("asking")
-            )
+
+            def asking(context: SparkContext) -> AbstractContextManager[None]:
+                status.stop()
+                return spark_progress(context, "asking")
+
+            rows = run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
     except QueryError as error:
         fail(str(error))
         return
@@ -189,7 +193,11 @@ def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]
     if begin >= end:
         raise click.UsageError(f"--since {since} is not before --until {until}")
     with opened(data, conf) as storage:
-        yield History(storage, since_ms=begin, until_ms=end, progress=with_progress)
+        yield History(storage, since_ms=begin, until_ms=end, progress=_reading)
+
+
+def _reading(files: Sequence[str], table: str) -> Iterator[str]:
+    return with_progress(files, f"reading {table}")
 
 
 def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") -> None:

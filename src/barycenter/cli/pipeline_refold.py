@@ -7,8 +7,10 @@ from typing import Final
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.console import Console
 
 from barycenter.cli.main import fail, in_words
+from barycenter.cli.progress import spark_progress
 from barycenter.load.windows import HISTORY_GAP_MS
 from barycenter.pipeline.addresses import open_storage
 from barycenter.pipeline.java import JavaNotFoundError
@@ -56,13 +58,16 @@ def refold_command(
     try:
         if local_folder(data) is not None and not table_files(open_storage(data), "bundle_samples"):
             _fail_without_samples(data)  # without starting Spark
-        session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory, **conf})
+        with Console(stderr=True).status("starting Spark"):
+            session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory, **conf})
         storage = open_storage(data, session)
         tables = {name: _paths(storage, name) for name in ("bundle_samples", "bundle_data", "broker_data")}
         if not (samples := tables["bundle_samples"]):
             _fail_without_samples(data)
         started = time.perf_counter()
-        folded = refold(session, [*map(storage.address, samples)], history_gap_ms=round(history_gap_minutes * 60_000))
+        addresses = [storage.address(file) for file in samples]
+        with spark_progress(session.sparkContext, f"folding {len(samples):,} files"):
+            folded = refold(session, addresses, history_gap_ms=round(history_gap_minutes * 60_000))
         click.echo(_summary(folded, len(samples), time.perf_counter() - started))
         agreed = [
             _told(name, compare_with_recorded(rows, storage, tables[name], key))

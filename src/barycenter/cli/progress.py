@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
-    """Pass `items` on; after two seconds show how many are done."""
+    """Pass `items` on; after two seconds show how many are done of `what` is being done."""
     started = time.monotonic()
     bar: Progress | None = None
     try:
@@ -34,7 +34,7 @@ def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
             if bar is None and sys.stderr.isatty() and time.monotonic() - started > _PATIENCE_S:
                 bar = _bar(TimeRemainingColumn())
                 bar.start()
-                bar.add_task(f"reading {what}", total=len(items))
+                bar.add_task(what, total=len(items))
             if bar is not None:
                 bar.update(bar.task_ids[0], completed=number)
             yield item

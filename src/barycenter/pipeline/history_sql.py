@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from barycenter.pipeline.addresses import open_storage
@@ -29,11 +31,11 @@ def run_sql(
     master: str = "local[*]",
     limit: int = 10_000,
     conf: Mapping[str, str] | None = None,
-    on_started: Callable[[], None] = lambda: None,
+    progress: Callable[[SparkContext], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> pa.Table:
     """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
 
-    Starts a Spark session and ends it.
+    Starts a Spark session and ends it; what `progress` returns is entered while Spark works on the answer.
 
     Raises:
         QueryError: the query is wrong or fails, Spark cannot reach `data`, or there is no Java to start Spark with.
@@ -43,12 +45,12 @@ def run_sql(
         # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
         session.sparkContext.setLogLevel("OFF")
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        on_started()
         try:
-            storage = open_storage(data, session)
-            for name in TABLES:
-                read_table(session, storage, name).createOrReplaceTempView(name)
-            return session.sql(query).limit(limit).toArrow()
+            with progress(session.sparkContext):
+                storage = open_storage(data, session)
+                for name in TABLES:
+                    read_table(session, storage, name).createOrReplaceTempView(name)
+                return session.sql(query).limit(limit).toArrow()
         finally:
             session.stop()
     except (PySparkException, JavaNotFoundError, OSError) as error:

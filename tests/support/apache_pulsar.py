@@ -1,0 +1,319 @@
+"""A cluster of Apache Pulsar itself on loopback, in processes of their own: ZooKeeper, a bookie and brokers.
+
+The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. A
+broker that calls itself by a loopback address, or runs with the bookie as Pulsar's standalone does, has clients reach
+all others through itself, as a proxy; so these call themselves localhost, and run alone.
+"""
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from json import dumps, loads
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from barycenter.naming.topic import TopicName
+from barycenter.standalone.cluster import free_ports
+from support.pulsar_peer import PeerUnavailableError, resolve_class_path
+from support.running_cluster import eventually, lookup_path
+
+MODULAR: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+
+_START_S: Final = 120
+_RESOLVE_S: Final = 840
+
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>barycenter</groupId><artifactId>server</artifactId><version>1</version>
+<repositories><repository><id>confluent</id><url>file:///nowhere</url><releases><enabled>false</enabled></releases>
+<snapshots><enabled>false</enabled></snapshots></repository></repositories>
+<dependencyManagement><dependencies><dependency><groupId>org.apache.pulsar</groupId><artifactId>pulsar</artifactId>
+<version>{version}</version><type>pom</type><scope>import</scope></dependency></dependencies></dependencyManagement>
+<dependencies><dependency><groupId>org.apache.pulsar</groupId><artifactId>pulsar-broker</artifactId>
+<version>{version}</version></dependency></dependencies>
+</project>
+"""
+
+_OPENED: Final = (
+    *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
+    *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),
+    *("java.management/sun.management", "jdk.management/com.sun.management.internal"),
+)
+_JVM: Final = (
+    *("-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "-Xshare:auto"),
+    "-XX:TieredStopAtLevel=1",  # a server that lives for a minute is not worth more compiling
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dbookkeeper.metadata.bookie.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver",
+    "-Dbookkeeper.metadata.client.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+)
+
+_LOGGING: Final = """\
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} %-5level %logger{1} - %m%n%throwable
+"""
+
+_CONFIGURATION: Final[dict[str, str]] = {
+    "clusterName": "c1",
+    "advertisedAddress": "localhost",
+    "bindAddress": "127.0.0.1",
+    "listeningInterface": "lo",  # the bookie's key
+    "allowLoopback": "true",
+    "nettyMaxFrameSizeBytes": "5253120",  # as Pulsar's bookkeeper.conf has it, for the largest of messages
+    "journalSyncData": "false",
+    "managedLedgerDefaultEnsembleSize": "1",
+    "managedLedgerDefaultWriteQuorum": "1",
+    "managedLedgerDefaultAckQuorum": "1",
+    "managedLedgerCacheSizeMB": "32",
+    "numIOThreads": "2",
+    "numHttpServerThreads": "8",
+    "metadataStoreSessionTimeoutMillis": "5000",
+    # figures soon, and no moves but those that a test asks for
+    "statsUpdateInitialDelayInSecs": "1",
+    "statsUpdateFrequencyInSecs": "1",
+    "loadBalancerHostUsageCheckIntervalMinutes": "1",
+    "loadBalancerReportUpdateMinIntervalMillis": "500",
+    "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+    "loadBalancerSheddingEnabled": "false",
+    "loadBalancerAutoBundleSplitEnabled": "false",
+}
+
+
+def server_class_path(cache: Path) -> tuple[str, str]:
+    """Return the version and the class path of a broker that runs, by Maven, into the cache of the peer suite.
+
+    Maven alone would take other versions of what the broker depends on than Pulsar was built with.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, no JDK or no network.
+    """
+    version, _ = resolve_class_path(cache)
+    kept = cache / f"server-{version}.json"
+    if kept.exists():
+        jars = loads(kept.read_text())
+        if all(Path(jar).exists() for jar in jars):
+            return version, os.pathsep.join(jars)
+    with tempfile.TemporaryDirectory(dir=cache) as name:
+        folder = Path(name)
+        (folder / "pom.xml").write_text(_POM.format(version=version))
+        command = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), f"-Dmaven.repo.local={cache / 'repository'}"]
+        command += ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'class-path'}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_RESOLVE_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise PeerUnavailableError(f"Maven did not come to an end within {_RESOLVE_S} s") from None
+        if done.returncode:
+            raise PeerUnavailableError(f"Maven could not resolve Pulsar's server: {done.stdout[:500]}")
+        jars = (folder / "class-path").read_text().strip().split(os.pathsep)
+        fresh = folder / "jars.json"
+        fresh.write_text(dumps(jars))
+        fresh.replace(kept)
+    return version, os.pathsep.join(jars)
+
+
+class ApacheBroker:
+    """One broker; `broker_id` is its name in the cluster."""
+
+    def __init__(self, broker_port: int, web_port: int, tls_broker_port: int, tls_web_port: int) -> None:
+        self.ports = {"brokerServicePort": str(broker_port), "webServicePort": str(web_port)}
+        self.tls_ports = {"brokerServicePortTls": str(tls_broker_port), "webServicePortTls": str(tls_web_port)}
+        self.broker_id = f"localhost:{web_port}"
+        self.web_url = f"http://{self.broker_id}"
+        self.service_url = f"pulsar://localhost:{broker_port}"
+        self.tls_web_url = f"https://localhost:{tls_web_port}"
+        self.tls_service_url = f"pulsar+ssl://localhost:{tls_broker_port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+
+class ApachePulsar:
+    """A running cluster; what its processes print is in `folder`/*.log."""
+
+    def __init__(self, folder: Path, class_path: str, configuration: Mapping[str, str], brokers: int) -> None:
+        self.folder = folder
+        ports = free_ports(4 * brokers + 1)
+        self.brokers = [ApacheBroker(*ports[1 + 4 * number : 5 + 4 * number]) for number in range(brokers)]
+        self.certificate = folder / "certificate.pem"
+        self._key = folder / "key.pem"
+        self._class_path = class_path
+        self._configuration = _CONFIGURATION | dict(configuration)
+        self._metadata_port = ports[0]
+        self._metadata_url = f"zk:127.0.0.1:{ports[0]}"
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def service_url(self) -> str:
+        """Leads to all brokers."""
+        return "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in self.brokers)
+
+    def start(self) -> None:
+        """Return once every broker serves."""
+        (self.folder / "log4j2.properties").write_text(_LOGGING)
+        self._make_certificate()
+        metadata = self._conf(
+            "zookeeper",
+            {"clientPort": str(self._metadata_port), "dataDir": str(self.folder / "zookeeper")}
+            | {"clientPortAddress": "127.0.0.1", "admin.enableServer": "false", "forceSync": "no", "tickTime": "500"},
+        )
+        self._java("zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", str(metadata))
+        web, service = (f"{scheme}://localhost:1" for scheme in ("http", "pulsar"))  # not asked for
+        setup = self._java(
+            "setup",
+            "org.apache.pulsar.PulsarClusterMetadataSetup",
+            *("--cluster", "c1", "--metadata-store", self._metadata_url, "--configuration-store", self._metadata_url),
+            *("--web-service-url", web, "--broker-service-url", service),
+        )
+        assert setup.wait(_START_S) == 0
+        del self._started["setup"]
+        bookie = self._conf("bookie", self._configuration)
+        self._java(
+            *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(bookie)),
+            *("--metadata-url", self._metadata_url, "--bookkeeper-dir", str(self.folder / "ledgers")),
+        )
+        for broker in self.brokers:
+            self._start_broker(broker)
+        for broker in self.brokers:
+            self._wait_until_ready(broker)
+
+    def restart(self, broker: ApacheBroker) -> None:
+        """Start a broker that was killed; return once it serves."""
+        self._start_broker(broker)
+        self._wait_until_ready(broker)
+
+    def end(self) -> None:
+        """End all processes at once: nothing of them is kept."""
+        for process in self._started.values():
+            process.kill()
+            process.wait()
+
+    def call(self, method: str, path: str, *, broker: int = 0, json: Any = None) -> tuple[int, Any]:
+        """Return the status and the decoded body of an answer of the admin REST; redirects are followed."""
+
+        async def ask() -> tuple[int, Any]:
+            url = f"{self.brokers[broker].web_url}{path}"
+            timeout = aiohttp.ClientTimeout(total=60)
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                # it refuses a request without this, also one without a body
+                session.request(method, url, json=json, headers={"Content-Type": "application/json"}) as answer,
+            ):
+                text = await answer.text()
+                try:
+                    return answer.status, loads(text)
+                except ValueError:  # it says of some of its texts that they are JSON
+                    return answer.status, text
+
+        return asyncio.run(ask())
+
+    def expect(self, status: int, method: str, path: str, *, broker: int = 0, json: Any = None) -> Any:
+        got, body = self.call(method, path, broker=broker, json=json)
+        assert got == status, f"{method} {path}: {got} {body}"
+        return body
+
+    def owner(self, topic: str) -> ApacheBroker:
+        """Return the broker that serves a topic; it is loaded where none did."""
+        answer = self.expect(200, "GET", lookup_path(topic))
+        return next(broker for broker in self.brokers if broker.service_url == answer["brokerUrl"])
+
+    def bundle_path(self, topic: str) -> str:
+        """Return the path of the admin REST of the bundle of a topic."""
+        bundle = str(self.expect(200, "GET", f"{lookup_path(topic)}/bundle")).strip('"')
+        return f"/admin/v2/namespaces/{TopicName.parse(topic).namespace}/{bundle}"
+
+    def logs(self) -> str:
+        """Return the end of what each process printed."""
+        said = ((file.name, file.read_text(errors="replace")[-6_000:]) for file in sorted(self.folder.glob("*.log")))
+        return "\n".join(f"--- {name}\n{text}" for name, text in said)
+
+    def _broken(self) -> str | None:
+        """The newest of each process that ended."""
+        return next((name for name, process in self._started.items() if process.poll() is not None), None)
+
+    def _start_broker(self, broker: ApacheBroker) -> None:
+        number = self.brokers.index(broker)
+        conf = self._broker_conf(number, broker)
+        broker.process = self._java(f"broker-{number}", "org.apache.pulsar.PulsarBrokerStarter", "-c", str(conf))
+
+    def _make_certificate(self) -> None:
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+        command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(self._key), "-out", str(self.certificate)]
+        subprocess.run(command, capture_output=True, check=True)
+
+    def _wait_until_ready(self, broker: ApacheBroker) -> None:
+        def is_ready() -> bool:
+            assert self._broken() is None, f"{self._broken()} ended"
+            try:
+                return self.call("GET", "/admin/v2/brokers/ready", broker=self.brokers.index(broker))[0] == 200
+            except aiohttp.ClientError:
+                return False
+
+        soon(is_ready, within_s=_START_S, what=f"Pulsar's broker {broker.broker_id} ready")
+
+    def _broker_conf(self, number: int, broker: ApacheBroker) -> Path:
+        stores = {"metadataStoreUrl": self._metadata_url, "configurationMetadataStoreUrl": self._metadata_url}
+        tls = {"tlsCertificateFilePath": str(self.certificate), "tlsKeyFilePath": str(self._key)}
+        own = {**broker.ports, **broker.tls_ports, **stores, **tls}
+        return self._conf(f"broker-{number}", {**self._configuration, **own})
+
+    def _conf(self, name: str, keys: Mapping[str, str]) -> Path:
+        file = self.folder / f"{name}.conf"
+        file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+        return file
+
+    def _java(self, name: str, *command: str) -> "subprocess.Popen[bytes]":
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                ["java", *_JVM, logging, "-cp", self._class_path, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+            )
+        self._started[name] = process
+        return process
+
+
+@contextmanager
+def apache_pulsar(
+    cache: Path, folder: Path, *, brokers: int = 2, configuration: Mapping[str, str] | None = None
+) -> Iterator[ApachePulsar]:
+    """Run a cluster whose data and logs are in `folder`; `configuration` is put over that of all brokers.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, no JDK or no network.
+    """
+    _, class_path = server_class_path(cache)
+    cluster = ApachePulsar(folder, class_path, configuration or {}, brokers)
+    try:
+        cluster.start()
+        yield cluster
+    except BaseException as error:
+        error.add_note(cluster.logs())
+        raise
+    finally:
+        cluster.end()
+
+
+def soon(holds: Callable[[], bool], *, within_s: float = 60, what: str) -> None:
+    """`eventually` for tests that do not run in a loop; `holds` may have one of its own."""
+
+    async def asked() -> bool:
+        return await asyncio.to_thread(holds)
+
+    asyncio.run(eventually(asked, within_s=within_s, what=what))

@@ -108,6 +108,29 @@ def test_bundles_whose_samples_came_late_are_sorted(spark: SparkSession, tmp_pat
     assert_same(found.bundles, sequential(rows, 20_000))
 
 
+@pytest.mark.parametrize(("seed", "stretches"), [(11, 1), (12, 4)])
+def test_what_spark_reads_folds_as_one_by_one_whatever_its_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, stretches: int
+) -> None:
+    """As at an address that only Spark reads; rows lie anywhere, times are shared by rows at the ends of stretches."""
+    monkeypatch.setattr("barycenter.pipeline.refold.local_folder", lambda address: None)
+    monkeypatch.setattr("barycenter.pipeline.refold._PIECE_ROWS", 100)
+    rows = make_rows(random.Random(seed), reports=700, bundles=4, gap_ms=60_000)
+    files = write_files(tmp_path / "in order", rows, 5)
+    random.Random(seed).shuffle(rows)
+    mixed = write_files(tmp_path / "mixed", rows, 5)
+    expected = refold(spark, files, history_gap_ms=60_000, stretches=1)
+    found = refold(spark, mixed, history_gap_ms=60_000, stretches=stretches)
+    assert found.late == 0
+    assert_same(found.bundles, sequential(rows, 60_000))
+    same = {row.pop("broker"): row for row in expected.brokers.to_pylist()}
+    for row in found.brokers.to_pylist():
+        wanted = same.pop(row.pop("broker"))
+        assert row.pop("as_of") == wanted.pop("as_of")
+        assert row == pytest.approx(wanted, rel=1e-9)
+    assert not same
+
+
 def test_brokers_are_averaged_over_the_bundles_of_their_newest_report(spark: SparkSession, tmp_path: Path) -> None:
     """A bundle counts for each broker whose newest report names it, also for one that has lost it since."""
     rows = make_rows(random.Random(6), reports=400, bundles=9, gap_ms=20_000)
@@ -124,10 +147,13 @@ def test_brokers_are_averaged_over_the_bundles_of_their_newest_report(spark: Spa
     }
 
 
-def test_files_without_rows_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_without_rows_are_refused(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be said of nothing."""
     empty = tmp_path / "empty.parquet"
     pq.write_table(pa.Table.from_pylist(make_rows(random.Random(1), reports=9, bundles=2, gap_ms=1000))[:0], empty)
+    with pytest.raises(ValueError, match="no rows"):
+        refold(spark, [str(empty)])
+    monkeypatch.setattr("barycenter.pipeline.refold.local_folder", lambda address: None)
     with pytest.raises(ValueError, match="no rows"):
         refold(spark, [str(empty)])
 

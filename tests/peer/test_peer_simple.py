@@ -19,7 +19,6 @@ from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, SystemR
 from barycenter.load.simple.load_report import (
     LoadReport,
     SimpleReportRule,
-    bottleneck_resource,
     complete,
     decode_load_report,
     encode_load_report,
@@ -40,7 +39,7 @@ from barycenter.load.simple.quotas import (
 )
 from barycenter.load.simple.ranking import is_less_loaded, rank_brokers
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.simple.shedding import shed
+from barycenter.load.simple.shedding import ResourceType, bottlenecks, shed
 from barycenter.load.simple.snapshot import build_simple_snapshot
 from barycenter.load.simple.splitting import simple_splits
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
@@ -91,6 +90,11 @@ def overrides(settings: SimpleSettings) -> dict[str, Any]:
     }
 
 
+def bottleneck(report: LoadReport) -> str:
+    (kind,) = bottlenecks(build_simple_snapshot({"b": report}).brokers.percent)
+    return tuple(ResourceType)[kind].value
+
+
 # ---- reports ----
 
 
@@ -120,7 +124,7 @@ def test_reports_say_the_same_and_are_judged_alike(peer: PulsarPeer, cases: int,
         same = (
             told["tree"] == ours
             and decode_load_report(msgspec.json.encode(told["tree"])) == report
-            and told["bottleneck"] == bottleneck_resource(usage)
+            and told["bottleneck"] == bottleneck(report)
             and told["above"] == is_above_load_level(usage, level)
             and told["below"] == is_below_load_level(usage, level)
         )
@@ -460,7 +464,7 @@ def test_the_same_brokers_shed_bundles_of_the_same_weight(peer: PulsarPeer, case
             theirs = [bundle for bundle in told if bundle in report.bundle_stats]
             ours = [plan[name]] if name in plan else []
             moved += len(theirs)
-            step = STEPS[bottleneck_resource(report.system_resource_usage).value]
+            step = STEPS[bottleneck(report)]
             heaviest = max((step(stats) for stats in report.bundle_stats.values()), default=0)
             equal = {bundle for bundle, stats in report.bundle_stats.items() if step(stats) == heaviest}
             if len(equal) > 1 and equal & recent and theirs != ours:

@@ -26,7 +26,7 @@ from barycenter.broker.simple_load_metrics import SimpleLoadMetrics
 from barycenter.broker.simple_load_picture import SimpleLoadPicture
 from barycenter.broker.simple_load_reporter import SimpleLoadReporter
 from barycenter.broker.simple_settings_watch import SimpleSettingsWatch
-from barycenter.load.decisions import Placement, Split, Unload
+from barycenter.load.decisions import Placement, Split, Unload, stays
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.simple.load_report import LoadReport, as_local_broker_data
@@ -201,8 +201,7 @@ class SimpleLoadManager:
         return unloaded
 
     def _stays(self, unload: Unload, code: Code, key: str) -> None:
-        reason = Reason(code=code, subject=unload.bundle, settings=(key,), cause=unload.reason)
-        self._orders.refuse("unload", unload.bundle, unload.source, reason)
+        self._orders.refuse("unload", unload.bundle, unload.source, stays(unload, code, settings=(key,)).reason)
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""

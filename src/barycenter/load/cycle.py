@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from barycenter.load.decisions import Placement, Refusal, Unload
+from barycenter.load.decisions import Placement, Refusal, Unload, stays
 from barycenter.load.extensible_selection import ExtensibleSelectionSettings, select_broker_extensible
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
@@ -167,7 +167,7 @@ def choose_destination(
     an order.
     """
     if request.namespace in selection.excluded_namespaces:
-        return _stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,)), memory
+        return stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,)), memory
     if unload.destination is not None and not selection.vetoes:
         return Placement(unload.bundle, unload.destination, unload.reason), memory
     veto = unload_veto(snapshot, request, unload.source) if selection.vetoes else None
@@ -175,15 +175,10 @@ def choose_destination(
         return Refusal("unload", unload.bundle, msgspec.structs.replace(veto, cause=unload.reason)), memory
     found, memory = selection.choose(snapshot, request, rng, memory)
     if found.broker is None:
-        return _stays(unload, Code.NO_DESTINATION, cause=found.reason), memory
+        return stays(unload, Code.NO_DESTINATION, cause=found.reason), memory
     if found.broker == unload.source:
-        return _stays(unload, Code.SAME_BROKER, cause=found.reason), memory
+        return stays(unload, Code.SAME_BROKER, cause=found.reason), memory
     return found, memory
-
-
-def _stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
-    reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
-    return Refusal("unload", unload.bundle, reason)
 
 
 def place(

@@ -5,7 +5,7 @@ Free of numpy, since every broker passes placements on.
 
 import msgspec
 
-from barycenter.load.reasons import Reason
+from barycenter.load.reasons import Code, Reason
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -40,3 +40,9 @@ class Refusal(msgspec.Struct, frozen=True):
     action: str
     subject: str
     reason: Reason
+
+
+def stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
+    """Return that a bundle stays although it was to be shed; because of `cause`, or else of why it was to be."""
+    reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
+    return Refusal("unload", unload.bundle, reason)

@@ -206,7 +206,6 @@ def encode_load_data(data: BrokerLoadData | TopBundlesLoadData | BrokerLookupDat
 
 _BROKER_LOAD: Final = msgspec.json.Decoder(BrokerLoadData)
 _TOP_BUNDLES: Final = msgspec.json.Decoder(TopBundlesLoadData)
-_LOOKUP: Final = msgspec.json.Decoder(BrokerLookupData)
 
 
 def decode_broker_load(document: bytes) -> BrokerLoadData:
@@ -225,15 +224,6 @@ def decode_top_bundles(document: bytes) -> TopBundlesLoadData:
         msgspec.DecodeError: it is not JSON, or a field is missing or has another type.
     """
     return _TOP_BUNDLES.decode(document)
-
-
-def decode_lookup(document: bytes) -> BrokerLookupData:
-    """Return the registered broker in `document`.
-
-    Raises:
-        msgspec.DecodeError: it is not JSON, or a field has another type.
-    """
-    return _LOOKUP.decode(document)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from barycenter.load.cycle import EXCLUDED_KEY, CycleMemory, CycleOutcome, mark_unloaded
-from barycenter.load.decisions import Placement, Refusal
+from barycenter.load.decisions import Placement, stays
 from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reasons import Code, Reason
+from barycenter.load.reasons import Code
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import Quotas, update_quotas
 from barycenter.load.simple.ranking import Ranking
@@ -49,11 +49,11 @@ class SimpleCycle:
         for row, unload in zip(plan.rows.tolist(), plan, strict=True):
             request = PlacementRequest(unload.bundle)
             if request.namespace in self.excluded_namespaces:
-                refused.append(_stays(unload.bundle, Code.EXCLUDED_NAMESPACE, unload.reason, (EXCLUDED_KEY,)))
+                refused.append(stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,)))
                 continue
             found, ranking, remembered = self._select(ranking, request, quotas, rng, remembered)
             if found.broker is None:
-                refused.append(_stays(unload.bundle, Code.NO_DESTINATION, found.reason))
+                refused.append(stays(unload, Code.NO_DESTINATION, cause=found.reason))
                 continue
             moves.append(msgspec.structs.replace(unload, destination=found.broker))
             placements.append(found)
@@ -82,7 +82,3 @@ class SimpleCycle:
     ) -> tuple[Placement, Ranking, SimpleMemory]:
         live = ranking.snapshot.brokers.names
         return select_broker(ranking, request, self.settings, quotas, live, rng, memory)
-
-
-def _stays(bundle: str, code: Code, cause: Reason, settings: tuple[str, ...] = ()) -> Refusal:
-    return Refusal("unload", bundle, Reason(code=code, subject=bundle, settings=settings, cause=cause))

@@ -16,7 +16,7 @@ from barycenter.load.placement import least_long_term_message_rate as long_term
 from barycenter.load.placement import least_resource_usage_with_weight as least_usage
 from barycenter.load.placement import least_resource_usage_with_weight_extensible as extensible_usage
 from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
-from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
+from barycenter.load.placement.choice import PlacementChoice, PlacementMemory, remembered
 from barycenter.load.placement.round_robin_broker_selector import (
     NAME as ROUND_ROBIN,
 )
@@ -131,11 +131,7 @@ def _least_resource_usage(config: "BrokerConfig") -> Placer:
     def place(
         snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        before = (
-            memory
-            if isinstance(memory, least_usage.LeastResourceUsageMemory)
-            else least_usage.LeastResourceUsageMemory()
-        )
+        before = remembered(memory, least_usage.LeastResourceUsageMemory)
         return least_usage.least_resource_usage_with_weight(snapshot, candidates, settings, rng, before)
 
     return place
@@ -157,8 +153,7 @@ def _round_robin(_config: "BrokerConfig") -> Placer:
     def place(
         snapshot: LoadSnapshot, candidates: Flags, _bundle: str, _rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        before = memory if isinstance(memory, RoundRobinMemory) else RoundRobinMemory()
-        return round_robin_broker_selector(snapshot, candidates, before)
+        return round_robin_broker_selector(snapshot, candidates, remembered(memory, RoundRobinMemory))
 
     return place
 
@@ -167,8 +162,7 @@ def _avg_placement(_config: "BrokerConfig") -> Placer:
     def place(
         snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        pins = memory if isinstance(memory, Pins) else Pins()
-        return avg_shedder_placement(snapshot, candidates, bundle, rng, pins)
+        return avg_shedder_placement(snapshot, candidates, bundle, rng, remembered(memory, Pins))
 
     return place
 
@@ -236,7 +230,7 @@ def with_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:
     """Return what placement shall know of a plan before it is carried out: the destinations that AvgShedder chose."""
     if plan.strategy != avg_shedder.NAME:
         return memory
-    pins = memory.placement if isinstance(memory.placement, Pins) else Pins()
+    pins = remembered(memory.placement, Pins)
     return replace(memory, placement=pins.planned(plan.destinations(), plan.snapshot.brokers.names))
 
 

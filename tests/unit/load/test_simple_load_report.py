@@ -1,7 +1,6 @@
 """The simple load manager's report: the document, what follows from it, and when one is written."""
 
 import msgspec
-import pytest
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
@@ -15,10 +14,8 @@ from barycenter.load.reports import (
 from barycenter.load.simple.load_report import (
     LoadReport,
     ReportVerdict,
-    ResourceType,
     SimpleReportRule,
     as_local_broker_data,
-    bottleneck_resource,
     complete,
     decode_load_report,
     encode_load_report,
@@ -104,20 +101,6 @@ def test_overload_and_underload_are_strict_and_leave_memory_out() -> None:
         assert not is_below_load_level(each, 86)
     assert is_below_load_level(usage(49, memory=99, direct=49, into=49, out=49), 50)
     assert not is_below_load_level(usage(50), 50)
-
-
-@pytest.mark.parametrize(
-    ("figures", "expected"),
-    [
-        (usage(50, 50, 90, 50, 50), ResourceType.CPU),
-        (usage(50, 51, 0, 51, 51), ResourceType.MEMORY),
-        (usage(50, 51, 0, 52, 52), ResourceType.BANDWIDTH_IN),
-        (usage(50, 51, 0, 52, 53), ResourceType.BANDWIDTH_OUT),
-        (SystemResourceUsage(), ResourceType.CPU),
-    ],
-)
-def test_the_bottleneck_is_the_first_of_the_most_used(figures: SystemResourceUsage, expected: ResourceType) -> None:
-    assert bottleneck_resource(figures) is expected
 
 
 def test_what_quotas_allot_stands_in_the_report() -> None:

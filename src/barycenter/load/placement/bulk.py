@@ -8,14 +8,14 @@ Needs numpy; only a leader imports it.
 
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from barycenter.load.placement import avg_shedder, round_robin_broker_selector
 from barycenter.load.placement import least_long_term_message_rate as long_term
 from barycenter.load.placement import least_resource_usage_with_weight as least_usage
-from barycenter.load.placement.choice import PlacementMemory
+from barycenter.load.placement.choice import PlacementMemory, remembered
 from barycenter.load.shedding.avg_shedder import NAME as AVG_SHEDDER
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot import Flags, Indices, Integers, LoadSnapshot
@@ -28,8 +28,6 @@ BulkPlacer: TypeAlias = Callable[
 ]
 """A placement strategy with its settings put in, for these rows of the bundles; -1: no candidate."""
 
-_T = TypeVar("_T")
-
 
 def place_plan(
     plan: ShedPlan, place: BulkPlacer, rng: random.Random, memory: PlacementMemory = None
@@ -40,12 +38,8 @@ def place_plan(
     """
     brokers = plan.snapshot.brokers
     if plan.strategy == AVG_SHEDDER:
-        memory = _remembered(memory, avg_shedder.Pins).planned(plan.destinations(), brokers.names)
+        memory = remembered(memory, avg_shedder.Pins).planned(plan.destinations(), brokers.names)
     return place(plan.snapshot, np.ones(len(brokers), bool), plan.rows, rng, memory)
-
-
-def _remembered(memory: PlacementMemory, kind: type[_T]) -> _T:
-    return memory if isinstance(memory, kind) else kind()
 
 
 def _least_long_term_message_rate(config: "BrokerConfig") -> BulkPlacer:
@@ -67,7 +61,7 @@ def _least_resource_usage(config: "BrokerConfig") -> BulkPlacer:
     def place(
         snapshot: LoadSnapshot, candidates: Flags, rows: Integers, rng: random.Random, memory: PlacementMemory
     ) -> tuple[Indices, PlacementMemory]:
-        before = _remembered(memory, least_usage.LeastResourceUsageMemory)
+        before = remembered(memory, least_usage.LeastResourceUsageMemory)
         return least_usage.place_all(snapshot, candidates, len(rows), settings, rng, before)
 
     return place
@@ -77,7 +71,7 @@ def _round_robin(_config: "BrokerConfig") -> BulkPlacer:
     def place(
         snapshot: LoadSnapshot, candidates: Flags, rows: Integers, _rng: random.Random, memory: PlacementMemory
     ) -> tuple[Indices, PlacementMemory]:
-        before = _remembered(memory, round_robin_broker_selector.RoundRobinMemory)
+        before = remembered(memory, round_robin_broker_selector.RoundRobinMemory)
         return round_robin_broker_selector.place_all(snapshot, candidates, len(rows), before)
 
     return place
@@ -88,7 +82,7 @@ def _avg_shedder(_config: "BrokerConfig") -> BulkPlacer:
         snapshot: LoadSnapshot, candidates: Flags, rows: Integers, rng: random.Random, memory: PlacementMemory
     ) -> tuple[Indices, PlacementMemory]:
         names = [snapshot.bundles.names[row] for row in rows.tolist()]
-        return avg_shedder.place_all(snapshot, candidates, names, rng, _remembered(memory, avg_shedder.Pins))
+        return avg_shedder.place_all(snapshot, candidates, names, rng, remembered(memory, avg_shedder.Pins))
 
     return place
 

@@ -17,7 +17,6 @@ also carries the broker's advertised listeners, and `incarnation` and `sequence`
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -39,15 +38,6 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 MEMORY_AVERAGED_OVER_MS: Final = 120_000
-
-
-class ResourceType(StrEnum):
-    """A resource that may be the bottleneck of a broker; the values are Pulsar's."""
-
-    CPU = "CPU"
-    MEMORY = "Memory"
-    BANDWIDTH_IN = "BandwidthIn"
-    BANDWIDTH_OUT = "BandwidthOut"
 
 
 class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -284,22 +274,6 @@ def is_below_load_level(usage: SystemResourceUsage, percent: float) -> bool:
 
 def _judged(usage: SystemResourceUsage) -> tuple[ResourceUsage, ...]:
     return usage.bandwidth_out, usage.bandwidth_in, usage.cpu, usage.direct_memory
-
-
-def bottleneck_resource(usage: SystemResourceUsage) -> ResourceType:
-    """Return the resource with the highest percentage, of equals the first of CPU, memory, bandwidth in and out.
-
-    Source: `LoadReport.getBottleneckResourceType`.
-    """
-    found, highest = ResourceType.CPU, usage.cpu.percent
-    for kind, resource in (
-        (ResourceType.MEMORY, usage.memory),
-        (ResourceType.BANDWIDTH_IN, usage.bandwidth_in),
-        (ResourceType.BANDWIDTH_OUT, usage.bandwidth_out),
-    ):
-        if resource.percent > highest:
-            found, highest = kind, resource.percent
-    return found
 
 
 def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int:

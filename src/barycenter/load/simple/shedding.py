@@ -16,6 +16,7 @@ then to the smaller name, not to the order of a hash map.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -25,7 +26,6 @@ from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.reports import COUNT_RESOLUTION, RATE_RESOLUTION, THROUGHPUT_RESOLUTION
-from barycenter.load.simple.load_report import ResourceType
 from barycenter.load.simple.placement import Policies
 from barycenter.load.simple.ranking import truncated
 from barycenter.load.simple.settings import SimpleSettings
@@ -37,6 +37,17 @@ _COMFORT_KEY: Final = "loadBalancerBrokerComfortLoadLevelPercentage"
 _GRACE_KEY: Final = "loadBalancerSheddingGracePeriodMinutes"
 _CPU, _MEMORY, _DIRECT_MEMORY, _BANDWIDTH_IN, _BANDWIDTH_OUT = range(5)
 _JUDGED: Final = (_BANDWIDTH_OUT, _BANDWIDTH_IN, _CPU, _DIRECT_MEMORY)
+
+
+class ResourceType(StrEnum):
+    """A resource that may be the bottleneck of a broker; the values are Pulsar's."""
+
+    CPU = "CPU"
+    MEMORY = "Memory"
+    BANDWIDTH_IN = "BandwidthIn"
+    BANDWIDTH_OUT = "BandwidthOut"
+
+
 _BOTTLENECKS: Final = (
     (ResourceType.CPU, _CPU),
     (ResourceType.MEMORY, _MEMORY),
@@ -63,7 +74,10 @@ def below_load_level(percent: Floats, level: float) -> Flags:
 
 
 def bottlenecks(percent: Floats) -> Integers:
-    """Return each broker's bottleneck, an index into CPU, memory, bandwidth in, bandwidth out; of equals the first."""
+    """Return the place among ResourceType of each broker's bottleneck, the most used resource; of equals the first.
+
+    Source: `LoadReport.getBottleneckResourceType`.
+    """
     found: Integers = np.argmax(percent[[row for _, row in _BOTTLENECKS]], axis=0).astype(np.int64)
     return found
 

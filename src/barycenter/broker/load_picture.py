@@ -63,6 +63,8 @@ SAME_ANSWER_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Preallocation:
+    """A bundle on its way to `broker` since `at_ms` (epoch ms), and what it is taken to carry there."""
+
     broker: str
     data: BundleData
     at_ms: int

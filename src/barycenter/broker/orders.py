@@ -69,14 +69,15 @@ class Orders:
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
         """Have the owner unload a bundle, for a destination if one is chosen; return whether it did."""
-        bundle = parsed(unload.bundle)
-        urls = None if bundle is None else await self._context.registration.urls_of(unload.source)
-        if bundle is None or urls is None or urls.web_url is None:
-            self.refuse("unload", unload.bundle, unload.source, Reason(code=Code.NO_OWNER, cause=unload.reason))
-            return False
+        bundle = _parsed(unload.bundle)
         try:
-            await self._context.env.peers.unload_bundle(urls.web_url, bundle, destination=destination)
-        except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
+            url = None if bundle is None else await self._web_url_of(unload.source)
+            if bundle is None or url is None:
+                reason = Reason(code=Code.NO_OWNER, subject=unload.bundle, cause=unload.reason)
+                self.refuse("unload", unload.bundle, unload.source, reason)
+                return False
+            await self._context.env.peers.unload_bundle(url, bundle, destination=destination)
+        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
             failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
             self.refuse("unload", unload.bundle, unload.source, failure)
             return False
@@ -105,7 +106,7 @@ class Orders:
         counts: dict[str, int] = {}
         # a first look, with the bundles reported, tells whose namespaces have to be read
         for large in plan({}):
-            bundle = parsed(large.bundle)
+            bundle = _parsed(large.bundle)
             if bundle is not None and str(bundle.namespace) not in counts:
                 counts[str(bundle.namespace)] = len((await self._context.bundles.get(bundle.namespace)).bundles)
         found = plan(counts)
@@ -115,21 +116,19 @@ class Orders:
 
     async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]]) -> bool:
         """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did."""
-        bundle = parsed(split.bundle)
-        refusal = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
-        if bundle is None or refusal is not None:
-            reason = Reason(code=refusal or Code.BUNDLE_GONE, subject=split.bundle, cause=split.reason)
-            self.refuse("split", split.bundle, split.broker, reason)
-            return False
-        urls = await self._context.registration.urls_of(split.broker)
-        if urls is None or urls.web_url is None:
-            return False
-        config = self._context.config.current
-        algorithm = config.default_namespace_bundle_split_algorithm
-        children_leave = config.load_balancer_auto_unload_split_bundles_enabled and await unload()
+        bundle = _parsed(split.bundle)
         try:
-            await self._context.env.peers.split_bundle(urls.web_url, bundle, algorithm=algorithm, unload=children_leave)
-        except Exception as error:  # noqa: BLE001 (whatever a peer answers, the other bundles have their turn)
+            code = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
+            url = None if code is not None else await self._web_url_of(split.broker)
+            if bundle is None or url is None:
+                reason = Reason(code=code or Code.NO_OWNER, subject=split.bundle, cause=split.reason)
+                self.refuse("split", split.bundle, split.broker, reason)
+                return False
+            config = self._context.config.current
+            algorithm = config.default_namespace_bundle_split_algorithm
+            children_leave = config.load_balancer_auto_unload_split_bundles_enabled and await unload()
+            await self._context.env.peers.split_bundle(url, bundle, algorithm=algorithm, unload=children_leave)
+        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
             failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
             self.refuse("split", split.bundle, split.broker, failure)
             return False
@@ -148,11 +147,15 @@ class Orders:
             return Code.BUNDLE_GONE
         return None
 
+    async def _web_url_of(self, broker: str) -> str | None:
+        urls = await self._context.registration.urls_of(broker)
+        return None if urls is None else urls.web_url
+
     def _now_ms(self) -> int:
         return self._context.env.clock.now_ms()
 
 
-def parsed(bundle: str) -> Bundle | None:
+def _parsed(bundle: str) -> Bundle | None:
     try:
         return Bundle.parse(bundle)
     except InvalidNameError:

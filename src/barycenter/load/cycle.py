@@ -6,6 +6,10 @@ The modular load manager chooses a destination for each bundle. The extensible o
 The live leader, `barycenter decide` and replays go through the same functions, so that what is tried on a snapshot is
 what the leader would do with it.
 
+A snapshot does not know which bundles hold non-persistent topics, so all are placed as those without. (Nor does
+Pulsar's leader know it when it sheds. A live leader here does of the topics that it was asked for, and keeps to brokers
+that serve them.)
+
 A bundle that moves counts for its destination from then on, so the next one of the same round sees it there; it is not
 shed again while it counts as recently unloaded. Snapshot, settings, memory and random numbers are arguments.
 

@@ -138,7 +138,8 @@ def may_transfer(
     """Tell whether the bundle in that row may leave `source`, for `destination` if one is meant (rows of brokers).
 
     All filters have to be able to judge, and to keep the destination. Without one, or if bundles are not transferred
-    but merely unloaded, it is enough that some other broker is left. The bundle is taken to hold persistent topics.
+    but merely unloaded, it is enough that some other broker is left. The bundle is taken to hold persistent topics,
+    whatever it holds: Pulsar's check, too, makes the bundle of its name and knows none of its topics.
     """
     request = PlacementRequest(snapshot.bundles.names[bundle])
     if not settings.move_with_policies and _has_policies(snapshot, request.namespace):

@@ -21,10 +21,15 @@ from barycenter.load.extensible_reports import (
     TopBundlesLoadData,
     decode_broker_load,
     decode_top_bundles,
-    encode_load_data,
     is_broker_load_due,
 )
-from barycenter.load.reports import AdvertisedListener, NamespaceBundleStats, SystemResourceUsage, stats_rank
+from barycenter.load.reports import (
+    AdvertisedListener,
+    NamespaceBundleStats,
+    SystemResourceUsage,
+    encode_without_none,
+    stats_rank,
+)
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS
 from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
 from barycenter.load.weights import extensible_resource_weights
@@ -253,7 +258,7 @@ def document_case(rng: random.Random) -> Documents:
 
 def test_pulsar_reads_what_is_written_and_writes_it_back(peer: PulsarPeer, cases: int, seed: int) -> None:
     def document(case: tuple[int, Documents]) -> Any:
-        load, top, lookup = (msgspec.Raw(encode_load_data(one)) for one in case[1])
+        load, top, lookup = (msgspec.Raw(encode_without_none(one)) for one in case[1])
         return {"load": load, "top": top, "lookup": lookup}
 
     questions = drawn(random.Random(f"documents {seed}"), cases, document_case)

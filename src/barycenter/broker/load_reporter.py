@@ -8,7 +8,6 @@ Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerData
 """
 
 import asyncio
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from barycenter.load.reports import (
     LocalBrokerData,
     ResourceWeights,
     max_resource_usage,
+    percent_change,
     weighted_resource_usage,
     with_stats,
 )
@@ -65,13 +65,6 @@ def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: 
         percent_change(written.num_bundles, current.num_bundles),
         100.0 * abs(usage),
     )
-
-
-def percent_change(old: float, new: float) -> float:
-    """Return 100 × |old - new| / |old|; infinite when something came of nothing."""
-    if old == 0:
-        return 0.0 if new == 0 else math.inf
-    return 100.0 * abs((old - new) / old)
 
 
 class LoadReporter:

@@ -3,14 +3,13 @@
 Each is a value of its own under the broker's id: the load in the broker-load topic, the heaviest bundles in the
 top-bundles topic, the addresses at /loadbalance/brokers/<id>. Free of numpy: every broker writes these, also one that
 never leads. Rates are msg/s, throughput is bytes/s, times are epoch ms. Field names in JSON are Pulsar's; unknown
-fields are ignored on reading.
+fields are ignored on reading, and `reports.encode_without_none` writes them.
 
 Source: Pulsar's `BrokerLoadData`, `TopBundlesLoadData`, `BrokerLookupData`, `TopKBundles`, `BrokerLoadDataReporter`.
 """
 
 import heapq
-import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,6 +20,8 @@ from barycenter.load.reports import (
     NamespaceBundleStats,
     ResourceUsage,
     SystemResourceUsage,
+    largest,
+    percent_change,
     stats_rank,
 )
 from barycenter.naming.errors import InvalidNameError
@@ -104,8 +105,8 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             msg_rate_out=total.msg_rate_out,
             bundle_count=bundle_count,
             topics=total.topics,
-            max_resource_usage=_largest(percents) / 100,
-            weighted_max_ema=smoothed(self.weighted_max_ema, _largest(weighted) / 100),
+            max_resource_usage=largest(percents) / 100,
+            weighted_max_ema=smoothed(self.weighted_max_ema, largest(weighted) / 100),
             msg_throughput_ema=smoothed(self.msg_throughput_ema, total.msg_throughput_in + total.msg_throughput_out),
             updated_at=now_ms,
             reported_at=self.reported_at,
@@ -114,11 +115,6 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def cleared(self) -> "BrokerLoadData":
         """Return what a broker knows of itself before it measured: after a bundle came or went it starts afresh."""
         return BrokerLoadData()
-
-
-def _largest(terms: Iterable[float]) -> float:
-    """Return the largest term that is a number; of 0 and -0 the first, as Pulsar's maximum."""
-    return max((term for term in terms if not math.isnan(term)), default=-math.inf)
 
 
 class BundleLoadData(msgspec.Struct, frozen=True, rename="camel"):
@@ -198,12 +194,6 @@ class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     properties: dict[str, str] = {}
 
 
-def encode_load_data(data: BrokerLoadData | TopBundlesLoadData | BrokerLookupData) -> bytes:
-    """Return the JSON of `data`, without fields that are None; figures have to be finite."""
-    fields = zip(data.__struct_encode_fields__, data.__struct_fields__, strict=True)
-    return msgspec.json.encode({key: value for key, name in fields if (value := getattr(data, name)) is not None})
-
-
 _BROKER_LOAD: Final = msgspec.json.Decoder(BrokerLoadData)
 _TOP_BUNDLES: Final = msgspec.json.Decoder(TopBundlesLoadData)
 
@@ -254,17 +244,11 @@ def is_broker_load_due(
         return True
     changes = (
         100.0 * abs(published.max_resource_usage - current.max_resource_usage),
-        _percent_change(published.msg_rate_in + published.msg_rate_out, current.msg_rate_in + current.msg_rate_out),
-        _percent_change(
+        percent_change(published.msg_rate_in + published.msg_rate_out, current.msg_rate_in + current.msg_rate_out),
+        percent_change(
             published.msg_throughput_in + published.msg_throughput_out,
             current.msg_throughput_in + current.msg_throughput_out,
         ),
-        _percent_change(published.bundle_count, current.bundle_count),
+        percent_change(published.bundle_count, current.bundle_count),
     )
     return any(change > rule.threshold_percent for change in changes)
-
-
-def _percent_change(old: float, new: float) -> float:
-    if old == 0:
-        return 0.0 if new == 0 else math.inf
-    return 100.0 * abs((old - new) / old)

@@ -249,7 +249,7 @@ def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
     Source: `LocalBrokerData.getMaxResourceUsage` since 3.0.
     """
     percents = (data.cpu.percent, data.direct_memory.percent, data.bandwidth_in.percent, data.bandwidth_out.percent)
-    return narrow_to_float32(_largest(percents) / 100)
+    return narrow_to_float32(largest(percents) / 100)
 
 
 def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights: ResourceWeights) -> float:
@@ -265,11 +265,19 @@ def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights
         data.bandwidth_in.percent * weights.bandwidth_in,
         data.bandwidth_out.percent * weights.bandwidth_out,
     )
-    return _largest(terms) / 100
+    return largest(terms) / 100
 
 
-def _largest(terms: Iterable[float]) -> float:
+def largest(terms: Iterable[float]) -> float:
+    """Return the largest term that is a number (minus infinity without any); of 0 and -0 the first, as Pulsar does."""
     return max((term for term in terms if not math.isnan(term)), default=-math.inf)
+
+
+def percent_change(old: float, new: float) -> float:
+    """Return 100 × |old - new| / |old|; infinite when something came of nothing."""
+    if old == 0:
+        return 0.0 if new == 0 else math.inf
+    return 100.0 * abs((old - new) / old)
 
 
 def exact_sum(values: Iterable[float]) -> float:
@@ -367,10 +375,15 @@ def _window_rank(window: TimeAverageMessageData) -> tuple[int, int, int]:
     )
 
 
-def encode_report(data: LocalBrokerData) -> bytes:
-    """Return the JSON of `data`, without fields that are None."""
+def encode_without_none(data: msgspec.Struct) -> bytes:
+    """Return the JSON of `data`, without fields that are None, as Pulsar writes its records."""
     fields = zip(data.__struct_encode_fields__, data.__struct_fields__, strict=True)
     return msgspec.json.encode({key: value for key, name in fields if (value := getattr(data, name)) is not None})
+
+
+def encode_report(data: LocalBrokerData) -> bytes:
+    """Return the JSON of `data`, without fields that are None."""
+    return encode_without_none(data)
 
 
 _DECODER = msgspec.json.Decoder(LocalBrokerData)

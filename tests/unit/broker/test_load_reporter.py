@@ -8,9 +8,9 @@ from barycenter.broker.host_usage import FixedUsage
 from barycenter.broker.load_instruments import LoadInstruments
 from barycenter.broker.load_manager import LoadManagerContext
 from barycenter.broker.load_report_log import MemoryReportLog
-from barycenter.broker.load_reporter import ReportRule, is_due, largest_change, percent_change
+from barycenter.broker.load_reporter import ReportRule, is_due, largest_change
 from barycenter.broker.modular_load_manager import ModularLoadManager
-from barycenter.load.reports import LocalBrokerData, ResourceUsage, ResourceWeights, SystemResourceUsage
+from barycenter.load.reports import LocalBrokerData, ResourceUsage, ResourceWeights, SystemResourceUsage, percent_change
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
 
 MINUTE_MS = 60_000

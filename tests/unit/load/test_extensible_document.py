@@ -16,9 +16,8 @@ from barycenter.load.extensible_reports import (
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
-    encode_load_data,
 )
-from barycenter.load.reports import NamespaceBundleStats, ResourceUsage
+from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, encode_without_none
 from barycenter.load.snapshot_document import SnapshotDocument, decode_snapshot, encode_snapshot
 from barycenter.load.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from barycenter.load.strategy_names import ManagerKind
@@ -62,7 +61,7 @@ def a_document() -> ExtensibleDocument:
 
 
 def message(key: str, value: Any) -> str:
-    content = encode_load_data(value) if not isinstance(value, Ownership) else msgspec.json.encode(value)
+    content = encode_without_none(value) if not isinstance(value, Ownership) else msgspec.json.encode(value)
     return f"----- got message -----\nkey:[{key}], properties:[], content:{content.decode()}\n"
 
 
@@ -88,7 +87,7 @@ def test_a_folder_of_messages_is_a_cluster(tmp_path: Path) -> None:
 
 
 def test_who_owns_what_and_who_is_registered_is_told_by_other_files(tmp_path: Path) -> None:
-    (tmp_path / "a:1.json").write_bytes(encode_load_data(load(0.5)))
+    (tmp_path / "a:1.json").write_bytes(encode_without_none(load(0.5)))
     (tmp_path / "tops.txt").write_text(message("a:1", top(0, 2, 7)))
     (tmp_path / "owners.txt").write_text(
         message(bundle_name(0), Ownership("Owned", "a:1"))
@@ -98,7 +97,7 @@ def test_who_owns_what_and_who_is_registered_is_told_by_other_files(tmp_path: Pa
         + message(bundle_name(3), Ownership("Owned", "b:1"))
     )
     lookup = BrokerLookupData(web_service_url="http://b:1", broker_version="4.1.0", load_manager_class_name="X")
-    (tmp_path / "lookup.json").write_bytes(encode_load_data(lookup))
+    (tmp_path / "lookup.json").write_bytes(encode_without_none(lookup))
     snapshot = read_snapshot_file(tmp_path).snapshot
     assert snapshot.brokers.names == ("a:1", "b:1")
     assert snapshot.brokers.versions == (None, "4.1.0")

@@ -29,6 +29,7 @@ from barycenter.load.reports import (
     ResourceQuota,
     ResourceUsage,
     SystemResourceUsage,
+    encode_without_none,
     max_resource_usage,
     sum_stats,
     with_stats,
@@ -126,8 +127,7 @@ _DECODER: Final = msgspec.json.Decoder(LoadReport)
 
 def encode_load_report(report: LoadReport) -> bytes:
     """Return the JSON of `report`, without fields that are None."""
-    fields = zip(report.__struct_encode_fields__, report.__struct_fields__, strict=True)
-    return msgspec.json.encode({key: value for key, name in fields if (value := getattr(report, name)) is not None})
+    return encode_without_none(report)
 
 
 def decode_load_report(document: bytes) -> LoadReport:

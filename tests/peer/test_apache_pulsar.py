@@ -26,8 +26,10 @@ from barycenter.attach.collector import Collector, Round
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import MemoryReportLog
+from barycenter.broker.load_report_topic import ClientReportSender
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
 from barycenter.pipeline.pulsar_source import PulsarDataSource
+from barycenter.pipeline.report_topic import LOAD_REPORT_TOPIC, report_lines
 from barycenter.pipeline.session import create_session
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.pulsar_peer import PeerUnavailableError, default_cache
@@ -473,6 +475,35 @@ def test_who_may_not_ask_reads_what_to_do_about_it(modular: ApachePulsar, tmp_pa
         BARYCENTER_TOKEN=token("operator"),
     )
     assert "2 brokers" in out
+
+
+def test_load_reports_that_barycenter_publishes_come_back_as_they_were(
+    spark: SparkSession, modular: ApachePulsar
+) -> None:
+    """To Pulsar's brokers; also one that is larger than they let a message be."""
+    few, many = (
+        {
+            f"public/default/0x{number:08x}_0x{number + 1:08x}": NamespaceBundleStats(msg_rate_in=1.5)
+            for number in numbers
+        }
+        for numbers in (range(2), range(40_000))
+    )
+    sent = [
+        LocalBrokerData(
+            broker_id="b:1", incarnation="first", sequence=number, last_update=1_000 + number, last_stats=stats
+        )
+        for number, stats in enumerate((few, many, few), 1)
+    ]
+    sender = ClientReportSender(modular.service_url)
+    for report in sent:
+        sender.send(report)
+    sender.close()
+    messages = read(spark, modular, topic=LOAD_REPORT_TOPIC)
+    assert {(row.key, row.at) for row in messages.selectExpr("key", "unix_millis(event_time) at").collect()} == {
+        ("b:1", report.last_update) for report in sent
+    }
+    found = report_lines(messages).selectExpr("sequence", "corrupt", "size(lastStats) as bundles").collect()
+    assert sorted(tuple(row) for row in found) == [(1, None, 2), (2, None, 40_000), (3, None, 2)]
 
 
 def token(role: str) -> str:

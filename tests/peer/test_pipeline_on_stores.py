@@ -1,24 +1,46 @@
-"""The pipeline where its data lies in HDFS or in an object store: real servers, and Hadoop's own clients of them."""
+"""The pipeline where all of its data lies in HDFS or in an object store: real servers, and Hadoop's clients of them."""
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
-from support import store_probe
+from barycenter.broker.decision_log import DecisionLog
+from barycenter.load.publication import decode_publication
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.reports import LocalBrokerData, encode_report
+from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.session import create_session
+from support.daemon import Daemon, daemon
+from support.load_history import START_MS, make_history
+from support.pipeline_runs import assert_tables_equal_history, write_reports
 from support.pulsar_peer import PeerUnavailableError
-from support.stores import STORES, Store
+from support.store_session import StoreSession, store_session
+from support.stores import STORES, Store, StoreFiles
 
-pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.xdist_group("stores")]
+pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.timeout(1800)]
 
-_DEADLINE_S = 120.0
+_DEADLINE_S = 240.0
+_STEP_MS = 2000
+_BATCH = re.compile(r'"event":\s*"pipeline_batch"')
+_CASES_A_KILL = 10_000
+_ALL_SERVE = 38
+"""The seed of a history whose brokers all name bundles in the end: of others `refold` knows nothing."""
 
 
-@pytest.fixture(scope="module", params=sorted(STORES))
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(f"on {name}")) for name in sorted(STORES)]
+)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with ExitStack() as running:
         try:
@@ -30,14 +52,208 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield started
 
 
-def test_a_file_is_made_once_and_tables_are_written_over(store: Store) -> None:
-    """What the pipeline builds on: of eight that make one file at once one succeeds; no rename replaces a file."""
-    command = [sys.executable, store_probe.__file__, f"{store.address}/probe", json.dumps(dict(store.conf))]
-    told = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
-    assert told.returncode == 0, told.stderr[-4000:]
-    assert json.loads(told.stdout) == {"rows": list(range(20, 25)), "winners": [True], "moved": True, "replaced": False}
+@pytest.fixture(scope="module")
+def spark(store: Store) -> SparkSession:
+    """A session that need not reach the store, and begins only if there is one: it reads what was fetched.
+
+    It may be the one of tests/pipeline, and so ends with this process.
+    """
+    return create_session(
+        "barycenter tests", conf={"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    )
+
+
+@pytest.fixture
+def files(store: Store, spark: SparkSession) -> StoreFiles:
+    return store.files(spark)
+
+
+@pytest.fixture(scope="module")
+def there(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreSession]:
+    """A session that reaches the store."""
+    with store_session(store.conf, environment(), tmp_path_factory.mktemp("session") / "log") as session:
+        yield session
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> PipelineLayout:
+    """A data directory of this machine, with the same logs."""
+    made = PipelineLayout.of(tmp_path / "here")
+    made.create()
+    return made
 
 
 def environment() -> dict[str, str]:
     """That of a process with a Spark of its own."""
     return {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
+
+
+def send(files: StoreFiles, data: str, reports: list[LocalBrokerData]) -> None:
+    """Let reports appear in the log there, oldest first."""
+    for report in reports:
+        files.put(f"{log_folder(data, report)}/{report_name(report)}", encode_report(report))
+
+
+def log_folder(data: str, report: LocalBrokerData) -> str:
+    date = time.strftime("%Y-%m-%d", time.gmtime(report.last_update / 1000))
+    return f"{data}/load-reports/{date}"
+
+
+def report_name(report: LocalBrokerData) -> str:
+    return f"{str(report.broker_id).replace(':', '_')}-{report.incarnation}-{report.sequence}.json"
+
+
+def send_decisions(files: StoreFiles, data: str, here: PipelineLayout) -> None:
+    """Log some decisions, here and there."""
+    log = DecisionLog("127.0.0.1:8080", here.decisions)
+    for number in range(6):
+        log.record(START_MS + 9_000 * number, "unload", Reason(code=Code.ADMIN), bundle="a/b/c")
+    for file in here.decisions.iterdir():
+        files.put(f"{data}/decisions/{file.name}", file.read_bytes())
+
+
+def fetch_tables(files: StoreFiles, data: str, here: PipelineLayout) -> list[str]:
+    """Bring the tables of `data` here in place of those that are; return the paths of their files."""
+    found = files.find(f"{data}/tables")
+    for file in here.tables.rglob("*.parquet"):
+        file.unlink()
+    for path in found:
+        target = here.root / Path(path).relative_to(data)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(files.get(path))
+    return found
+
+
+def run_command(store: Store, data: str, *options: str) -> list[str]:
+    words = ["run", "--data", f"{store.address}/{data}", "--trigger-seconds", "0.2", *options, *store.options]
+    return [sys.executable, "-m", "barycenter", "pipeline", *words]
+
+
+def run_once(store: Store, data: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        run_command(store, data, "--once", *options),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=_DEADLINE_S,
+        check=False,
+    )
+
+
+def wait_until(condition: Callable[[], bool], running: Daemon) -> None:
+    deadline = time.monotonic() + _DEADLINE_S
+    while not condition():
+        assert running.process.poll() is None, "the job ended"
+        assert time.monotonic() < deadline, "the job takes too long"
+        time.sleep(0.002)
+
+
+def is_published(files: StoreFiles, data: str, report: LocalBrokerData) -> bool:
+    published = decode_publication(files.get(f"{data}/pipeline/publication/latest.json")).last_sequence
+    return published.get(str(report.broker_id)) == (report.incarnation, report.sequence)
+
+
+def unfinished_batch(files: StoreFiles, data: str) -> bool:
+    """A batch has written its first table and not yet its state."""
+    begun = {int(Path(path).stem.removeprefix("batch-")) for path in files.find(f"{data}/tables/load_reports")}
+    ended = {
+        int(Path(path).parent.name) for path in files.find(f"{data}/pipeline/state") if path.endswith("memory.json")
+    }
+    return bool(begun - ended)
+
+
+def test_files_appear_whole_and_are_written_over(store: Store, there: StoreSession) -> None:
+    """What the pipeline builds on, also when eight write one file at once, or a writer breaks off."""
+    told = there.ask("files", f"{store.address}/files")
+    (winner,), length = told.pop("race")
+    assert (winner in "ABCDEFGH", length) == (True, 10_000)
+    assert told == {
+        "over": "and over",
+        "part": "ov",
+        "behind the end": "",
+        "entries": [["b", True], ["file", False]],
+        "size": 8,
+        "no folder": [],
+        "path": "a/b/file",
+        "local": "and over",
+        "broken off": False,
+        "missing": True,
+        "deleted": True,
+    }
+
+
+def test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing(
+    spark: SparkSession, store: Store, files: StoreFiles, here: PipelineLayout, tmp_path: Path, cases: int
+) -> None:
+    """SIGKILL between two writes of a batch; a second pipeline is refused before, and takes over afterwards.
+
+    In the end the eight tables are those of one batch over the same logs in a local folder. The full form kills more.
+    """
+    kills = max(1, cases // _CASES_A_KILL)
+    data = "killed"
+    reports = make_history(31, reports=48 + 24 * kills, step_ms=_STEP_MS)
+    write_reports(here, reports)
+    send_decisions(files, data, here)
+    send(files, data, reports[:24])
+    torn = encode_report(reports[24])[:-40]
+    files.put(f"{log_folder(data, reports[24])}/torn.json", torn)
+    for kill in range(kills):
+        with daemon(run_command(store, data), tmp_path / f"{kill}.log", environment()) as running:
+            running.wait_for(_BATCH)
+            if kill == 0:
+                refused = run_once(store, data)
+                assert refused.returncode == 1
+                assert f"process {running.process.pid} of " in refused.stdout
+                assert f" works on {store.address}/{data}; stop it first" in refused.stdout
+            batch = reports[24 * (kill + 1) : 24 * (kill + 2)]
+            send(files, data, batch)
+            wait_until(lambda: unfinished_batch(files, data), running)
+            running.process.send_signal(signal.SIGKILL)
+            running.process.wait(_DEADLINE_S)
+        assert not is_published(files, data, batch[-1])
+    send(files, data, reports[24 * (kills + 1) :])
+    last = run_once(store, data)
+    assert last.returncode == 0, last.stdout[-4000:] + last.stderr[-4000:]
+    assert is_published(files, data, reports[-1])
+    fetch_tables(files, data, here)
+    expected = assert_tables_equal_history(spark, here)
+    assert expected.balance.count() > 0
+    assert expected.decisions.count() == 6
+    assert files.get(f"{data}/quarantine/torn.json") == torn
+
+
+def test_tables_there_are_compacted_and_asked_and_old_ones_deleted(
+    spark: SparkSession, store: Store, files: StoreFiles, there: StoreSession, here: PipelineLayout
+) -> None:
+    """Files of two batches each are merged; then every question is answered by the tables that are left."""
+    data, address = "kept", f"{store.address}/kept"
+    reports = make_history(_ALL_SERVE, reports=40, step_ms=_STEP_MS)
+    write_reports(here, reports)
+    send_decisions(files, data, here)
+    batches, size = 4, 10
+    for batch in range(batches):
+        send(files, data, reports[size * batch : size * (batch + 1)])
+        assert there.ask("fold", address) == batch + 1
+    newest = time.strftime("%Y-%m-%d", time.gmtime(reports[-1].last_update / 1000))
+    for _ in range(2):  # the first round merges, the second deletes what was merged
+        there.ask("house", address, newest, None, 2)
+    merged = [path for path in fetch_tables(files, data, here) if re.search(r"batch-\d{12}-\d{12}", path)]
+    assert merged
+    assert len(files.find(f"{data}/tables/load_reports")) < batches
+    assert_tables_equal_history(spark, here)
+
+    code, told = there.ask("command", "pipeline", "status", "--data", address, "--json")
+    status = json.loads(told)
+    assert (code, status["state"], status["alive"], status["reports"]) == (0, "stopped", False, size)
+    code, told = there.ask("command", "pipeline", "refold", "--data", address, "--check")
+    assert (code, "bundle_data  agrees: " in told, "broker_data  agrees: " in told) == (0, True, True), told
+    code, told = there.ask("command", "history", "top", "--data", address, "--format", "json", "--limit", "1000")
+    assert code == 0, told
+    named = {json.loads(line)["bundle"] for line in told.splitlines()}
+    samples = pq.read_table(here.tables / "bundle_samples", columns=["bundle"])
+    assert named == set(samples.column("bundle").to_pylist())
+
+    dates = {Path(path).parent.name for path in files.find(f"{data}/tables")}
+    assert len(dates) == 2
+    assert there.ask("house", address, newest, 0, 2)["deleted_dates"] > 0
+    assert {Path(path).parent.name for path in files.find(f"{data}/tables")} == {f"date={newest}"}

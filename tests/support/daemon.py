@@ -11,13 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 180.0
 
 
-class DaemonOutput:
-    """Copies what a daemon prints to its log, and tells of a line that somebody waits for."""
+class Daemon:
+    """A running daemon: copies what it prints to its log, and tells of a line that somebody waits for."""
 
-    def __init__(self, stream: IO[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        stream = process.stdout
+        assert stream is not None
+        self.process = process
         self._log = log
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._copier = threading.Thread(target=self._copy, args=(stream,), name=f"output to {log.name}")
@@ -47,7 +50,7 @@ class DaemonOutput:
 
 
 @contextmanager
-def daemon(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[DaemonOutput]:
+def daemon(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[Daemon]:
     """Run `command` while the block lasts, then end it by its id; what it prints goes to `log`.
 
     Its standard input is a pipe of this process: whoever reads it sees its end when this process dies.
@@ -55,14 +58,13 @@ def daemon(command: Sequence[str], log: Path, environment: Mapping[str, str] | N
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as running:
-        assert running.stdout is not None
-        output = DaemonOutput(running.stdout, log)
+        started = Daemon(running, log)
         try:
-            yield output
+            yield started
         finally:
             running.terminate()
             try:
                 running.wait(10)
             except subprocess.TimeoutExpired:
                 running.kill()
-            output.join()
+            started.join()

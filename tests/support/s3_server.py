@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.fs as pafs
+
 from support.daemon import daemon
 from support.maven import Dependency, class_path, hadoop_version, java_command
 
@@ -55,8 +57,6 @@ class S3Server:
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.endpoint.region": _REGION,
             "spark.hadoop.fs.s3a.path.style.access": "true",
-            # in memory: its files would be those of Hadoop's LocalFileSystem, which the session has another for
-            "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
             "spark.hadoop.fs.s3a.access.key": _KEY,
             "spark.hadoop.fs.s3a.secret.key": _SECRET,
         }
@@ -70,6 +70,16 @@ class S3Server:
             "AWS_SECRET_ACCESS_KEY": _SECRET,
             "AWS_REGION": _REGION,
         }
+
+    def arrow(self) -> pafs.FileSystem:
+        """Arrow's client of it."""
+        return pafs.S3FileSystem(
+            access_key=_KEY,
+            secret_key=_SECRET,
+            region=_REGION,
+            endpoint_override=self.endpoint,
+            force_virtual_addressing=False,
+        )
 
 
 def hadoop_aws_jars() -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 
 from barycenter.pipeline.java import default_cache, find_java, packaged_java
-from support.daemon import DaemonOutput, daemon
+from support.daemon import Daemon, daemon
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SUBMIT = SPARK_HOME / "bin" / "spark-submit"
@@ -95,7 +95,7 @@ def _scala_version() -> str:
     return ".".join(jar.stem.removeprefix("scala-library-").split(".")[:2])
 
 
-def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> AbstractContextManager[DaemonOutput]:
+def _daemon(environment: dict[str, str], log: Path, kind: str, *options: str) -> AbstractContextManager[Daemon]:
     """Run a master or a worker. Not by Spark's scripts, which leave it to itself."""
     settings = (log.parent / "log4j2.properties").as_uri()
     command = [f"{environment['JAVA_HOME']}/bin/java", "-cp", f"{SPARK_HOME}/jars/*", "-Xmx256m", "-XX:+UseSerialGC"]

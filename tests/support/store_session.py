@@ -1,0 +1,148 @@
+"""A process with a Spark session that reaches a store, to be asked one question a line.
+
+A process of its own, for the classes of a file system have to be there when Java starts, and the session of the tests
+began without them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from barycenter.cli.main import main
+from barycenter.pipeline.addresses import open_storage
+from barycenter.pipeline.compaction import CompactionSettings, keep_house
+from barycenter.pipeline.job import JobSettings, PipelineJob
+from barycenter.pipeline.lock import exclusive
+from barycenter.pipeline.session import create_session
+from barycenter.pipeline.state import StateFolder
+
+WRITERS = 8
+
+Conf = Mapping[str, str]
+
+
+class StoreSession:
+    """The asking side."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Return the answer of the function `question` of this module; what it raises fails the test."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([question, *arguments]) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, f"no answer to {question}:\n{self._log.read_text(errors='replace')[-4000:]}"
+        return json.loads(answer)
+
+
+@contextmanager
+def store_session(conf: Conf, environment: Mapping[str, str], log: Path) -> Iterator[StoreSession]:
+    command = [sys.executable, __file__, json.dumps(dict(conf))]
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        ) as process,
+    ):
+        try:
+            yield StoreSession(process, log)
+        finally:
+            process.kill()
+
+
+def files(session: SparkSession, conf: Conf, address: str) -> dict[str, Any]:
+    """What the pipeline's operations on files do at `address`, an empty folder."""
+    storage = open_storage(address, session)
+    storage.write("a/b/file", b"first")
+    storage.write("a/b/file", b"and over")
+    told: dict[str, Any] = {
+        "over": storage.read("a/b/file").decode(),
+        "part": storage.read("a/b/file", offset=4, length=2).decode(),
+        "behind the end": storage.read("a/b/file", offset=99).decode(),
+        "entries": [(entry.name, entry.is_folder) for entry in (*storage.entries("a"), *storage.entries("a/b"))],
+        "size": storage.entries("a/b")[0].size,
+        "no folder": list(storage.entries("z")),
+        "path": storage.path_of(storage.address("a/b/file")),
+    }
+    with storage.local("a/b/file") as file:
+        told["local"] = file.read_text()
+    with suppress(KeyError), storage.new_file("a/broken") as file:
+        file.write_text("half")
+        raise KeyError
+    told["broken off"] = storage.exists("a/broken")
+    try:
+        storage.read("a/broken")
+    except FileNotFoundError:
+        told["missing"] = True
+    with ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(lambda writer: storage.write("a/race", bytes([65 + writer]) * 10_000), range(WRITERS)))
+    told["race"] = sorted({*map(chr, storage.read("a/race"))}), len(storage.read("a/race"))
+    storage.delete("a")
+    storage.delete("a")
+    told["deleted"] = not storage.exists("a/b/file")
+    return told
+
+
+def fold(session: SparkSession, conf: Conf, address: str) -> int:
+    """Fold the reports that are there, as a pipeline that runs once does; return the number of batches so far."""
+    storage = open_storage(address, session)
+    with exclusive(storage, clock_ms=_clock_ms):
+        PipelineJob(session, storage, JobSettings(once=True), clock_ms=_clock_ms).run(threading.Event())
+    return StateFolder(storage).batch_ids()[-1] + 1
+
+
+def house(session: SparkSession, conf: Conf, address: str, newest_date: str, days: int | None, run: int) -> Any:
+    """Compact all batches, and delete dates more than `days` before the newest; return the numbers of what was done."""
+    storage = open_storage(address, session)
+    settings = CompactionSettings(run=run, grace_s=0.0, retention_days=days)
+    last = StateFolder(storage).batch_ids()[-1]
+    return asdict(
+        keep_house(storage, completed_batch=last, newest_date=newest_date, now_s=time.time() + 60, settings=settings)
+    )
+
+
+def command(session: SparkSession, conf: Conf, *words: str) -> tuple[int, str]:
+    """Run a command of the program that reads a data directory; return its code and what it said."""
+    session.stop()  # it starts its own
+    options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    answer = CliRunner().invoke(main, [*words, *options])
+    return answer.exit_code, answer.output
+
+
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+_QUESTIONS: tuple[Callable[..., Any], ...] = (files, fold, house, command)
+
+
+def _answer_all(conf: Conf) -> None:
+    questions = {question.__name__: question for question in _QUESTIONS}
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        session = create_session("store", conf=conf)
+        answers.write(json.dumps(questions[name](session, conf, *arguments)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _answer_all(json.loads(sys.argv[1]))

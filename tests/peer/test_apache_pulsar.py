@@ -28,6 +28,7 @@ from barycenter.broker.http_peers import AdminClient
 from barycenter.broker.load_report_log import MemoryReportLog
 from barycenter.broker.load_report_topic import ClientReportSender
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.pipeline.pulsar_options import PulsarSourceError
 from barycenter.pipeline.pulsar_source import PulsarDataSource
 from barycenter.pipeline.report_topic import LOAD_REPORT_TOPIC, report_lines
 from barycenter.pipeline.session import create_session
@@ -230,10 +231,35 @@ def test_a_pattern_finds_the_topics_of_a_namespace(spark: SparkSession, cluster:
         send(client, "persistent://public/pattern/bills", 15, 20)
     pattern = {"topicsPattern": "persistent://public/pattern/orders.*", "admin.url": cluster.brokers[1].web_url}
     assert numbers(read(spark, cluster, **pattern)) == list(range(15))
-    tls = {"service.url": cluster.brokers[0].tls_service_url, "topic": topic}
+    tls = {"service.url": cluster.brokers[0].tls_service_url, "admin.url": cluster.brokers[1].tls_web_url}
     trusted = {"pulsar.client.tlsTrustCertsFilePath": str(cluster.certificate)}
-    frame = spark.read.format("pulsar").options(**tls, **trusted).load()
-    assert numbers(frame) == list(range(10))
+    frame = spark.read.format("pulsar").options(**pattern).options(**tls, **trusted).load()
+    assert numbers(frame) == list(range(15))
+
+
+def test_a_cluster_that_refuses_is_told_with_what_to_check(modular: ApachePulsar) -> None:
+    """The client only says that nobody answers, also where a broker hung up on it."""
+    first = modular.brokers[0]
+
+    def told(**options: str) -> str:
+        subject = {"service.url": modular.service_url} | ({} if "topicsPattern" in options else {"topic": "none"})
+        soon_over = {"pulsar.client.operationTimeoutMs": "2000"}
+        source = PulsarDataSource(
+            {**subject, **soon_over, **{name.replace("_", "."): options[name] for name in options}}
+        )
+        with pytest.raises(PulsarSourceError) as refused:
+            source.reader(source.schema()).partitions()
+        return str(refused.value)
+
+    guest = {"pulsar.client.authPluginClassName": "token", "pulsar.client.authParams": f"token:{token('guest')}"}
+    unknown = guest | {"pulsar.client.authParams": "token:unknown"}
+    assert "does not allow these credentials to read" in told(**guest)
+    assert "that it accepts the credentials in pulsar.client.authParams" in told(**unknown)
+    assert "pulsar.client.tlsTrustCertsFilePath" in told(service_url=first.tls_service_url)
+    pattern = {"topicsPattern": "persistent://public/default/.*"}
+    assert "check the option pulsar.client.tlsTrustCertsFilePath" in told(**pattern, admin_url=first.tls_web_url)
+    assert "404: Not Found; check the option admin.url" in told(**pattern, admin_url=f"{first.web_url}/elsewhere")
+    assert "403: Unauthorized to" in told(**pattern, **guest, admin_url=first.web_url)
 
 
 def test_a_stream_goes_on_through_restarts_unloads_and_splits(

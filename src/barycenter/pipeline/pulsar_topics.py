@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -324,13 +325,33 @@ def _get(url: str, service: ServiceOptions) -> list[str]:
     if service.auth_plugin == "token" or (service.auth_plugin or "").endswith("AuthenticationToken"):
         request.add_header("Authorization", f"Bearer {service.auth_params.removeprefix('token:')}")
     try:
-        with urllib.request.urlopen(request, timeout=service.operation_timeout_ms / 1000) as answer:  # noqa: S310
+        timeout_s, trust = service.operation_timeout_ms / 1000, _trust(service)
+        with urllib.request.urlopen(request, timeout=timeout_s, context=trust) as answer:  # noqa: S310
             return list(json.load(answer))
     except urllib.error.HTTPError as error:
-        reason = error.read(500).decode(errors="replace")
+        reason = _reason(error.read()) or f"{error.reason}; check the option admin.url"
         raise PulsarSourceError(f"cannot list the topics: {url} answered {error.code}: {reason}") from error
     except (OSError, ValueError) as error:
-        raise PulsarSourceError(f"cannot list the topics: {url}: {error}; check the option admin.url") from error
+        option = "pulsar.client.tlsTrustCertsFilePath" if "CERTIFICATE_VERIFY_FAILED" in str(error) else "admin.url"
+        raise PulsarSourceError(f"cannot list the topics: {url}: {error}; check the option {option}") from error
+
+
+def _trust(service: ServiceOptions) -> ssl.SSLContext:
+    """Return what the Pulsar client trusts by the same options; a certificate must name the host, as on the web."""
+    context = ssl.create_default_context(cafile=service.trust_certs_file)
+    if service.allow_insecure_connection:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _reason(answer: bytes) -> str:
+    """Return what Pulsar says of an error; nothing if the answer is a page of HTML."""
+    try:
+        return str(json.loads(answer)["reason"])
+    except (ValueError, LookupError, TypeError):
+        text = answer[:500].decode(errors="replace").strip()
+        return "" if text.startswith("<") else text
 
 
 @contextmanager
@@ -345,8 +366,8 @@ _ADVICE: Final[tuple[tuple[str, Callable[[str, str], str]], ...]] = (
     ("TopicNotFound", lambda _, topic: f"there is no topic {topic}; check its name, or create it"),
     ("AuthenticationError", lambda _u, _t: "the cluster does not accept the credentials in pulsar.client.authParams"),
     ("AuthorizationError", lambda _, topic: f"the cluster does not allow these credentials to read {topic}"),
-    ("ConnectError", lambda url, _: f"nothing answers at {url}; check service.url and that the broker runs"),
-    ("Timeout", lambda url, _: f"{url} did not answer in time; check service.url and that the broker runs"),
+    ("ConnectError", lambda url, _: f"nothing answers at {url}"),
+    ("Timeout", lambda url, _: f"{url} did not answer in time"),
     ("BrokerMetadataError", lambda _, topic: f"the cluster does not know {topic} or its namespace; check the name"),
 )
 
@@ -354,5 +375,18 @@ _ADVICE: Final[tuple[tuple[str, Callable[[str, str], str]], ...]] = (
 def _advice(service: ServiceOptions, topic: str, error: Exception) -> str:
     for name, advice in _ADVICE:
         if type(error).__name__ == name:
-            return f"{advice(service.service_url, topic)} ({error})"
+            to_check = f"; {_what_to_check(service)}" if name in ("ConnectError", "Timeout") else ""
+            return f"{advice(service.service_url, topic)}{to_check} ({error})"
     return str(error)
+
+
+def _what_to_check(service: ServiceOptions) -> str:
+    """Return what may be wrong when nobody answers: the client does not tell why a broker hung up."""
+    checks = ["service.url", "that the broker runs"]
+    if service.service_url.startswith("pulsar+ssl:"):
+        checks.append(
+            "that it speaks TLS there, with a certificate that pulsar.client.tlsTrustCertsFilePath vouches for"
+        )
+    if service.auth_plugin is not None:
+        checks.append("that it accepts the credentials in pulsar.client.authParams")
+    return f"check {', '.join(checks[:-1])} and {checks[-1]}"

@@ -68,7 +68,7 @@ class HadoopStorage:
             if "S3AFileSystem not found" in text:
                 version = self._java.util.VersionInfo.getVersion()
                 raise OSError(_NO_S3A.format(address=address, version=version)) from error
-            if name == "UnsupportedFileSystemException":
+            if name == "UnsupportedFileSystemException" or "ClassNotFoundException" in text:
                 raise OSError(_UNKNOWN.format(address=address)) from error
             raise
 

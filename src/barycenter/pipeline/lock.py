@@ -26,8 +26,8 @@ import msgspec
 import psutil
 import structlog
 
-from barycenter.pipeline.layout import LOCK, create_folders
-from barycenter.pipeline.storage import Storage
+from barycenter.pipeline.layout import HOME, LOCK, PUBLICATION, create_folders
+from barycenter.pipeline.storage import Storage, clear_unfinished
 
 log = structlog.get_logger(__name__)
 
@@ -99,6 +99,8 @@ def exclusive(
     create_folders(storage)
     held = _locked(storage.local_root) if storage.local_root else leased(storage, clock_ms=clock_ms, on_lost=on_lost)
     with held:
+        for folder in (HOME, PUBLICATION.rpartition("/")[0]):
+            clear_unfinished(storage, folder)
         yield
 
 

@@ -1,6 +1,7 @@
 """The lease that stands for a lock where no kernel keeps one: who holds it, who takes it over, what is said."""
 
 import itertools
+import os
 import threading
 import time
 from pathlib import Path
@@ -9,7 +10,16 @@ import msgspec
 import pytest
 
 from barycenter.pipeline.layout import LOCK
-from barycenter.pipeline.lock import LEASE_MS, AlreadyRunningError, Lease, Process, is_held, leased
+from barycenter.pipeline.lock import (
+    LEASE_MS,
+    AlreadyRunningError,
+    Lease,
+    Process,
+    exclusive,
+    is_held,
+    is_running,
+    leased,
+)
 from barycenter.pipeline.storage import LocalStorage
 
 _DEADLINE_S = 30.0
@@ -98,6 +108,26 @@ def test_a_holder_renews_its_lease_and_is_told_when_it_lost_it(
             theirs.replace(storage.root / LOCK)
             assert time.monotonic() < deadline
     assert msgspec.json.decode(storage.read(LOCK), type=Lease) == other
+
+
+class Elsewhere(LocalStorage):
+    """A data directory that is reached as one of another machine is."""
+
+    @property
+    def local_root(self) -> None:  # type: ignore[override]
+        return None
+
+
+def test_whoever_asks_is_told_of_the_process_that_holds_the_lease(tmp_path: Path) -> None:
+    """What a killed process left unfinished is gone."""
+    storage, pid = Elsewhere(tmp_path), os.getpid()
+    storage.write("pipeline/.status.json-1", b"{")
+    with exclusive(storage, clock_ms=lambda: NOW_MS):
+        assert is_running(storage, pid, now_ms=NOW_MS)
+        assert not is_running(storage, pid + 1, now_ms=NOW_MS)
+        assert not is_running(storage, pid, now_ms=NOW_MS + LEASE_MS)
+        assert not storage.exists("pipeline/.status.json-1")
+    assert not is_running(storage, pid, now_ms=NOW_MS)
 
 
 def test_a_lock_that_is_no_lease_is_nobodys(storage: LocalStorage) -> None:

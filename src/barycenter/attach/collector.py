@@ -30,6 +30,10 @@ from barycenter.load.strategy_names import ManagerKind
 
 _AT_ONCE: Final = 16
 _NO_SUCH_PATH: Final = (404, 405)
+_NOTHING_YET: Final = (
+    "it has published no load since its topics are read; one without much change does so once in "
+    "loadBalancerReportUpdateMaxIntervalMinutes (15 by default)"
+)
 
 
 class CollectError(Exception):
@@ -199,7 +203,7 @@ class Collector:
             return "it runs the extensible load manager; give --service-url to read its topics"
         load = self._topics.loads.get(broker)
         if load is None:
-            return "it has not published its load yet"
+            return _NOTHING_YET
         lookup = BrokerLookupData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name)
         report = as_report(load, lookup, self._topics.tops.get(broker))
         return msgspec.structs.replace(report, broker_id=broker, last_update=self._clock_ms())

@@ -105,7 +105,10 @@ async def _collect(
             for each in clients:
                 each.shutdown()
             clients.clear()
-            raise CollectError(f"cannot read the load topics at {service_url}: {error}") from error
+            trust = f" and {CERTIFICATES_VARIABLE}" if str(service_url).startswith("pulsar+ssl:") else ""
+            raise CollectError(
+                f"cannot read the load topics at {service_url}: {error}; check --service-url{trust}"
+            ) from error
 
     client = AdminClient(timeout_s=_TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else None)
     report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)

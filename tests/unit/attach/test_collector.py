@@ -142,6 +142,13 @@ async def test_brokers_of_the_extensible_manager_are_read_from_their_topics(tmp_
     assert (found.cpu.usage, found.msg_rate_in, found.num_bundles, list(found.bundles)) == (30.0, 70.0, 12, [BUNDLE])
 
 
+async def test_a_broker_that_published_nothing_yet_is_named_with_how_long_that_may_take(tmp_path: Path) -> None:
+    """An idle broker of Pulsar publishes its load each 15 minutes."""
+    _, found = await collected(ForeignCluster([None]), tmp_path, extensible=lambda: PublishedLoad("another:1"))
+    (why,) = found.failed.values()
+    assert "loadBalancerReportUpdateMaxIntervalMinutes" in why
+
+
 def failure_of_pulsar(exception: str) -> web.Response:
     """As Pulsar tells an exception that it did not foresee: with the stack."""
     head = "\n --- An unexpected error occurred in the server ---\n\nMessage: null\n\nStacktrace:\n\n"

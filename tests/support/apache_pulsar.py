@@ -1,8 +1,7 @@
 """A cluster of Apache Pulsar itself on loopback, in processes of their own: ZooKeeper, a bookie and brokers.
 
-The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. A
-broker that calls itself by a loopback address, or runs with the bookie as Pulsar's standalone does, has clients reach
-all others through itself, as a proxy; so these call themselves localhost, and run alone.
+The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. No
+broker is Pulsar's standalone: at loopback addresses that one has its clients reach all others through itself, as a proxy.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A cluster of Apache Pulsar itself on loopback, in processes of their own: ZooKeeper, a bookie and brokers.
 
 The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. No
-broker is Pulsar's standalone: at loopback addresses that one has its clients reach all others through itself, as a proxy.
+broker is Pulsar's standalone: on loopback that one has its clients reach all others through itself, as a proxy.
 """
 
 import asyncio

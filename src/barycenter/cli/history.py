@@ -11,7 +11,6 @@ from typing import Any, Final
 import click
 import msgspec
 import pyarrow as pa
-from pyspark import SparkContext
 from rich.console import Console
 from rich.table import Table
 
@@ -176,9 +175,9 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
     try:
         with Console(stderr=True).status("starting Spark") as status:
 
-            def asking(context: SparkContext) -> AbstractContextManager[None]:
+            def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
                 status.stop()
-                return spark_progress(context, "asking")
+                return spark_progress(tasks, "asking")
 
             rows = run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
     except QueryError as error:

@@ -18,7 +18,7 @@ from barycenter.pipeline.job_options import DataFolder, SparkMaster, with_spark_
 from barycenter.pipeline.recorded import Comparison, compare_with_recorded
 from barycenter.pipeline.refold import Refolded, refold
 from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.session import SPARK_ERRORS, create_session
+from barycenter.pipeline.session import SPARK_ERRORS, create_session, tasks_of
 from barycenter.pipeline.storage import Storage, local_folder
 from barycenter.pipeline.tables import table_files
 
@@ -66,7 +66,7 @@ def refold_command(
             _fail_without_samples(data)
         started = time.perf_counter()
         addresses = [storage.address(file) for file in samples]
-        with spark_progress(session.sparkContext, f"folding {len(samples):,} files"):
+        with spark_progress(tasks_of(session), f"folding {len(samples):,} files"):
             folded = refold(session, addresses, history_gap_ms=round(history_gap_minutes * 60_000))
         click.echo(_summary(folded, len(samples), time.perf_counter() - started))
         agreed = [

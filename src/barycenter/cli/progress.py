@@ -3,11 +3,10 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from pyspark import SparkContext
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -44,20 +43,19 @@ def with_progress(items: Sequence[_T], what: str) -> Iterator[_T]:
 
 
 @contextmanager
-def spark_progress(context: SparkContext, what: str) -> Iterator[None]:
-    """Show how many tasks of the stages that Spark is at are done, as long as the block lasts."""
+def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[None]:
+    """Show how many of the tasks that Spark is at are done, as `session.tasks_of` tells, as long as the block lasts."""
     if not sys.stderr.isatty():
         yield
         return
-    tracker, is_over = context.statusTracker(), threading.Event()
+    is_over = threading.Event()
     with _bar(TimeElapsedColumn()) as bar:
         shown = bar.add_task(what, total=None)
 
         def look() -> None:
             while not is_over.wait(_LOOK_S):
-                stages = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number))]
-                done = sum(stage.numCompletedTasks for stage in stages)
-                bar.update(shown, completed=done, total=sum(stage.numTasks for stage in stages) or None)
+                done, total = tasks()
+                bar.update(shown, completed=done, total=total or None)
 
         watcher = threading.Thread(target=look, name="progress of Spark")
         watcher.start()

@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from barycenter.pipeline.addresses import open_storage
 from barycenter.pipeline.java import JavaNotFoundError
 from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.session import create_session
+from barycenter.pipeline.session import create_session, tasks_of
 from barycenter.pipeline.table_reader import read_table
 
 _WHERE_IT_HAPPENED: Final = ("\n\nJVM stacktrace", "\nJVM stacktrace", ";\n'")
@@ -31,11 +30,12 @@ def run_sql(
     master: str = "local[*]",
     limit: int = 10_000,
     conf: Mapping[str, str] | None = None,
-    progress: Callable[[SparkContext], AbstractContextManager[None]] = lambda _: nullcontext(),
+    progress: Callable[[Callable[[], tuple[int, int]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> pa.Table:
     """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
 
-    Starts a Spark session and ends it; what `progress` returns is entered while Spark works on the answer.
+    Starts a Spark session and ends it. `progress` is given what `session.tasks_of` returns; the context it returns
+    lasts while Spark works on the answer.
 
     Raises:
         QueryError: the query is wrong or fails, Spark cannot reach `data`, or there is no Java to start Spark with.
@@ -46,7 +46,7 @@ def run_sql(
         session.sparkContext.setLogLevel("OFF")
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         try:
-            with progress(session.sparkContext):
+            with progress(tasks_of(session)):
                 storage = open_storage(data, session)
                 for name in TABLES:
                     read_table(session, storage, name).createOrReplaceTempView(name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,17 @@ def _write_no_checksums(session: SparkSession) -> None:
     context = session.sparkContext
     files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
+
+
+def tasks_of(session: SparkSession) -> Callable[[], tuple[int, int]]:
+    """Return what tells how many tasks of the stages that Spark is at are done, and how many there are."""
+    tracker = session.sparkContext.statusTracker()
+
+    def tasks() -> tuple[int, int]:
+        stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
+        return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
+
+    return tasks
 
 
 def is_loopback(master: str | None) -> bool:

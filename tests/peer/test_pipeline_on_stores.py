@@ -155,7 +155,8 @@ def is_published(files: StoreFiles, data: str, report: LocalBrokerData) -> bool:
 
 def unfinished_batch(files: StoreFiles, data: str) -> bool:
     """A batch has written its first table and not yet its state."""
-    begun = {int(Path(path).stem.removeprefix("batch-")) for path in files.find(f"{data}/tables/load_reports")}
+    tables = (re.search(r"/batch-(\d{12})\.parquet$", path) for path in files.find(f"{data}/tables/load_reports"))
+    begun = {int(name[1]) for name in tables if name}
     ended = {
         int(Path(path).parent.name) for path in files.find(f"{data}/pipeline/state") if path.endswith("memory.json")
     }

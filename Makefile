@@ -11,7 +11,7 @@ demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, 
 test: .dev       ## all tests in their short form
 	$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
-peer: .dev       ## the same decisions as Apache Pulsar's own classes; needs Maven and a JDK
+peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
 	$(PY) -m pytest -q tests/peer --peer-required $(ARGS)
 
 lint: .dev       ## ruff: rules and format

@@ -82,12 +82,12 @@ class PulsarJvm:
 
     def __init__(self, folder: Path, heap: str) -> None:
         sys.path.insert(0, str(_REPOSITORY / "tests"))
-        from support.pulsar_peer import default_cache, resolve_class_path
+        from support.pulsar_peer import resolve_class_path, silent
 
-        self.version, jars = resolve_class_path(default_cache())
+        self.version, jars = resolve_class_path()
         self.heap = heap
         self._folder = folder
-        self._class_path = os.pathsep.join(jars)
+        self._class_path = os.pathsep.join(silent(jars))
         command = ["javac", "-nowarn", "-Xlint:none", "-proc:none", "-d", str(folder), "-cp", self._class_path]
         subprocess.run([*command, *map(str, _SOURCES)], check=True)
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.pulsar_peer import PeerUnavailableError, PulsarPeer, default_cache
+from support.maven import PeerUnavailableError
+from support.pulsar_peer import PulsarPeer
 
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[PulsarPeer]:
     try:
-        started = PulsarPeer.start(default_cache(), tmp_path_factory.mktemp("peer"))
+        started = PulsarPeer.start(tmp_path_factory.mktemp("peer"))
     except PeerUnavailableError as error:
         if request.config.getoption("--peer-required"):
             raise

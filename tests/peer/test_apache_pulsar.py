@@ -33,7 +33,7 @@ from barycenter.pipeline.pulsar_source import PulsarDataSource
 from barycenter.pipeline.report_topic import LOAD_REPORT_TOPIC, report_lines
 from barycenter.pipeline.session import create_session
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
-from support.pulsar_peer import PeerUnavailableError, default_cache
+from support.maven import PeerUnavailableError
 
 pytestmark = [
     pytest.mark.peer,
@@ -58,7 +58,7 @@ _SECURED = {
 @contextmanager
 def started(request: pytest.FixtureRequest, folder: Path, configuration: Mapping[str, str]) -> Iterator[ApachePulsar]:
     try:
-        cluster = apache_pulsar(default_cache(), folder, configuration=configuration)
+        cluster = apache_pulsar(folder, configuration=configuration)
         with cluster as running:
             yield running
     except PeerUnavailableError as error:

@@ -23,8 +23,8 @@ from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.session import create_session
 from support.daemon import Daemon, daemon
 from support.load_history import START_MS, make_history
+from support.maven import PeerUnavailableError
 from support.pipeline_runs import assert_tables_equal_history, write_reports
-from support.pulsar_peer import PeerUnavailableError
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
@@ -38,9 +38,21 @@ _ALL_SERVE = 38
 """The seed of a history whose brokers all name bundles in the end: of others `refold` knows nothing."""
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(f"on {name}")) for name in sorted(STORES)]
-)
+_SHORT_FORM = {
+    "test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing": ("s3",),
+    "test_tables_there_are_compacted_and_asked_and_old_ones_deleted": ("hdfs",),
+}
+"""The stores of the tests that take minutes, where few cases are asked for; all others have all stores."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_full = metafunc.config.getoption("--peer-cases") >= _CASES_A_KILL
+    names = sorted(STORES) if is_full else _SHORT_FORM.get(metafunc.function.__name__, sorted(STORES))
+    groups = [pytest.param(name, marks=pytest.mark.xdist_group(f"on {name}")) for name in names]
+    metafunc.parametrize("store", groups, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with ExitStack() as running:
         try:

@@ -7,10 +7,9 @@ broker is Pulsar's standalone: on loopback that one has its clients reach all ot
 import asyncio
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from json import dumps, loads
+from json import loads
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,27 +17,13 @@ import aiohttp
 
 from barycenter.naming.topic import TopicName
 from barycenter.standalone.cluster import free_ports
-from support.pulsar_peer import PeerUnavailableError, resolve_class_path
+from support.pulsar_peer import resolve_class_path
 from support.running_cluster import eventually, lookup_path
 
 MODULAR: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 
 _START_S: Final = 120
-_RESOLVE_S: Final = 840
-
-_POM: Final = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>barycenter</groupId><artifactId>server</artifactId><version>1</version>
-<repositories><repository><id>confluent</id><url>file:///nowhere</url><releases><enabled>false</enabled></releases>
-<snapshots><enabled>false</enabled></snapshots></repository></repositories>
-<dependencyManagement><dependencies><dependency><groupId>org.apache.pulsar</groupId><artifactId>pulsar</artifactId>
-<version>{version}</version><type>pom</type><scope>import</scope></dependency></dependencies></dependencyManagement>
-<dependencies><dependency><groupId>org.apache.pulsar</groupId><artifactId>pulsar-broker</artifactId>
-<version>{version}</version></dependency></dependencies>
-</project>
-"""
-
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
     *("java.base/jdk.internal.loader", "java.base/jdk.internal.misc", "java.base/jdk.internal.platform"),
@@ -86,38 +71,6 @@ _CONFIGURATION: Final[dict[str, str]] = {
     "loadBalancerSheddingEnabled": "false",
     "loadBalancerAutoBundleSplitEnabled": "false",
 }
-
-
-def server_class_path(cache: Path) -> tuple[str, str]:
-    """Return the version and the class path of a broker that runs, by Maven, into the cache of the peer suite.
-
-    Maven alone would take other versions of what the broker depends on than Pulsar was built with.
-
-    Raises:
-        PeerUnavailableError: there is no Maven, no JDK or no network.
-    """
-    version, _ = resolve_class_path(cache)
-    kept = cache / f"server-{version}.json"
-    if kept.exists():
-        jars = loads(kept.read_text())
-        if all(Path(jar).exists() for jar in jars):
-            return version, os.pathsep.join(jars)
-    with tempfile.TemporaryDirectory(dir=cache) as name:
-        folder = Path(name)
-        (folder / "pom.xml").write_text(_POM.format(version=version))
-        command = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), f"-Dmaven.repo.local={cache / 'repository'}"]
-        command += ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'class-path'}"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_RESOLVE_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise PeerUnavailableError(f"Maven did not come to an end within {_RESOLVE_S} s") from None
-        if done.returncode:
-            raise PeerUnavailableError(f"Maven could not resolve Pulsar's server: {done.stdout[:500]}")
-        jars = (folder / "class-path").read_text().strip().split(os.pathsep)
-        fresh = folder / "jars.json"
-        fresh.write_text(dumps(jars))
-        fresh.replace(kept)
-    return version, os.pathsep.join(jars)
 
 
 class ApacheBroker:
@@ -290,15 +243,15 @@ class ApachePulsar:
 
 @contextmanager
 def apache_pulsar(
-    cache: Path, folder: Path, *, brokers: int = 2, configuration: Mapping[str, str] | None = None
+    folder: Path, *, brokers: int = 2, configuration: Mapping[str, str] | None = None
 ) -> Iterator[ApachePulsar]:
     """Run a cluster whose data and logs are in `folder`; `configuration` is put over that of all brokers.
 
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
     """
-    _, class_path = server_class_path(cache)
-    cluster = ApachePulsar(folder, class_path, configuration or {}, brokers)
+    _, jars = resolve_class_path()
+    cluster = ApachePulsar(folder, os.pathsep.join(jars), configuration or {}, brokers)
     try:
         cluster.start()
         yield cluster

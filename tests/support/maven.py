@@ -1,7 +1,8 @@
-"""Class paths from Maven Central, for servers and connectors beside the Hadoop of the installed pyspark."""
+"""Class paths from Maven Central: Apache Pulsar, and what goes with the Hadoop of the installed pyspark."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -9,7 +10,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,18 +19,24 @@ from xml.sax.saxutils import escape
 
 import pyspark
 
-from support.pulsar_peer import PeerUnavailableError, default_cache
-
 SPARK_JARS: Final = Path(pyspark.__file__).parent / "jars"
 
 _TIMEOUT_S: Final = 600
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+# a repository that a parent of Pulsar's names and that holds nothing needed here
 _POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>barycenter</groupId><artifactId>servers</artifactId><version>1</version>
+<modelVersion>4.0.0</modelVersion><groupId>barycenter</groupId><artifactId>tests</artifactId><version>1</version>
+<repositories><repository><id>confluent</id><url>file:///nowhere</url><releases><enabled>false</enabled></releases>
+<snapshots><enabled>false</enabled></snapshots></repository></repositories>
+<dependencyManagement><dependencies>{managed}</dependencies></dependencyManagement>
 <dependencies>{dependencies}</dependencies>
 </project>
 """
+
+
+class PeerUnavailableError(RuntimeError):
+    """What the peer suite compares with cannot be had here; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +47,21 @@ class Dependency:
     version: str
     without: tuple[str, ...] = ()
 
-    def xml(self) -> str:
+    def xml(self, more: str = "") -> str:
         exclusions = "".join(f"<exclusion>{_named(each)}</exclusion>" for each in self.without)
-        version = f"<version>{escape(self.version)}</version>"
+        version = f"<version>{escape(self.version)}</version>{more}"
         return f"<dependency>{_named(self.artifact)}{version}<exclusions>{exclusions}</exclusions></dependency>"
 
 
 def _named(artifact: str) -> str:
     group, name = artifact.split(":")
     return f"<groupId>{escape(group)}</groupId><artifactId>{escape(name)}</artifactId>"
+
+
+def default_cache() -> Path:
+    """Return the folder of resolved artifacts and compiled classes, kept from run to run."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "barycenter" / "peer"
 
 
 def hadoop_version() -> str:
@@ -67,37 +81,55 @@ def java_tool(name: str) -> str:
     return found
 
 
-def class_path(*dependencies: Dependency) -> list[str]:
-    """Return the jars of `dependencies`, all of fixed versions; Maven is asked once and its answer kept.
+def class_path(*dependencies: Dependency, versions_of: Dependency | None = None, is_final: bool = True) -> list[str]:
+    """Return the jars of `dependencies`, of the versions that the parent project `versions_of` was built with, if any.
+
+    Maven is asked once and its answer kept, unless it is not `is_final`.
 
     Raises:
         PeerUnavailableError: there is no Maven, or no network and no earlier answer.
     """
     maven = java_tool("mvn")
-    pom = _POM.format(dependencies="".join(each.xml() for each in dependencies))
-    cache = default_cache() / "servers"  # of its own: Maven does not expect another one in its repository
-    kept = cache / f"class-path-{hashlib.sha256(pom.encode()).hexdigest()[:16]}.json"
-    jars: list[str] = json.loads(kept.read_text()) if kept.exists() else []
-    if jars and all(Path(jar).exists() for jar in jars):
+    managed = versions_of.xml("<type>pom</type><scope>import</scope>") if versions_of else ""
+    pom = _POM.format(managed=managed, dependencies="".join(each.xml() for each in dependencies))
+    with _alone(default_cache()) as cache:
+        kept = cache / f"class-path-{hashlib.sha256(pom.encode()).hexdigest()[:16]}.json"
+        if is_final and kept.exists():
+            jars: list[str] = json.loads(kept.read_text())
+            if all(Path(jar).exists() for jar in jars):
+                return jars
+        try:
+            jars = _asked(maven, pom, cache)
+        except PeerUnavailableError as error:
+            names = ", ".join(each.artifact for each in dependencies)
+            raise PeerUnavailableError(f"Maven could not resolve {names}: {error}") from error
+        kept.write_text(json.dumps(jars))
         return jars
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[Path]:
+    """Hold the cache: Maven does not expect another one in its repository."""
     cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield cache
+
+
+def _asked(maven: str, pom: str, cache: Path) -> list[str]:
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        file, answer, fresh = (Path(folder) / name for name in ("pom.xml", "class-path", "answer.json"))
+        file, answer = Path(folder) / "pom.xml", Path(folder) / "class-path"
         file.write_text(pom)
         command = [maven, "-q", "-B", "-f", str(file), f"-Dmaven.repo.local={cache / 'repository'}"]
         command += ["dependency:build-classpath", f"-Dmdep.outputFile={answer}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
-            raise PeerUnavailableError(f"Maven did not come to an end within {_TIMEOUT_S} s") from None
+            raise PeerUnavailableError(f"it did not come to an end within {_TIMEOUT_S} s") from None
         if done.returncode:
             lines = [line for line in _COLOUR.sub("", done.stdout + done.stderr).splitlines() if line.strip()]
-            names = ", ".join(each.artifact for each in dependencies)
-            raise PeerUnavailableError(f"Maven could not resolve {names}: {lines[0] if lines else ''}")
-        jars = answer.read_text().strip().split(os.pathsep)
-        fresh.write_text(json.dumps(jars))
-        fresh.replace(kept)
-    return jars
+            raise PeerUnavailableError(lines[0] if lines else "it does not say why")
+        return answer.read_text().strip().split(os.pathsep)
 
 
 def java_command(source: Path, jars: Sequence[str], *options: str) -> list[str]:

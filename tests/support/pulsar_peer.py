@@ -1,15 +1,13 @@
 """Apache Pulsar's own classes in one JVM, to be asked the same questions as ours.
 
-`PulsarPeer.start` lets Maven resolve the newest 4.x `pulsar-broker` with its dependencies into a cache, compiles the
-few classes of tests/peer/java against it, starts one JVM that ends with this process, and answers batches of cases.
+`PulsarPeer.start` resolves the newest 4.x `pulsar-broker` with its dependencies, compiles the few classes of
+tests/peer/java against it, starts one JVM that ends with this process, and answers batches of cases.
 """
 
 import hashlib
 import itertools
-import json
 import math
 import os
-import re
 import secrets
 import shutil
 import subprocess
@@ -20,122 +18,71 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
+
+from support.maven import SPARK_JARS, Dependency, PeerUnavailableError, class_path, default_cache, java_tool
 
 T = TypeVar("T")
 
 SOURCES: Final = Path(__file__).parents[1] / "peer" / "java"
 BATCH: Final = 500
 _REFRESH_AFTER_S: Final = 7 * 86_400
-_RESOLVE_TIMEOUT_S: Final = 840
-_RANGE: Final = "[4.0.0,5.0.0-alpha)"
-_MOCKITO: Final = "5.14.2"
-
-# a repository that a parent POM names and that holds nothing needed here
-_POM: Final = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>barycenter</groupId><artifactId>peer</artifactId><version>1</version>
-<repositories><repository><id>confluent</id><url>file:///nowhere</url><releases><enabled>false</enabled></releases>
-<snapshots><enabled>false</enabled></snapshots></repository></repositories>
-<dependencies>{dependencies}</dependencies>
-</project>
-"""
-_NOTHING_ELSE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-_RED_TAPE: Final = re.compile(r"\x1b\[[0-9;]*m")
+_BROKER: Final = "org.apache.pulsar:pulsar-broker"
+_VERSIONS: Final = "[4.0.0,5.0.0-alpha)"
+_MOCKITO: Final = Dependency("org.mockito:mockito-core", "5.14.2")
 
 
-class PeerUnavailableError(RuntimeError):
-    """Pulsar's classes cannot be had here; the text says what is missing."""
-
-
-def default_cache() -> Path:
-    """Return the folder of resolved artifacts and compiled classes, kept from run to run."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "barycenter" / "peer"
-
-
-def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise PeerUnavailableError(f"{name} is not on the PATH; the peer suite needs Maven and a JDK, 17 or newer")
-    return found
-
-
-def _dependency(artifact: str, version: str, more: str = "") -> str:
-    group, name = artifact.split(":")
-    return (
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version>{more}</dependency>"
-    )
-
-
-def _resolve(cache: Path, *dependencies: str) -> list[str]:
-    """Return the class path of `dependencies`, by Maven, into the cache."""
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        pom, answer = Path(folder) / "pom.xml", Path(folder) / "classpath"
-        pom.write_text(_POM.format(dependencies="".join(dependencies)))
-        command = [_tool("mvn"), "-q", "-B", "-f", str(pom), f"-Dmaven.repo.local={cache / 'repository'}"]
-        command += ["dependency:build-classpath", f"-Dmdep.outputFile={answer}"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_RESOLVE_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise PeerUnavailableError(f"Maven did not come to an end within {_RESOLVE_TIMEOUT_S} s") from None
-        if done.returncode:
-            lines = [line for line in _RED_TAPE.sub("", done.stdout + done.stderr).splitlines() if line.strip()]
-            raise PeerUnavailableError(f"Maven could not resolve Pulsar's broker: {lines[0] if lines else ''}")
-        return answer.read_text().strip().split(os.pathsep)
-
-
-def newest_version(cache: Path) -> str:
-    """Return the newest 4.x version of pulsar-broker."""
-    # without its dependencies, or Maven would read those of every version in the range
-    (jar,) = _resolve(cache, _dependency("org.apache.pulsar:pulsar-broker", _RANGE, _NOTHING_ELSE))
-    return Path(jar).stem.removeprefix("pulsar-broker-")
-
-
-def resolve_class_path(cache: Path) -> tuple[str, list[str]]:
-    """Return the version and the jars of the newest 4.x broker; asks Maven when the last answer is a week old.
+def newest_version() -> str:
+    """Return the newest 4.x version of Pulsar; asks Maven when the last answer is a week old.
 
     Raises:
         PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
     """
-    _tool("mvn")
-    cache.mkdir(parents=True, exist_ok=True)
-    kept = cache / "class-path.json"
-    earlier = json.loads(kept.read_text()) if kept.exists() else None
-    if earlier is not None and not all(Path(jar).exists() for jar in earlier["jars"]):
-        earlier = None
-    if earlier is not None and time.time() - kept.stat().st_mtime < _REFRESH_AFTER_S:
-        return earlier["version"], earlier["jars"]
+    kept = default_cache() / "newest-version"
+    if kept.exists() and time.time() - kept.stat().st_mtime < _REFRESH_AFTER_S:
+        return kept.read_text()
     try:
-        version = newest_version(cache)
-        broker = _dependency("org.apache.pulsar:pulsar-broker", version)
-        jars = _resolve(cache, broker, _dependency("org.mockito:mockito-core", _MOCKITO))
+        # without its dependencies, or Maven would read those of every version in the range
+        (jar,) = class_path(Dependency(_BROKER, _VERSIONS, without=("*:*",)), is_final=False)
     except PeerUnavailableError:
-        if earlier is None:
+        if not kept.exists():
             raise
-        return earlier["version"], earlier["jars"]
-    # its classes log a line a decision; without a provider they log nothing
-    jars = [jar for jar in jars if "slf4j2-impl" not in jar]
-    fresh = kept.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps({"version": version, "jars": jars}))
-    fresh.replace(kept)
-    return version, jars
+        return kept.read_text()
+    version = Path(jar).stem.removeprefix("pulsar-broker-")
+    kept.write_text(version)
+    return version
 
 
-def compile_sources(cache: Path, class_path: str) -> Path:
+def resolve_class_path() -> tuple[str, list[str]]:
+    """Return the version and the jars of the newest 4.x broker, Mockito among them.
+
+    Raises:
+        PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
+    """
+    version = newest_version()
+    # Maven alone would take other versions of what the broker depends on than Pulsar was built with.
+    parent = Dependency("org.apache.pulsar:pulsar", version)
+    return version, class_path(Dependency(_BROKER, version), _MOCKITO, versions_of=parent)
+
+
+def silent(jars: list[str]) -> list[str]:
+    """Leave out what logs: Pulsar's classes log a line a decision."""
+    return [jar for jar in jars if "slf4j2-impl" not in jar]
+
+
+def compile_sources(joined: str) -> Path:
     """Return the folder with the classes of tests/peer/java, compiled unless that was done before."""
     sources = sorted(SOURCES.rglob("*.java"))
-    digest = hashlib.sha256(class_path.encode())
+    digest = hashlib.sha256(joined.encode())
     for source in sources:
         digest.update(source.read_bytes())
-    target = cache / "classes" / digest.hexdigest()[:16]
+    target = default_cache() / "classes" / digest.hexdigest()[:16]
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "-d", f"{folder}/classes", "-cp", class_path]
+        command = [java_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none"]
+        command += ["-d", f"{folder}/classes", "-cp", joined]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"tests/peer/java does not compile against Pulsar:\n{done.stderr}")
@@ -169,22 +116,22 @@ class PulsarPeer:
         self._folder = folder
 
     @staticmethod
-    def start(cache: Path, folder: Path) -> "PulsarPeer":
+    def start(folder: Path) -> "PulsarPeer":
         """Start the JVM; batches pass through files in `folder`, and so does what the JVM says.
 
         Raises:
             PeerUnavailableError: there is no Maven, no JDK or no network.
         """
-        java = _tool("java")
-        version, jars = resolve_class_path(cache)
-        py4j = next((Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar"))
-        class_path = os.pathsep.join([str(py4j), *jars])
-        classes = compile_sources(cache, class_path)
+        java = java_tool("java")
+        version, jars = resolve_class_path()
+        py4j = next(SPARK_JARS.glob("py4j-*.jar"))
+        joined = os.pathsep.join([str(py4j), *silent(jars)])
+        classes = compile_sources(joined)
         token = secrets.token_hex(16)
         options = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:+EnableDynamicAgentLoading", "-Xshare:auto"]
         with (folder / "jvm.log").open("w") as log:
             process = subprocess.Popen(
-                [java, *options, "-cp", os.pathsep.join([str(classes), class_path]), "barycenter.peer.PeerServer"],
+                [java, *options, "-cp", os.pathsep.join([str(classes), joined]), "barycenter.peer.PeerServer"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

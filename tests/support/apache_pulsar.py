@@ -17,6 +17,7 @@ import aiohttp
 
 from barycenter.naming.topic import TopicName
 from barycenter.standalone.cluster import free_ports
+from support.maven import tool
 from support.pulsar_peer import resolve_class_path
 from support.running_cluster import eventually, lookup_path
 
@@ -202,7 +203,18 @@ class ApachePulsar:
         broker.process = self._java(f"broker-{number}", "org.apache.pulsar.PulsarBrokerStarter", "-c", str(conf))
 
     def _make_certificate(self) -> None:
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+        command = [
+            tool("openssl"),
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+            "-days",
+            "2",
+        ]
         command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(self._key), "-out", str(self.certificate)]
         subprocess.run(command, capture_output=True, check=True)
 

@@ -69,15 +69,17 @@ def hadoop_version() -> str:
     return next(SPARK_JARS.glob("hadoop-client-api-*.jar")).stem.removeprefix("hadoop-client-api-")
 
 
-def java_tool(name: str) -> str:
-    """Return the path of a program of the JDK, or of Maven.
+def tool(name: str) -> str:
+    """Return the path of a program.
 
     Raises:
         PeerUnavailableError: it is not on the PATH.
     """
     found = shutil.which(name)
     if found is None:
-        raise PeerUnavailableError(f"{name} is not on the PATH; the peer suite needs Maven and a JDK, 17 or newer")
+        raise PeerUnavailableError(
+            f"{name} is not on the PATH; the peer suite needs Maven, a JDK (17 or newer) and openssl"
+        )
     return found
 
 
@@ -89,7 +91,7 @@ def class_path(*dependencies: Dependency, versions_of: Dependency | None = None,
     Raises:
         PeerUnavailableError: there is no Maven, or no network and no earlier answer.
     """
-    maven = java_tool("mvn")
+    maven = tool("mvn")
     managed = versions_of.xml("<type>pom</type><scope>import</scope>") if versions_of else ""
     pom = _POM.format(managed=managed, dependencies="".join(each.xml() for each in dependencies))
     with _alone(default_cache()) as cache:
@@ -138,6 +140,6 @@ def java_command(source: Path, jars: Sequence[str], *options: str) -> list[str]:
     Raises:
         PeerUnavailableError: there is no JDK.
     """
-    java_tool("javac")
+    tool("javac")
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    return [java_tool("java"), *quick, *options, "-cp", os.pathsep.join(jars), str(source)]
+    return [tool("java"), *quick, *options, "-cp", os.pathsep.join(jars), str(source)]

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-from support.maven import SPARK_JARS, Dependency, PeerUnavailableError, class_path, default_cache, java_tool
+from support.maven import SPARK_JARS, Dependency, PeerUnavailableError, class_path, default_cache, tool
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def compile_sources(joined: str) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        command = [java_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none"]
+        command = [tool("javac"), "-nowarn", "-Xlint:none", "-proc:none"]
         command += ["-d", f"{folder}/classes", "-cp", joined]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -122,7 +122,7 @@ class PulsarPeer:
         Raises:
             PeerUnavailableError: there is no Maven, no JDK or no network.
         """
-        java = java_tool("java")
+        java = tool("java")
         version, jars = resolve_class_path()
         py4j = next(SPARK_JARS.glob("py4j-*.jar"))
         joined = os.pathsep.join([str(py4j), *silent(jars)])

@@ -78,7 +78,7 @@ def tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise PeerUnavailableError(
-            f"{name} is not on the PATH; the peer suite needs Maven, a JDK (17 or newer) and openssl"
+            f"{name} is not on the PATH; the peer suite needs Maven, a JDK from 17 on and openssl"
         )
     return found
 

@@ -35,7 +35,8 @@ from barycenter.load.reports import (
 )
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
-from barycenter.load.snapshot import Indices, LoadSnapshot, build_snapshot
+from barycenter.load.snapshot import Indices, LoadSnapshot
+from barycenter.load.snapshot_builder import build_snapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
 from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder
 from barycenter.load.windows import broker_averages, fold_bundle

@@ -15,7 +15,7 @@ from barycenter.load.reports import (
     max_resource_usage,
     weighted_resource_usage,
 )
-from barycenter.load.snapshot import build_snapshot
+from barycenter.load.snapshot_builder import build_snapshot
 from barycenter.load.windows import fold_bundle
 from support.peer_cases import bundle_data, drawn, stats, usage
 from support.pulsar_peer import PulsarPeer, plain

@@ -25,7 +25,7 @@ from barycenter.load.simple.quotas import Quotas, QuotaTable, figures_of, update
 from barycenter.load.simple.settings import SimpleStrategy
 from barycenter.load.simple.shedding import shed
 from barycenter.load.simple.snapshot import build_simple_snapshot
-from barycenter.load.snapshot import build_snapshot
+from barycenter.load.snapshot_builder import build_snapshot
 from support import simple_cases, simple_oracles
 from support.load_cases import bundle_name
 

@@ -15,7 +15,8 @@ from barycenter.load.reports import (
 )
 from barycenter.load.simple.load_report import LoadReport, complete
 from barycenter.load.simple.snapshot import SimpleSnapshotBuilder, build_simple_snapshot
-from barycenter.load.snapshot import LoadSnapshot, SnapshotBuilder, build_snapshot
+from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_builder import SnapshotBuilder, build_snapshot
 from barycenter.load.windows import LiveFold
 from support.load_cases import bundle_name
 from support.snapshot_cases import assert_same_snapshot

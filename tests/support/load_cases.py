@@ -17,7 +17,8 @@ from barycenter.load.reports import (
     TimeAverageMessageData,
     with_stats,
 )
-from barycenter.load.snapshot import LoadSnapshot, build_snapshot
+from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_builder import build_snapshot
 from barycenter.load.windows import broker_averages
 
 MEBIBYTE = 1_048_576

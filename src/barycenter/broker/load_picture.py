@@ -43,7 +43,8 @@ from barycenter.metadata.errors import MetadataError
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager import LoadManagerContext
-    from barycenter.load.snapshot import LoadSnapshot, SnapshotBuilder
+    from barycenter.load.snapshot import LoadSnapshot
+    from barycenter.load.snapshot_builder import SnapshotBuilder
 
 log = structlog.get_logger(__name__)
 
@@ -335,7 +336,7 @@ class LoadPicture:
         return _Basis(self._generation, self._context.registration.brokers, self._publication_in_use())
 
     def _snapshot_builder(self) -> "SnapshotBuilder":
-        from barycenter.load.snapshot import SnapshotBuilder
+        from barycenter.load.snapshot_builder import SnapshotBuilder
 
         if self._builder is None:
             self._builder = SnapshotBuilder()

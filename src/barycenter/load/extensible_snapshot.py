@@ -20,14 +20,8 @@ from numpy.typing import NDArray
 from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
-from barycenter.load.snapshot import (
-    BundleTable,
-    ExtensibleLoad,
-    LoadSnapshot,
-    MessageColumns,
-    belongs_to_a_broker,
-    build_snapshot,
-)
+from barycenter.load.snapshot import BundleTable, ExtensibleLoad, LoadSnapshot, MessageColumns
+from barycenter.load.snapshot_builder import belongs_to_a_broker, build_snapshot
 
 _Item = TypeVar("_Item", bound="np.generic[Any]")
 

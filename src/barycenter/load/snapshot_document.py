@@ -131,7 +131,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
         """
         from dataclasses import replace
 
-        from barycenter.load.snapshot import build_snapshot
+        from barycenter.load.snapshot_builder import build_snapshot
 
         if self.extensible is not None:
             from barycenter.load.extensible_snapshot import build_extensible_snapshot

@@ -13,7 +13,8 @@ from barycenter.load.reports import (
     ResourceWeights,
     percent_usage,
 )
-from barycenter.load.snapshot import build_snapshot, raw_percent
+from barycenter.load.snapshot import raw_percent
+from barycenter.load.snapshot_builder import build_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 
 

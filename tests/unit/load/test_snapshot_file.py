@@ -21,7 +21,8 @@ from barycenter.load.reports import (
 )
 from barycenter.load.simple.load_report import LoadReport, encode_load_report
 from barycenter.load.simple.snapshot import build_simple_snapshot
-from barycenter.load.snapshot import LoadSnapshot, build_snapshot
+from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_builder import build_snapshot
 from barycenter.load.snapshot_columns import write_columns
 from barycenter.load.snapshot_file import SnapshotFileError, read_snapshot, read_snapshot_file, write_snapshot
 from barycenter.load.strategy_names import ManagerKind

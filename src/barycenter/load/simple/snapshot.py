@@ -12,7 +12,8 @@ import numpy as np
 
 from barycenter.load.reports import LocalBrokerData
 from barycenter.load.simple.load_report import LoadReport, as_local_broker_data
-from barycenter.load.snapshot import LoadSnapshot, SnapshotBuilder
+from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot_builder import SnapshotBuilder
 
 
 def build_simple_snapshot(

@@ -158,7 +158,7 @@ def test_files_without_rows_are_refused(spark: SparkSession, tmp_path: Path, mon
         refold(spark, [str(empty)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 2**32), cut=st.floats(0, 1), reports=st.integers(2, 60))
 def test_stretches_compose_whatever_was_before(tmp_path_factory: Any, seed: int, cut: float, reports: int) -> None:
     """Share times the average before, plus the sum, is the average after, for both windows and after a silence."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
@@ -87,7 +87,6 @@ def one_by_one(cluster: Cluster, settings: BrokerConfig, seed: int) -> list[tupl
 
 
 @pytest.mark.parametrize(("shedder", "placer"), PAIRS)
-@settings(deadline=None)
 @given(cluster=clusters().map(tidied), seed=st.integers(0, 9))
 def test_a_round_is_shedding_and_then_one_selection_after_the_other(
     cluster: Cluster, seed: int, shedder: str, placer: str

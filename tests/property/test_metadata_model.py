@@ -144,7 +144,5 @@ def test_a_store_behaves_like_a_dict_with_versions(name):
     machine = type(f"{name}Machine", (StoreMachine,), {"backend_name": name})
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=30, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=30, stateful_step_count=30, suppress_health_check=list(HealthCheck)),
     )

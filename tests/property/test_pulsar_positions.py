@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.pipeline.pulsar_positions import (
@@ -44,7 +44,6 @@ def topics(draw: st.DrawFn) -> list[MessageId]:
     return ids
 
 
-@settings(deadline=None)
 @given(topics())
 def test_positions_have_the_order_of_the_messages(ids: list[MessageId]) -> None:
     positions = [Position.of(each) for each in ids]
@@ -52,7 +51,6 @@ def test_positions_have_the_order_of_the_messages(ids: list[MessageId]) -> None:
     assert all(position > EARLIEST for position in positions)
 
 
-@settings(deadline=None)
 @given(topics())
 def test_between_a_position_and_the_one_before_it_lies_its_message_alone(ids: list[MessageId]) -> None:
     for each in ids:
@@ -60,7 +58,6 @@ def test_between_a_position_and_the_one_before_it_lies_its_message_alone(ids: li
         assert [other for other in ids if position.before() < Position.of(other) <= position] == [each]
 
 
-@settings(deadline=None)
 @given(topics())
 def test_a_whole_entry_lies_behind_each_of_its_messages(ids: list[MessageId]) -> None:
     for each in ids:
@@ -74,14 +71,12 @@ POSITIONS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), POSITIONS))
 def test_a_checkpoint_keeps_positions(positions: dict[str, Position]) -> None:
     text = json.dumps(positions_to_json(positions))
     assert positions_from_json(json.loads(text)) == positions
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), POSITIONS))
 def test_equal_positions_are_equal_text(positions: dict[str, Position]) -> None:
     """Spark takes offsets for different when their text is."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.load.policies import IsolationPolicies, PolicyError
@@ -18,7 +18,6 @@ from support.load_cases import Cluster, clusters
 from support.snapshot_cases import a_policy, assert_same_snapshot, document_of, documents
 
 
-@settings(deadline=None)
 @given(documents())
 def test_a_document_is_read_as_it_was_written(document: SnapshotDocument) -> None:
     again = decode_snapshot(encode_snapshot(document))
@@ -31,14 +30,12 @@ def test_a_document_is_read_as_it_was_written(document: SnapshotDocument) -> Non
     assert_same_snapshot(again.snapshot(), document.snapshot())
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_a_snapshot_file_gives_the_snapshot_that_the_leader_had(cluster: Cluster) -> None:
     again = decode_snapshot(encode_snapshot(document_of(cluster))).snapshot()
     assert_same_snapshot(again, cluster.snapshot())
 
 
-@settings(deadline=None)
 @given(document=documents())
 def test_columns_are_read_as_they_were_written(
     document: SnapshotDocument, tmp_path_factory: pytest.TempPathFactory
@@ -50,7 +47,6 @@ def test_columns_are_read_as_they_were_written(
     assert (again.memory, again.configuration) == (document.memory, document.configuration)
 
 
-@settings(deadline=None)
 @given(cluster=clusters(), data=st.data())
 def test_columns_keep_what_the_extensible_manager_reports(
     cluster: Cluster, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -86,7 +82,6 @@ def test_policies_come_back(tmp_path: Path, name: str) -> None:
     assert again.policies.isolation.of_namespace("t/abc") is not None
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=r"a\QE.*[]", max_size=8))
 def test_a_policy_that_came_back_covers_what_it_covered(regex: str) -> None:
     stored = {

@@ -113,7 +113,7 @@ def test_everything_has_a_reason_in_words(seed: int) -> None:
     assert all(render(plan.broker_reason(row)) for row in range(len(snapshot.brokers)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seeds)
 def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     options, rounds, _ = drawn(seed)
@@ -124,7 +124,7 @@ def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     assert (decided(plan), memory) == (decided(again), other_memory)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seeds, st.integers(1, 8), st.floats(0.01, 1.5))
 def test_brokers_alike_give_nothing(seed: int, brokers: int, usage: float) -> None:
     options, _, _ = drawn(seed)

@@ -29,7 +29,7 @@ def numbers(data: Path, offsets: dict[str, int]) -> tuple[list[int], dict[str, i
     return [row["number"] for row in found.rows], found.offsets
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.one_of(st.integers(1, 40), st.just(0)), max_size=30), st.integers(1, 200))
 def test_each_line_is_read_once_however_the_file_grows(tmp_path_factory: object, steps: list[int], cut: int) -> None:
     """The file grows by so many bytes at a time, lines cut anywhere; 0 renames it and begins a new one."""

@@ -52,7 +52,7 @@ class Message:
         return "shop"
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 40), max_size=30))
 def test_batches_hold_each_message_once_and_keep_their_bounds(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int]

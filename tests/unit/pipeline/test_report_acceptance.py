@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.pipeline.acceptance import (
@@ -23,7 +23,6 @@ def sequences(headers: Iterable[ReportHeader]) -> list[int]:
     return [header.key.sequence for header in headers]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 5), st.sampled_from([1, HOLD_MS // 4, HOLD_MS]))
 def test_each_sequence_counts_once_however_reports_arrive(numbers: list[int], batches: int, step_ms: int) -> None:
     """Any order, any copies, any cut into batches: each sequence is accepted, late or held once, and in order."""

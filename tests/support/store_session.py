@@ -94,10 +94,31 @@ def files(session: SparkSession, conf: Conf, address: str) -> dict[str, Any]:
     with ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(lambda writer: storage.write("a/race", bytes([65 + writer]) * 10_000), range(WRITERS)))
     told["race"] = sorted({*map(chr, storage.read("a/race"))}), len(storage.read("a/race"))
+    told["replaced while it is read"] = _read_while_replaced(storage)
     storage.delete("a")
     storage.delete("a")
     told["deleted"] = not storage.exists("a/b/file")
     return told
+
+
+def _read_while_replaced(storage: Any) -> str:
+    """Read a file that is replaced between the first two requests that reading it takes."""
+    files = storage._files
+
+    class Replacing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(files, name)
+
+        def open(self, path: Any) -> Any:
+            stream = files.open(path)
+            storage._files = files
+            storage.write("a/replaced", b"the second")
+            return stream
+
+    storage.write("a/replaced", b"the first")
+    storage._files = Replacing()
+    content: bytes = storage.read("a/replaced")
+    return content.decode()
 
 
 def fold(session: SparkSession, conf: Conf, address: str) -> int:

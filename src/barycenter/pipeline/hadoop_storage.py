@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -34,6 +34,9 @@ _ERRORS: Final[dict[str, type[OSError]]] = {
     "AccessControlException": PermissionError,
     "AccessDeniedException": PermissionError,
 }
+_REPLACED: Final = ("RemoteFileChangedException", "BlockMissingException", "Status Code: 412")
+"""How it is told that the file opened is no longer there to be read: classes, and what S3A's quick reader says."""
+_TRIES: Final = 5
 _NO_S3A: Final = (
     "{address}: Java has no class for s3a: addresses; give Spark"
     " `--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}`"
@@ -42,6 +45,10 @@ _UNKNOWN: Final = (
     "{address}: Spark knows no file system of this kind; it knows file: and hdfs:, and s3a: with hadoop-aws,"
     " others with the packages of their makers"
 )
+
+
+class _ReplacedError(OSError):
+    """Another file stands where the one that was opened stood."""
 
 
 class HadoopStorage:
@@ -85,6 +92,12 @@ class HadoopStorage:
             return bool(self._files.exists(self._path(path)))
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        for _ in range(_TRIES - 1):
+            with suppress(_ReplacedError):
+                return self._read(path, offset, length)
+        return self._read(path, offset, length)
+
+    def _read(self, path: str, offset: int, length: int | None) -> bytes:
         with _as_os_error(self.address(path)):
             file = self._path(path)
             if offset and offset >= self._files.getFileStatus(file).getLen():
@@ -184,7 +197,9 @@ def _as_os_error(address: str) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         name, text = _told(error)
-        raise _ERRORS.get(name, OSError)(text if address in text else f"{address}: {text}") from error
+        is_replaced = any(mark in f"{name} {text}" for mark in _REPLACED)
+        kind = _ReplacedError if is_replaced else _ERRORS.get(name, OSError)
+        raise kind(text if address in text else f"{address}: {text}") from error
     except PySparkException as error:
         raise OSError(f"{address}: {str(error).splitlines()[0]}") from error
     except Py4JError as error:

@@ -7,7 +7,7 @@
 | the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `snapshot_tables` |
 | a load report, `*.json` | `pulsar-admin broker-stats load-report` |
 | messages of the extensible load manager's topics, `*.txt` | `pulsar-client consume`, see `extensible_document` |
-| a folder of reports and messages | one file a broker; of several of one broker the newest counts |
+| a folder of reports and messages, or the data folder that holds it | of several of one broker the newest counts |
 
 Reports of the modular load manager say nothing of the past: bundles then have the windows of a leader that has seen
 these reports and no others. A report that does not name its broker is one of the broker that its URL, or else its file,
@@ -45,6 +45,7 @@ _T = TypeVar("_T")
 
 
 _PARQUET: Final = b"PAR1"
+_REPORT_LOG: Final = "load-reports"
 
 
 class SnapshotFileError(ValueError):
@@ -104,7 +105,8 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None) -> SnapshotFi
     if at_ms is not None:
         raise SnapshotFileError(path, "is of one time only", "the pipeline's tables (DATA/tables) to ask for a time")
     if path.is_dir():
-        return _of_reports(_reports_of_folder(path), path)
+        log = path / _REPORT_LOG
+        return _of_reports(_reports_of_folder(log if log.is_dir() else path), path)
     with path.open("rb") as file:
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
     if is_parquet:

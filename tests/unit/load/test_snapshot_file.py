@@ -86,6 +86,14 @@ def test_a_folder_of_load_reports_is_a_cluster_and_several_of_a_broker_fill_its_
     assert snapshot.bundles.short.rate_in.tolist() == [50, 10]
 
 
+def test_of_a_data_folder_without_tables_the_report_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "load-reports" / "2026-09-21"
+    log.mkdir(parents=True)
+    (log / "1.json").write_bytes(encode_report(report("a:1", 40)))
+    (tmp_path / "collect.json").write_text('{"numbers": {}}')
+    assert_same_snapshot(timeless(read_snapshot(tmp_path)), snapshot_after(report("a:1", 40)))
+
+
 def test_reports_may_stand_on_lines(tmp_path: Path) -> None:
     reports = [report("a:1", 40), report("b:1", 10)]
     (tmp_path / "r.json").write_bytes(b"\n".join(map(encode_report, reports)))

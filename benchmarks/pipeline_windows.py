@@ -6,8 +6,8 @@ The same Parquet files go in and the same values must come out (checked to 1e-9)
 that first does the work once on the first file, so that start-up does not count; the engines take turns. The files
 carry a column `position`, the number of each sample within its bundle, which is the best that DuckDB and Polars could
 be given; Spark's job does not read it. Memory is the largest resident set of the process and its children, sampled.
-A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, one may give up by itself; its engine is then
-shown without a time.
+A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, one may give up by itself; its engine is
+then shown without a time.
 
 Engines: `spark` is `barycenter.pipeline.refold`; `spark expressions` is `barycenter.pipeline.windows`, which sorts;
 `duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many threads as

@@ -6,8 +6,8 @@ The same Parquet files go in and the same values must come out (checked to 1e-9)
 that first does the work once on the first file, so that start-up does not count; the engines take turns. The files
 carry a column `position`, the number of each sample within its bundle, which is the best that DuckDB and Polars could
 be given; Spark's job does not read it. Memory is the largest resident set of the process and its children, sampled.
-A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, one may give up by itself; its engine is
-then shown without a time.
+A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, and one may give up by itself, with its
+temporary files on a full disk too; its engine is then shown without a time.
 
 Engines: `spark` is `barycenter.pipeline.refold`; `spark expressions` is `barycenter.pipeline.windows`, which sorts;
 `duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many threads as
@@ -42,6 +42,7 @@ GROUP_ROWS = 1_000_000
 SIZES = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
 SLOW_ENGINES_UP_TO = 10_000_000
 MEMORY_SHARE = 0.85
+_TOO_LARGE = ("Out of Memory", "No space left on device")
 
 
 def generate(folder: Path, samples: int) -> None:
@@ -187,7 +188,7 @@ def run_engine(name: str, folder: Path, out: Path) -> None:
 
 
 def measure(name: str, folder: Path, out: Path) -> tuple[float | None, float]:
-    """Return seconds, None if memory did not suffice, and the largest resident set, GiB, of one process."""
+    """Return seconds, None if the machine was too small, and the largest resident set, GiB, of one process."""
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.pipeline_windows", "--engine", name, "--folder", str(folder)]
     with (out / "errors").open("wb") as errors:
@@ -207,8 +208,8 @@ def measure(name: str, folder: Path, out: Path) -> tuple[float | None, float]:
     assert process.stdout is not None
     lines = process.stdout.read().decode().split()
     told = (out / "errors").read_text(errors="replace").strip()
-    if is_ended or (process.returncode and "out of memory" in told.lower()):
-        print(f"{name} had not enough memory: {told.splitlines()[-1] if told else 'ended'}", file=sys.stderr)
+    if is_ended or (process.returncode and any(mark in told for mark in _TOO_LARGE)):
+        print(f"{name}: {'took too much memory' if is_ended else told.splitlines()[-1]}", file=sys.stderr)
         return None, largest / 2**30
     if process.returncode or len(lines) != 2:
         raise SystemExit(f"{name} failed with exit code {process.returncode}:\n{told}")

@@ -1,7 +1,18 @@
-"""Options of the test suite."""
+"""Options of the test suite, and what tests of several kinds stand on; Spark and clients are imported by who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import pulsar
+    from pyspark.sql import SparkSession
+
+    from support.one_broker import BrokerThread
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,3 +29,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-cases", type=int, default=2000, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for all tests of a process."""
+    from barycenter.pipeline.session import create_session
+
+    # Compiling each plan to Java takes longer than running it on some rows; the job of test_pipeline_job compiles.
+    conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    session = create_session("barycenter tests", conf=conf)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def pulsar_format(spark: SparkSession) -> None:
+    """`format("pulsar")` is known to the session."""
+    from barycenter.pipeline.pulsar_source import PulsarDataSource
+
+    spark.dataSource.register(PulsarDataSource)
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerThread]:
+    """One broker, in a thread of this process."""
+    from support.one_broker import BrokerThread, OneBroker
+
+    with BrokerThread(OneBroker) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
+    """The stock client of that broker."""
+    import pulsar
+
+    client = pulsar.Client(broker.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield client
+    client.close()

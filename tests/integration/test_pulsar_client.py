@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +24,6 @@ pytestmark = pytest.mark.integration
 
 TOPIC = "persistent://public/default/numbers"
 RECEIVE_MS = 20_000
-
-
-@pytest.fixture
-def broker() -> Iterator[BrokerThread]:
-    with BrokerThread(OneBroker) as running:
-        yield running
-
-
-@pytest.fixture
-def client(broker: BrokerThread) -> Iterator[pulsar.Client]:
-    client = connect(broker)
-    yield client
-    client.close()
 
 
 def connect(broker: BrokerThread) -> pulsar.Client:

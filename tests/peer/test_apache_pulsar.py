@@ -31,7 +31,6 @@ from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
 from barycenter.pipeline.pulsar_options import PulsarSourceError
 from barycenter.pipeline.pulsar_source import PulsarDataSource
 from barycenter.pipeline.report_topic import LOAD_REPORT_TOPIC, report_lines
-from barycenter.pipeline.session import create_session
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.maven import PeerUnavailableError
 
@@ -86,20 +85,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ApachePulsar]:
     found: ApachePulsar = request.getfixturevalue(request.param)
     yield found
     print(found.logs())
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The session of tests/pipeline, if these run in the same process."""
-    conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
-    session = create_session("barycenter tests", conf=conf)
-    yield session
-    session.stop()
-
-
-@pytest.fixture
-def pulsar_format(spark: SparkSession) -> None:
-    spark.dataSource.register(PulsarDataSource)
 
 
 @contextmanager

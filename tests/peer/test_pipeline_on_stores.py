@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,11 +20,10 @@ from barycenter.load.publication import decode_publication
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports import LocalBrokerData, encode_report
 from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.session import create_session
-from support.daemon import Daemon, daemon
+from support.daemon import daemon
 from support.load_history import START_MS, make_history
 from support.maven import PeerUnavailableError
-from support.pipeline_runs import assert_tables_equal_history, write_reports
+from support.pipeline_runs import assert_tables_equal_history, wait_until, write_reports
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
@@ -64,19 +63,9 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield started
 
 
-@pytest.fixture(scope="module")
-def spark(store: Store) -> SparkSession:
-    """A session that need not reach the store, and begins only if there is one: it reads what was fetched.
-
-    It may be the one of tests/pipeline, and so ends with this process.
-    """
-    return create_session(
-        "barycenter tests", conf={"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
-    )
-
-
 @pytest.fixture
 def files(store: Store, spark: SparkSession) -> StoreFiles:
+    """By a session that need not reach the store."""
     return store.files(spark)
 
 
@@ -152,14 +141,6 @@ def run_once(store: Store, data: str, *options: str) -> subprocess.CompletedProc
     )
 
 
-def wait_until(condition: Callable[[], bool], running: Daemon) -> None:
-    deadline = time.monotonic() + _DEADLINE_S
-    while not condition():
-        assert running.process.poll() is None, "the job ended"
-        assert time.monotonic() < deadline, "the job takes too long"
-        time.sleep(0.002)
-
-
 def is_published(files: StoreFiles, data: str, report: LocalBrokerData) -> bool:
     published = decode_publication(files.get(f"{data}/pipeline/publication/latest.json")).last_sequence
     return published.get(str(report.broker_id)) == (report.incarnation, report.sequence)
@@ -221,7 +202,7 @@ def test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing(
                 assert f" works on {store.address}/{data}; stop it first" in refused.stdout
             batch = reports[24 * (kill + 1) : 24 * (kill + 2)]
             send(files, data, batch)
-            wait_until(lambda: unfinished_batch(files, data), running)
+            wait_until(lambda: unfinished_batch(files, data), running.process, within_s=_DEADLINE_S)
             running.process.send_signal(signal.SIGKILL)
             running.process.wait(_DEADLINE_S)
         assert not is_published(files, data, batch[-1])

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from barycenter.pipeline.stream import StreamSettings
 from barycenter.pipeline.tables import Tables, live_files
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
-from support.pipeline_runs import write_reports
+from support.pipeline_runs import wait_until, write_reports
 
 pytestmark = pytest.mark.pipeline
 
@@ -52,14 +51,6 @@ def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[
             job.kill()
 
 
-def wait_until(condition: Callable[[], bool], job: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _DEADLINE_S
-    while not condition():
-        assert job.poll() is None, "the job ended"
-        assert time.monotonic() < deadline, "the job takes too long"
-        time.sleep(0.002)
-
-
 def is_published(layout: PipelineLayout, report: LocalBrokerData) -> bool:
     if not layout.publication.exists():
         return False
@@ -81,15 +72,15 @@ def test_a_job_killed_in_mid_batch_loses_and_doubles_nothing(
     log = tmp_path / "job.log"
     with running_job(layout, log) as job:
         write_reports(layout, reports[:6])
-        wait_until(lambda: is_published(layout, reports[5]), job)
+        wait_until(lambda: is_published(layout, reports[5]), job, within_s=_DEADLINE_S)
         write_reports(layout, reports[6:12])
-        wait_until(lambda: unfinished_batch(layout), job)
+        wait_until(lambda: unfinished_batch(layout), job, within_s=_DEADLINE_S)
         job.send_signal(signal.SIGKILL)
         job.wait(_DEADLINE_S)
     assert not is_published(layout, reports[11])
     write_reports(layout, reports[12:])
     with running_job(layout, log) as job:
-        wait_until(lambda: is_published(layout, reports[-1]), job)
+        wait_until(lambda: is_published(layout, reports[-1]), job, within_s=_DEADLINE_S)
         job.terminate()
         assert job.wait(_DEADLINE_S) == 0
     status = read_status(layout)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import math
 import os
+import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +24,18 @@ from support.load_history import START_MS
 
 Row = dict[str, Any]
 
+_BETWEEN_LOOKS_S = 0.002
 _BEGAN_NS = time.time_ns()
 """Near the present: Spark passes over files that are two days older than the newest."""
+
+
+def wait_until(condition: Callable[[], bool], job: subprocess.Popen[bytes], *, within_s: float) -> None:
+    """Look, as often as it takes, whether something came true while `job` runs; the job's end is noticed at once."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s:g} s"
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"the job ended with {job.wait(_BETWEEN_LOOKS_S)}")
 
 
 def write_reports(layout: PipelineLayout, reports: Iterable[LocalBrokerData]) -> None:

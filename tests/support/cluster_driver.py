@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.addresses import table_addresses
 from barycenter.pipeline.batch import fold_history, read_decision_logs, read_report_log
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.refold import refold
 from barycenter.pipeline.session import create_session
+from barycenter.pipeline.tables import live_files
 
 
 def main(data: str, out: Path) -> None:
     session = create_session("cluster test")
     layout = PipelineLayout.of(data)
     out.mkdir()
-    refolded = refold(session, table_addresses(layout.data.as_uri(), "bundle_samples"), stretches=2)
+    samples = [file.as_uri() for file in live_files(layout.tables, "bundle_samples")]
+    refolded = refold(session, samples, stretches=2)
     pq.write_table(refolded.bundles, out / "refolded_bundles.parquet")
     pq.write_table(refolded.brokers, out / "refolded_brokers.parquet")
     history = fold_history(read_report_log(session, layout).persist(), read_decision_logs(session, layout))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from barycenter.pipeline.layout import PipelineLayout
 from barycenter.pipeline.storage import Storage, local_folder
-from barycenter.pipeline.tables import table_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,15 +26,3 @@ def open_storage(address: str, session: SparkSession | None = None) -> Storage:
     from barycenter.pipeline.hadoop_storage import HadoopStorage
 
     return HadoopStorage(session, address)
-
-
-def table_addresses(
-    data: str | Storage, name: str, *, session: SparkSession | None = None, dates: Collection[str] | None = None
-) -> list[str]:
-    """The files that make up the table `name` of the data directory `data` now, for Spark and `refold`.
-
-    `dates` (yyyy-mm-dd) names the dates wanted; None: all. Addresses have the scheme of `data`; empty when there is no
-    such table. Files that a compacted one stands for are left out, see `pipeline.tables`.
-    """
-    storage = open_storage(data, session) if isinstance(data, str) else data
-    return [storage.address(file.path) for file in table_files(storage, name, dates=dates)]

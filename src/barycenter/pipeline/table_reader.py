@@ -7,9 +7,9 @@ from collections.abc import Collection
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from barycenter.pipeline.addresses import table_addresses
 from barycenter.pipeline.schemas import TABLES
 from barycenter.pipeline.storage import Storage
+from barycenter.pipeline.tables import table_files
 
 
 def read_table(
@@ -24,7 +24,7 @@ def read_table(
         KeyError: there is no such table.
     """
     table = TABLES[name]
-    files = table_addresses(storage, name, dates=dates)
+    files = [storage.address(file.path) for file in table_files(storage, name, dates=dates)]
     if not files:
         return session.createDataFrame([], table.schema)
     rows = session.read.schema(table.schema).parquet(*files)

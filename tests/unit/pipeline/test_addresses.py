@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.pipeline.addresses import open_storage, table_addresses
+from barycenter.pipeline.addresses import open_storage
 from barycenter.pipeline.storage import local_folder
+from barycenter.pipeline.tables import table_files
 
 
 @pytest.mark.parametrize(
@@ -41,9 +42,11 @@ def test_the_files_of_a_table_are_those_that_no_other_stands_for(tmp_path: Path)
     folder.mkdir(parents=True)
     for name in (*names, ".batch-000000000003.parquet-1", "batch-000000000002.parquet.tmp"):
         (folder / name).touch()
-    here = table_addresses(str(tmp_path), "bundle_data")
-    assert here == [str(folder / names[2])]
-    assert table_addresses(tmp_path.as_uri(), "bundle_data") == here
-    assert table_addresses(open_storage(str(tmp_path)), "bundle_data", dates=["2026-01-01"]) == here
-    assert table_addresses(str(tmp_path), "bundle_data", dates=["2026-01-02"]) == []
-    assert table_addresses(str(tmp_path), "broker_data") == []
+    storage = open_storage(tmp_path.as_uri())
+
+    def files(table: str, dates: list[str] | None = None) -> list[str]:
+        return [storage.address(file.path) for file in table_files(storage, table, dates=dates)]
+
+    assert files("bundle_data") == files("bundle_data", ["2026-01-01"]) == [str(folder / names[2])]
+    assert files("bundle_data", ["2026-01-02"]) == []
+    assert files("broker_data") == []

@@ -26,20 +26,20 @@ from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.placement.bulk import BULK_PLACERS, place_plan
 from barycenter.load.placement.choice import PlacementMemory
-from barycenter.load.reports import (
+from barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     default_bundle_data,
     with_stats,
 )
+from barycenter.load.reports.windows import broker_averages, fold_bundle
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
-from barycenter.load.snapshot import Indices, LoadSnapshot
-from barycenter.load.snapshot_builder import build_snapshot
+from barycenter.load.snapshot.builder import build_snapshot
+from barycenter.load.snapshot.load_snapshot import Indices, LoadSnapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
 from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder
-from barycenter.load.windows import broker_averages, fold_bundle
 from benchmarks.generated_load import BUNDLES_OF_NAMESPACE, SHAPES, SIZES, generated_snapshot
 from benchmarks.machine import machine, peak_growth_mib, print_table
 from benchmarks.pulsar_jvm import Answer, Patience, PulsarJvm, Task

@@ -9,7 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.snapshot import BrokerTable, BundleTable, Floats, Indices, LoadSnapshot, MessageColumns
+from barycenter.load.snapshot.load_snapshot import (
+    BrokerTable,
+    BundleTable,
+    Floats,
+    Indices,
+    LoadSnapshot,
+    MessageColumns,
+)
 
 SIZES: Final = ((10, 1_000), (100, 50_000), (1_000, 1_000_000))
 BUNDLES_OF_NAMESPACE: Final = 64

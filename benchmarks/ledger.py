@@ -21,11 +21,11 @@ from pathlib import Path
 import psutil
 import structlog
 
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
 from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
 from benchmarks.machine import percentile, print_table
 

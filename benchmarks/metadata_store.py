@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from barycenter.metadata.errors import BadVersionError
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import Notification, NotificationType
 
 VALUE = b"x" * 200

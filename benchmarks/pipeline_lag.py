@@ -23,10 +23,10 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from barycenter.broker.load_report_log import FileReportLog
 from barycenter.demo.load_generator import LoadGenerator, LoadPlan
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.status import percentile, read_status
+from barycenter.logs.load_report_log import FileReportLog
+from barycenter.pipeline.running.status import percentile, read_status
+from barycenter.pipeline.storage.layout import PipelineLayout
 
 _WARM_UP_BATCHES = 20
 _DEADLINE_S = 900.0

@@ -9,9 +9,9 @@ be given; Spark's job does not read it. Memory is the largest resident set of th
 A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, and one may give up by itself, with its
 temporary files on a full disk too; its engine is then shown without a time.
 
-Engines: `spark` is `barycenter.pipeline.refold`; `spark expressions` is `barycenter.pipeline.windows`, which sorts;
-`duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many threads as
-there are cores, and does nothing with them.
+Engines: `spark` is `barycenter.pipeline.batch.refold`; `spark expressions` is `barycenter.pipeline.batch.windows`,
+which sorts; `duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many
+threads as there are cores, and does nothing with them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barycenter.load.windows import LONG_SAMPLES, SHORT_SAMPLES
-from barycenter.pipeline.schemas import FIGURES
+from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES
+from barycenter.pipeline.tables.schemas import FIGURES
 from benchmarks.machine import print_table
 
 BUNDLES = 100_000
@@ -132,10 +132,10 @@ def polars_windows(files: list[str]) -> tuple[pa.Table, pa.Table]:
 
 
 def spark_windows(*, expressions: bool = False) -> Callable[[list[str]], tuple[pa.Table, pa.Table]]:
-    from barycenter.pipeline.refold import refold
-    from barycenter.pipeline.schemas import BUNDLE_SAMPLES
-    from barycenter.pipeline.session import create_session
-    from barycenter.pipeline.windows import fold_windows
+    from barycenter.pipeline.batch.refold import refold
+    from barycenter.pipeline.batch.windows import fold_windows
+    from barycenter.pipeline.spark.session import create_session
+    from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
 
     session = create_session("benchmark", "local[*]", {"spark.driver.memory": "2g"})
 

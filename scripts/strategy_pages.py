@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from barycenter.load.extensible_selection import ExtensibleSelectionSettings
 from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings
 from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import LeastResourceUsageExtensibleSettings
-from barycenter.load.selection import SelectionSettings
+from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings
+from barycenter.load.selection.modular_selection import SelectionSettings
 from barycenter.load.shedding.avg_shedder import AvgShedderSettings
 from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
 from barycenter.load.shedding.range_threshold_shedder import range_threshold_settings
@@ -294,7 +294,7 @@ MANAGERS = (
         name="noop_load_manager",
         title="The no-op load manager",
         manager="no-op",
-        sources=("broker/load_manager.py:NoopLoadManager",),
+        sources=("broker/load_manager/contract.py:NoopLoadManager",),
         examples=(Program("examples/noop_load_manager.py"),),
         more_keys=("loadManagerClassName",),
         chosen_by=f"Chosen by `loadManagerClassName={ManagerKind.NOOP.class_name}`.",

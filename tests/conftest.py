@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for all tests of a process."""
-    from barycenter.pipeline.session import create_session
+    from barycenter.pipeline.spark.session import create_session
 
     # Compiling each plan to Java takes longer than running it on some rows; the job of test_pipeline_job compiles.
     conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}

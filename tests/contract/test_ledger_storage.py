@@ -14,7 +14,7 @@ from barycenter.ledger.errors import (
     LedgerFencedError,
     LedgerNotFoundError,
 )
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.storage import EntryInfo, LedgerStorage, LedgerWriter
 

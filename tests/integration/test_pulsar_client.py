@@ -11,12 +11,12 @@ import pulsar
 import pytest
 from pulsar import schema as pulsar_schema
 
-from barycenter.broker.persistent_topic import PersistentTopic
+from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.caches import Caches
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.memory_storage import MemoryDisk
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
 from support.one_broker import BrokerThread, OneBroker
 

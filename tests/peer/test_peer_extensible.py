@@ -16,7 +16,7 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
     least_resource_usage_with_weight_extensible,
 )
 from barycenter.load.reasons import Code
-from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
 from barycenter.load.splitting.request import SplitRefusedError
 from barycenter.naming.bundle import BundleRange

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.load.extensible_selection import (
+from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.selection.extensible_selection import (
     ExtensibleSelectionSettings,
     may_transfer,
     select_broker_extensible,
 )
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.selection import SelectionMemory
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.selection.modular_selection import SelectionMemory
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import placer_of
 from barycenter.load.strategy_names import ManagerKind
 from support.extensible_choices import EXTENSIBLE, ExtensibleCluster, policy

@@ -11,8 +11,8 @@ from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategy_names import ManagerKind
 from support.extensible_choices import ExtensibleCluster
 from support.load_cases import bundle_name

@@ -13,8 +13,8 @@ from barycenter.load.placement.least_long_term_message_rate import (
     least_long_term_message_rate,
     long_term_scores,
 )
-from barycenter.load.reports import BundleData
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.reports.load_report import BundleData
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster
 from support.peer_cases import bundle_data, cluster, configuration, drawn, load_document
 from support.pulsar_peer import PulsarPeer

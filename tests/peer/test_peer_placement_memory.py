@@ -17,8 +17,8 @@ from barycenter.load.placement.least_resource_usage_with_weight import (
 )
 from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
 from barycenter.load.reasons import Code
-from barycenter.load.reports import BundleData, TimeAverageMessageData
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.reports.load_report import BundleData, TimeAverageMessageData
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support.load_cases import Cluster
 from support.peer_cases import cluster, configuration, drawn, load_document, next_round
 from support.pulsar_peer import PulsarPeer

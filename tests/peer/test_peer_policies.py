@@ -30,8 +30,8 @@ from barycenter.load.policies import (
     group_key,
     isolation_data,
 )
-from barycenter.load.reports import NamespaceBundleStats, default_bundle_data
-from barycenter.load.snapshot import ExtensibleLoad, LoadSnapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats, default_bundle_data
+from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
 from support.load_cases import Cluster, bundle_name
 from support.peer_cases import drawn
 from support.pulsar_peer import PulsarPeer

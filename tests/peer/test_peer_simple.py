@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, SystemResourceUsage
-from barycenter.load.simple.load_report import (
+from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, SystemResourceUsage
+from barycenter.load.reports.simple_load_report import (
     LoadReport,
     SimpleReportRule,
     complete,
@@ -40,8 +40,8 @@ from barycenter.load.simple.quotas import (
 from barycenter.load.simple.ranking import is_less_loaded, rank_brokers
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
 from barycenter.load.simple.shedding import ResourceType, bottlenecks, shed
-from barycenter.load.simple.snapshot import build_simple_snapshot
 from barycenter.load.simple.splitting import simple_splits
+from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
 from support import simple_cases
 from support.load_cases import bundle_name

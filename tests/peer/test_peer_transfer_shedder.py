@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.load.extensible_reports import (
+from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLoadReportRule,
     BrokerLookupData,
@@ -23,16 +23,16 @@ from barycenter.load.extensible_reports import (
     decode_top_bundles,
     is_broker_load_due,
 )
-from barycenter.load.reports import (
+from barycenter.load.reports.load_report import (
     AdvertisedListener,
     NamespaceBundleStats,
     SystemResourceUsage,
     encode_without_none,
     stats_rank,
 )
+from barycenter.load.reports.weights import extensible_resource_weights
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS
 from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
-from barycenter.load.weights import extensible_resource_weights
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, stats, usage
 from support.pulsar_peer import PulsarPeer

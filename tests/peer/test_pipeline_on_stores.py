@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.broker.decision_log import DecisionLog
-from barycenter.load.publication import decode_publication
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports import LocalBrokerData, encode_report
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from barycenter.load.reports.publication import decode_publication
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.pipeline.storage.layout import PipelineLayout
 from support.daemon import daemon
 from support.load_history import START_MS, make_history
 from support.maven import PeerUnavailableError

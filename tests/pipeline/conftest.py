@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.pipeline.layout import PipelineLayout
+from barycenter.pipeline.storage.layout import PipelineLayout
 
 HERE = Path(__file__).parent
 

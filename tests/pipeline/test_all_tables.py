@@ -9,15 +9,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from barycenter.broker.decision_log import DecisionLog, Kind
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.reports import LocalBrokerData, encode_report
-from barycenter.pipeline.balance import BalanceSettings
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.state import StateFolder
-from barycenter.pipeline.stream import StreamSettings
-from barycenter.pipeline.table_reader import read_table
+from barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from barycenter.logs.decision_log import DecisionLog, Kind
+from barycenter.pipeline.folds.balance import BalanceSettings
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.micro_batches import StreamSettings
+from barycenter.pipeline.stream.state import StateFolder
+from barycenter.pipeline.tables.schemas import TABLES
+from barycenter.pipeline.tables.table_reader import read_table
 from support.load_history import START_MS, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow, moment
 from support.pipeline_runs import (

@@ -13,9 +13,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.tables import Tables
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.parquet_tables import Tables
+from barycenter.pipeline.tables.schemas import TABLES
 
 pytestmark = pytest.mark.pipeline
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.schemas import TABLES
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.schemas import TABLES
 from barycenter.standalone.cluster import free_ports
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow

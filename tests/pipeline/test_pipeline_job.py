@@ -16,15 +16,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from barycenter.load.publication import decode_publication
-from barycenter.load.reports import LocalBrokerData
-from barycenter.pipeline.compaction import CompactionSettings
+from barycenter.load.reports.load_report import LocalBrokerData
+from barycenter.load.reports.publication import decode_publication
 from barycenter.pipeline.job import ONCE_ATTEMPTS, JobSettings, PipelineJob, current_generation
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.state import StateFolder
-from barycenter.pipeline.status import read_status
-from barycenter.pipeline.stream import StreamSettings
-from barycenter.pipeline.tables import Tables, live_files
+from barycenter.pipeline.running.status import read_status
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.micro_batches import StreamSettings
+from barycenter.pipeline.stream.state import StateFolder
+from barycenter.pipeline.tables.compaction import CompactionSettings
+from barycenter.pipeline.tables.parquet_tables import Tables, live_files
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import wait_until, write_reports
@@ -37,7 +37,15 @@ _DEADLINE_S = 120.0
 @contextmanager
 def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run the job in a process of its own until the block ends; it reads reports when the block begins."""
-    command = [sys.executable, "-m", "barycenter.pipeline.job", "--data", str(layout.data), "--trigger-seconds", "0.2"]
+    command = [
+        sys.executable,
+        "-m",
+        "barycenter.pipeline.job",
+        "--data",
+        str(layout.data),
+        "--trigger-seconds",
+        "0.2",
+    ]
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     with (
         log.open("ab") as errors,

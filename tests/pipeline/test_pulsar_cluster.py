@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barycenter.naming.topic import TopicName
-from barycenter.pipeline.batch import HistoryTables, fold_history, read_report_log
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.report_topic import LOAD_REPORT_TOPIC, report_lines
-from barycenter.pipeline.schemas import DECISIONS
+from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history, read_report_log
+from barycenter.pipeline.reports.report_topic import LOAD_REPORT_TOPIC, report_lines
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.schemas import DECISIONS
 from barycenter.standalone.cluster import StandaloneCluster
 from support.pipeline_runs import assert_same, rows_of
 from support.running_cluster import QUICK, Admin, eventually, running_cluster

@@ -12,9 +12,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.naming.topic import TopicName
-from barycenter.pipeline.pulsar_options import PulsarSourceError
-from barycenter.pipeline.pulsar_rows import MESSAGES
 from barycenter.pipeline.pulsar_source import PulsarDataSource
+from barycenter.pipeline.pulsar_source.options import PulsarSourceError
+from barycenter.pipeline.pulsar_source.rows import MESSAGES
 from support.one_broker import BrokerThread, OneBroker
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]

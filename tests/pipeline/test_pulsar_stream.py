@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from barycenter.broker.persistent_topic import PersistentTopic
+from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.naming.topic import TopicName
 from barycenter.pipeline.pulsar_source import PulsarDataSource
 from support.one_broker import BrokerThread

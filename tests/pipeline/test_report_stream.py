@@ -9,17 +9,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from barycenter.load.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, decode_publication
-from barycenter.load.reports import LocalBrokerData, encode_report
-from barycenter.load.windows import HISTORY_GAP_MS, LiveFold
-from barycenter.pipeline.acceptance import HOLD_MS
+from barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, decode_publication
+from barycenter.load.reports.windows import HISTORY_GAP_MS, LiveFold
 from barycenter.pipeline.job import begin_generation
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.samples import MAX_AHEAD_MS
-from barycenter.pipeline.state import StateFolder
-from barycenter.pipeline.stream import StreamSettings
-from barycenter.pipeline.table_reader import read_table
-from barycenter.pipeline.tables import Tables
+from barycenter.pipeline.reports.acceptance import HOLD_MS
+from barycenter.pipeline.reports.samples import MAX_AHEAD_MS
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.micro_batches import StreamSettings
+from barycenter.pipeline.stream.state import StateFolder
+from barycenter.pipeline.tables.parquet_tables import Tables
+from barycenter.pipeline.tables.table_reader import read_table
 from support.load_history import START_MS, at, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import (
@@ -162,7 +162,10 @@ def test_a_batch_that_failed_half_way_takes_effect_once(
 def crash_after(patch: pytest.MonkeyPatch, step: str) -> None:
     """Let the write of a table, of the state or of the publication succeed and then raise."""
     if step == "publication":
-        patch.setattr("barycenter.pipeline.stream.write_publication", crashing(lambda *_: None, step, lambda *_: True))
+        patch.setattr(
+            "barycenter.pipeline.stream.micro_batches.write_publication",
+            crashing(lambda *_: None, step, lambda *_: True),
+        )
     elif step == "state":
         patch.setattr(StateFolder, "write", crashing(StateFolder.write, step, lambda *_: True))
     else:

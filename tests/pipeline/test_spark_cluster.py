@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barycenter.pipeline import job
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.refold import refold
-from barycenter.pipeline.status import read_status
-from barycenter.pipeline.tables import live_files
+from barycenter.pipeline.batch.refold import refold
+from barycenter.pipeline.running.status import read_status
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.parquet_tables import live_files
 from support import cluster_driver
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.schemas import BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES
-from barycenter.pipeline.windows import fold_windows
+from barycenter.load.reports.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES, fold
+from barycenter.pipeline.batch.windows import fold_windows
+from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES
 
 pytestmark = pytest.mark.pipeline
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.refold import refold
-from barycenter.pipeline.schemas import BUNDLE_SAMPLES, FIGURES, TABLES
-from barycenter.pipeline.windows import fold_windows
+from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
+from barycenter.pipeline.batch.refold import refold
+from barycenter.pipeline.batch.windows import fold_windows
+from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, FIGURES, TABLES
 
 pytestmark = pytest.mark.pipeline
 

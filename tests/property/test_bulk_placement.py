@@ -19,8 +19,8 @@ from barycenter.load.placement.least_long_term_message_rate import (
 )
 from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageMemory
 from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory
-from barycenter.load.selection import SelectionMemory
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.selection.modular_selection import SelectionMemory
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import PLACERS, SHEDDERS, with_plan
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles, histories, rates, steady
 

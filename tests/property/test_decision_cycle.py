@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle import Cycle, CycleMemory, Selection, place
+from barycenter.load.cycle.round import Cycle, CycleMemory, Selection, place
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reasons import Code
-from barycenter.load.reports import BundleData, NamespaceBundleStats, with_stats
-from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, with_stats
+from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.strategies import after_plan, placer_of, shedder_of, with_plan
 from barycenter.load.strategy_names import ManagerKind
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles

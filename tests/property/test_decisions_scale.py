@@ -16,8 +16,8 @@ import pytest
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.placement.bulk import BULK_PLACERS
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
 from barycenter.load.strategies import SHEDDERS
 from support.load_cases import Cluster, bundle_name

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding import deviation_runs
 from barycenter.load.shedding import deviation_shedder as subject
 from support import shedding_oracles

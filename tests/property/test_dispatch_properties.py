@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.broker.consumer import Consumer, ConsumerOptions
-from barycenter.broker.persistent_topic import PersistentTopic
-from barycenter.broker.producer import Producer, ProducerOptions
-from barycenter.broker.subscription import Subscription
-from barycenter.broker.subscription_types import KeySharedMode, SubscriptionType
+from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
+from barycenter.broker.clients.producer import Producer, ProducerOptions
+from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.caches import Caches
 from barycenter.ledger.memory_storage import MemoryLedgerStorage

@@ -6,12 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.extensible_selection import (
-    ExtensibleSelectionSettings,
-    may_transfer,
-    narrow,
-    select_broker_extensible,
-)
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
@@ -19,8 +13,14 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
     least_resource_usage_with_weight_extensible,
 )
 from barycenter.load.reasons import Code, render
-from barycenter.load.selection import Placer, SelectionMemory
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.selection.extensible_selection import (
+    ExtensibleSelectionSettings,
+    may_transfer,
+    narrow,
+    select_broker_extensible,
+)
+from barycenter.load.selection.modular_selection import Placer, SelectionMemory
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import extensible_choices as oracle
 from support.extensible_choices import PLACES, ExtensibleCluster, extensible_clusters
 from support.load_cases import bundle_name

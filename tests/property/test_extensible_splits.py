@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.load.reasons import Code, render
-from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
 from barycenter.naming.bundle import BundleRange

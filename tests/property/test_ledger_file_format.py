@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.ledger import file_format as fmt
 from barycenter.ledger.errors import LedgerCorruptedError
+from barycenter.ledger.files import file_format as fmt
 
 LEDGER_ID = 77
 ENTRY = st.tuples(st.binary(max_size=60), st.integers(0, 2**32 - 1), st.integers(0, 2**62))

@@ -15,7 +15,7 @@ from barycenter.load.placement.least_long_term_message_rate import (
     least_long_term_message_rate,
 )
 from barycenter.load.reasons import render
-from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, threshold_shedder
@@ -169,7 +169,7 @@ def test_figures_that_are_no_numbers_never_stop_a_decision(
     cluster: Cluster, numbers: list[float], options: ThresholdShedderSettings, history: dict[str, float]
 ) -> None:
     """They are bounded and flagged; the brokers without them are judged as if the odd figures were 0."""
-    from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
+    from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
 
     stats = NamespaceBundleStats(msg_throughput_in=numbers[0], msg_rate_out=numbers[1], topics=3)
     cluster.add("odd:1", bundles={bundle_name(90): stats, bundle_name(91): stats})

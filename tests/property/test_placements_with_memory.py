@@ -13,7 +13,7 @@ from barycenter.load.placement.least_resource_usage_with_weight import (
     least_resource_usage_with_weight,
 )
 from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import placement_oracles
 from support.load_cases import Cluster, clusters, histories
 

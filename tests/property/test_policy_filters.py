@@ -11,8 +11,8 @@ from barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_v
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies, group_key
-from barycenter.load.reports import NamespaceBundleStats, default_bundle_data
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats, default_bundle_data
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import policy_oracles as oracle
 from support.load_cases import Cluster, bundle_name
 

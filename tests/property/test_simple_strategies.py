@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import render
-from barycenter.load.reports import LocalBrokerData
-from barycenter.load.simple.load_report import (
+from barycenter.load.reports.load_report import LocalBrokerData
+from barycenter.load.reports.simple_load_report import (
     LoadReport,
     as_local_broker_data,
     decode_load_report,
@@ -24,8 +24,8 @@ from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import Quotas, QuotaTable, figures_of, update_quotas
 from barycenter.load.simple.settings import SimpleStrategy
 from barycenter.load.simple.shedding import shed
-from barycenter.load.simple.snapshot import build_simple_snapshot
-from barycenter.load.snapshot_builder import build_snapshot
+from barycenter.load.snapshot.builder import build_snapshot
+from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support import simple_cases, simple_oracles
 from support.load_cases import bundle_name
 

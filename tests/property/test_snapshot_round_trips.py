@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.load.policies import IsolationPolicies, PolicyError
-from barycenter.load.snapshot import ExtensibleLoad
-from barycenter.load.snapshot_columns import read_columns, write_columns
-from barycenter.load.snapshot_document import PoliciesDocument, SnapshotDocument, decode_snapshot, encode_snapshot
-from barycenter.load.snapshot_file import read_snapshot, read_snapshot_file, write_snapshot
+from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument, decode_snapshot, encode_snapshot
+from barycenter.load.snapshot.load_snapshot import ExtensibleLoad
+from barycenter.snapshots.parquet_snapshot import read_columns, write_columns
+from barycenter.snapshots.snapshot_file import read_snapshot, read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, clusters
 from support.snapshot_cases import a_policy, assert_same_snapshot, document_of, documents
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle import Selection, place
+from barycenter.load.cycle.round import Selection, place
+from barycenter.load.cycle.simple_round import SimpleCycle
 from barycenter.load.decisions import Placement
-from barycenter.load.extensible_reports import BrokerLookupData
 from barycenter.load.filters.anti_affinity import anti_affinity
 from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.even_distribution import even_distribution
@@ -23,15 +23,15 @@ from barycenter.load.filters.max_topics import below_max_topics, max_topics
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
 from barycenter.load.reasons import Code
-from barycenter.load.reports import SystemResourceUsage
-from barycenter.load.selection import SelectionMemory
+from barycenter.load.reports.extensible_reports import BrokerLookupData
+from barycenter.load.reports.load_report import SystemResourceUsage
+from barycenter.load.reports.simple_load_report import LoadReport
+from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.simple import shedding as simple_shedding
-from barycenter.load.simple.load_report import LoadReport
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.simple.snapshot import build_simple_snapshot
-from barycenter.load.simple_cycle import SimpleCycle
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of
 from barycenter.load.strategy_names import ManagerKind
 from support import simple_cases

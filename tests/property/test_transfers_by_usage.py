@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from barycenter.load.reasons import render
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan
 from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.transfer_cases import TransferRound, draw_case, our_configuration
 from support.transfer_oracle import Decision, transfer_shedding
 

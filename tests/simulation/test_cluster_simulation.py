@@ -71,7 +71,7 @@ def check_that_fails(seeds, **options):
 
 def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
     """Without pulse and without fences a broker that wakes up goes on serving what another one took over."""
-    monkeypatch.setattr("barycenter.broker.term.Pulse.holds", lambda self: True)
+    monkeypatch.setattr("barycenter.broker.ownership.term.Pulse.holds", lambda self: True)
     monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
     found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
     assert found in {"one server", "fencing", "every message in order"}
@@ -109,7 +109,7 @@ def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
 
 def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
     """A record of boundaries that does not cover the hash range shows in the very step in which it is written."""
-    from barycenter.broker import bundle_cache
+    from barycenter.broker.namespaces import bundle_cache
 
     honest = bundle_cache.boundaries_value
 

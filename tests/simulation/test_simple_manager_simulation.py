@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from barycenter.broker.load_instruments import LoadInstruments
-from barycenter.broker.load_manager import LoadManagerContext
-from barycenter.broker.simple_load_manager import SimpleLoadManager
+from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from support.simulation.scenario import run_scenario
 
 pytestmark = pytest.mark.simulation

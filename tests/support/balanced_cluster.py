@@ -7,14 +7,14 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from barycenter.broker.host_usage import FixedUsage
-from barycenter.broker.load_instruments import LoadInstruments
-from barycenter.broker.load_manager import LoadManagerContext
-from barycenter.broker.load_report_log import MemoryReportLog
-from barycenter.broker.modular_load_manager import ModularLoadManager
-from barycenter.broker.pipeline_feed import FixedPipeline
-from barycenter.broker.simple_load_manager import SimpleLoadManager
-from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.load_manager.pipeline_feed import FixedPipeline
+from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.batch import fold_history, read_decision_logs, read_report_log
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.refold import refold
-from barycenter.pipeline.session import create_session
-from barycenter.pipeline.tables import live_files
+from barycenter.pipeline.batch.refold import refold
+from barycenter.pipeline.batch.whole_history import fold_history, read_decision_logs, read_report_log
+from barycenter.pipeline.spark.session import create_session
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.parquet_tables import live_files
 
 
 def main(data: str, out: Path) -> None:

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from barycenter.broker.bundle_cache import boundaries_value, local_policies_path
+from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.lookup_answers import Owner
+from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
-from barycenter.broker.dynamic_configuration import ConfigHolder
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager import LoadManagerContext, NoopLoadManager
-from barycenter.broker.lookup_answers import Owner
-from barycenter.broker.service_urls import ServiceUrls
+from barycenter.broker.load_manager.contract import LoadManagerContext, NoopLoadManager
+from barycenter.broker.namespaces.bundle_cache import boundaries_value, local_policies_path
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement
 from barycenter.load.splitting.request import TopicLoad
-from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName, is_broker_bound

@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from barycenter.load.extensible_selection import ExtensibleSelectionSettings
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.snapshot import ExtensibleLoad, LoadSnapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings
+from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
 from barycenter.load.strategy_names import ManagerKind
 from support import policy_oracles
 from support.load_cases import Cluster, bundle_name

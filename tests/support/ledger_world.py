@@ -11,7 +11,7 @@ from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerStorage
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.topic import TopicName
 

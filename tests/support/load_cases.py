@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
-from barycenter.load.reports import (
+from barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BundleData,
@@ -17,9 +17,9 @@ from barycenter.load.reports import (
     TimeAverageMessageData,
     with_stats,
 )
-from barycenter.load.snapshot import LoadSnapshot
-from barycenter.load.snapshot_builder import build_snapshot
-from barycenter.load.windows import broker_averages
+from barycenter.load.reports.windows import broker_averages
+from barycenter.load.snapshot.builder import build_snapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 MEBIBYTE = 1_048_576
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

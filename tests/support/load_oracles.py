@@ -6,7 +6,7 @@ from functools import reduce
 from operator import add
 
 from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings
-from barycenter.load.reports import weighted_resource_usage
+from barycenter.load.reports.load_report import weighted_resource_usage
 from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings

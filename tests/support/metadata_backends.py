@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
-from barycenter.metadata.sqlite_file import SqliteFile
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.sqlite.sqlite_file import SqliteFile
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
 
 SESSION_TIMEOUT_MS = 1500

@@ -16,7 +16,7 @@ import structlog
 
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import BadVersionError, MetadataError
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 
 TESTS = Path(__file__).parent.parent
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.environment import Environment
-from barycenter.broker.lookup_answers import LookupAnswer, Owner
-from barycenter.broker.serving import NotServedError, OwnedBundle
-from barycenter.broker.topic_policies import ConfiguredTopicPolicies
-from barycenter.broker.topic_registry import TopicRegistry
-from barycenter.broker.wire_server import WireServer
+from barycenter.broker.namespaces.topic_policies import ConfiguredTopicPolicies
+from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from barycenter.broker.topics.registry import TopicRegistry
+from barycenter.broker.wire.server import WireServer
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.metadata.clock import Clock, SystemClock
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import FULL_RANGE, Bundle
 from barycenter.naming.namespace import NamespaceName

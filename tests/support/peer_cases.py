@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports import (
+from barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BundleData,
@@ -20,7 +20,7 @@ from barycenter.load.reports import (
     TimeAverageMessageData,
     with_stats,
 )
-from barycenter.load.windows import broker_averages
+from barycenter.load.reports.windows import broker_averages
 from support.load_cases import MODULAR, Cluster, bundle_name
 
 T = TypeVar("T")

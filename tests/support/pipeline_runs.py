@@ -13,13 +13,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.broker.load_report_log import FileReportLog, report_file_name
-from barycenter.load.reports import LocalBrokerData
-from barycenter.pipeline.batch import HistoryTables, fold_history, read_decision_logs, read_report_log
+from barycenter.load.reports.load_report import LocalBrokerData
+from barycenter.logs.load_report_log import FileReportLog, report_file_name
+from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history, read_decision_logs, read_report_log
 from barycenter.pipeline.job import current_generation
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
-from barycenter.pipeline.table_reader import read_table
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
+from barycenter.pipeline.tables.table_reader import read_table
 from support.load_history import START_MS
 
 Row = dict[str, Any]

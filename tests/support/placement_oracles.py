@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
-from barycenter.load.reports import weighted_resource_usage
+from barycenter.load.reports.load_report import weighted_resource_usage
 from support.load_cases import Cluster
 from support.load_oracles import added
 

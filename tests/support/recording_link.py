@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from barycenter.broker.client_link import Stalled
-from barycenter.broker.consumer import Consumer
-from barycenter.broker.producer import Producer
+from barycenter.broker.clients.consumer import Consumer
+from barycenter.broker.clients.link import Stalled
+from barycenter.broker.clients.producer import Producer
 from barycenter.ledger.position import Position
 
 

@@ -12,14 +12,14 @@ import msgspec
 from yarl import URL
 
 from barycenter.broker.broker import Broker
+from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.environment import Environment
-from barycenter.broker.http_peers import HttpPeers
-from barycenter.broker.load_manager import LoadManagerFactory
+from barycenter.broker.load_manager.contract import LoadManagerFactory
 from barycenter.broker.rest.server import start_web
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.control_cluster import HashLoadManager
 
 SESSION_MS = 10_000

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from barycenter.load.reports import weighted_resource_usage
+from barycenter.load.reports.load_report import weighted_resource_usage
 from barycenter.load.shedding.avg_shedder import AvgShedderSettings
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings

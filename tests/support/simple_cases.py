@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
-from barycenter.load.simple.load_report import LoadReport, complete
+from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
+from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
 from barycenter.load.strategy_names import ManagerKind
 from support.load_cases import bundle_name

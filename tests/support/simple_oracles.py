@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from barycenter.load.reports import NamespaceBundleStats, ResourceQuota, SystemResourceUsage
-from barycenter.load.simple.load_report import LoadReport
+from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, SystemResourceUsage
+from barycenter.load.reports.simple_load_report import LoadReport
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
 
 Five = tuple[float, float, float, float, float]

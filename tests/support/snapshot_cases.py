@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies, IsolationPolicy
-from barycenter.load.reports import ResourceUsage
-from barycenter.load.snapshot import LoadSnapshot
-from barycenter.load.snapshot_document import MemoryDocument, PoliciesDocument, SnapshotDocument
-from barycenter.load.windows import broker_averages
+from barycenter.load.reports.load_report import ResourceUsage
+from barycenter.load.reports.windows import broker_averages
+from barycenter.load.snapshot.document import MemoryDocument, PoliciesDocument, SnapshotDocument
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster, clusters, histories
 
 odd_numbers = st.sampled_from([float("nan"), float("inf"), float("-inf")])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings
 
 

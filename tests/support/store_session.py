@@ -22,12 +22,12 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from barycenter.cli.main import main
-from barycenter.pipeline.addresses import open_storage
-from barycenter.pipeline.compaction import CompactionSettings, keep_house
 from barycenter.pipeline.job import JobSettings, PipelineJob
-from barycenter.pipeline.lock import exclusive
-from barycenter.pipeline.session import create_session
-from barycenter.pipeline.state import StateFolder
+from barycenter.pipeline.spark.session import create_session
+from barycenter.pipeline.storage.addresses import open_storage
+from barycenter.pipeline.storage.lock import exclusive
+from barycenter.pipeline.stream.state import StateFolder
+from barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
 
 WRITERS = 8
 

@@ -10,10 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    BundleLoadData,
+    TopBundlesLoadData,
+)
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import bundle_name
 from support.peer_cases import configuration, pick
 

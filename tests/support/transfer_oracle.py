@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from barycenter.load.extensible_reports import BundleLoadData
+from barycenter.load.reports.extensible_reports import BundleLoadData
 from barycenter.load.shedding.transfer_shedder import TransferShedderSettings
 from support.transfer_cases import NOW_MS, TransferRound
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.simulation.loop import Node, VirtualTimeLoop
 
 

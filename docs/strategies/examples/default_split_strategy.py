@@ -1,9 +1,14 @@
 """A bundle of the extensible load manager that is too large, minute after minute."""
 
-from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.reasons import render
-from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    BundleLoadData,
+    TopBundlesLoadData,
+)
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
 from barycenter.load.splitting.request import SplitRequest

@@ -5,12 +5,12 @@ from collections import Counter
 
 import numpy as np
 
-from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData
-from barycenter.load.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
     LeastResourceUsageExtensibleSettings,
     least_resource_usage_with_weight_extensible,
 )
+from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData
+from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 
 
 def share(**usages: float) -> dict[str, int]:

@@ -6,7 +6,7 @@ Pulsar answers with a page of HTML where there is no such path, and with its sta
 import re
 from typing import Final
 
-from barycenter.broker.http_peers import PeerRequestError
+from barycenter.broker.cluster.http_peers import PeerRequestError
 
 TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 CERTIFICATES_VARIABLE: Final = "SSL_CERT_FILE"

@@ -20,13 +20,13 @@ from yarl import URL
 
 from barycenter.attach.answers import has_no_report, without_report
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.broker.http_peers import AdminClient, PeerRequestError
-from barycenter.broker.load_report_log import ReportLog
-from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
-from barycenter.load.extensible_snapshot import as_report
-from barycenter.load.reports import LocalBrokerData
-from barycenter.load.simple.load_report import as_local_broker_data, decode_load_report
+from barycenter.broker.cluster.http_peers import AdminClient, PeerRequestError
+from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+from barycenter.load.reports.load_report import LocalBrokerData
+from barycenter.load.reports.simple_load_report import as_local_broker_data, decode_load_report
+from barycenter.load.snapshot.extensible_snapshot import as_report
 from barycenter.load.strategy_names import ManagerKind
+from barycenter.logs.load_report_log import ReportLog
 
 _AT_ONCE: Final = 16
 _NO_SUCH_PATH: Final = (404, 405)

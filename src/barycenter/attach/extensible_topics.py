@@ -12,7 +12,7 @@ import msgspec
 import pulsar
 import structlog
 
-from barycenter.load.extensible_reports import (
+from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     TopBundlesLoadData,
     decode_broker_load,

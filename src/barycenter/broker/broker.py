@@ -19,17 +19,17 @@ from typing import Final, Protocol
 
 import structlog
 
-from barycenter.broker.cluster_metadata import initialize_cluster
+from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
-from barycenter.broker.dynamic_configuration import ConfigHolder
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager import LoadManager, LoadManagerFactory
-from barycenter.broker.load_managers import configured_load_manager
+from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
+from barycenter.broker.load_manager.factory import configured_load_manager
+from barycenter.broker.namespaces.cluster_metadata import initialize_cluster
+from barycenter.broker.namespaces.resources import Resources
 from barycenter.broker.periodic import PeriodicTasks
-from barycenter.broker.resources import Resources
-from barycenter.broker.service_urls import ServiceUrls
-from barycenter.broker.topic_registry import TopicRegistry
-from barycenter.broker.wire_server import WireServer
+from barycenter.broker.topics.registry import TopicRegistry
+from barycenter.broker.wire.server import WireServer
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.metadata.store import SessionEvent
 

@@ -12,27 +12,27 @@ from pathlib import Path
 
 import structlog
 
-from barycenter.broker.bundle_cache import BundleCache
-from barycenter.broker.cluster_policies import ClusterPolicyWatch
-from barycenter.broker.configuration_warnings import ConfigurationWarnings
-from barycenter.broker.decision_log import DecisionLog
-from barycenter.broker.dynamic_configuration import ConfigHolder, DynamicConfiguration
+from barycenter.broker.cluster.configuration_warnings import ConfigurationWarnings
+from barycenter.broker.cluster.dynamic_configuration import ConfigHolder, DynamicConfiguration
+from barycenter.broker.cluster.leadership import Duty, Leadership
+from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.environment import Environment
-from barycenter.broker.leadership import Duty, Leadership
-from barycenter.broker.load_manager import LoadManager, LoadManagerContext, LoadManagerFactory
-from barycenter.broker.load_manager_switch import LoadManagerSwitch
-from barycenter.broker.lookup_service import ClusterLookup, TopicDirectory
-from barycenter.broker.namespace_service import NamespaceService
-from barycenter.broker.own_namespaces import OwnNamespaces
-from barycenter.broker.owner_search import OwnerSearch
-from barycenter.broker.ownership import OwnershipCache, Topics
+from barycenter.broker.load_manager.contract import LoadManager, LoadManagerContext, LoadManagerFactory
+from barycenter.broker.load_manager.switch import LoadManagerSwitch
+from barycenter.broker.lookup.namespace_service import NamespaceService
+from barycenter.broker.lookup.owner_search import OwnerSearch
+from barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
+from barycenter.broker.ownership.cache import OwnershipCache, Topics
+from barycenter.broker.ownership.own_namespaces import OwnNamespaces
+from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
-from barycenter.broker.registration import Registration
-from barycenter.broker.service_urls import ServiceUrls
-from barycenter.broker.serving_log import ServingLog
-from barycenter.load.reports import NamespaceBundleStats
+from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from barycenter.load.strategy_names import check_change
+from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import heartbeat_namespaces

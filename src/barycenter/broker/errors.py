@@ -12,8 +12,8 @@ ServiceError
 ├── NotAllowedError               what was asked is not possible for this topic or subscription
 └── InvalidPositionError          a message id or time that cannot be sought
 
-Besides these, attaching fails with `NotServedError` (broker/serving.py), `InvalidNameError`, `LedgerError` and
-`MetadataError`. `wire_errors.py` says each of them in the binary protocol, `rest/` in HTTP.
+Besides these, attaching fails with `NotServedError` (broker/ownership/serving.py), `InvalidNameError`, `LedgerError`
+and `MetadataError`. `wire_errors.py` says each of them in the binary protocol, `rest/` in HTTP.
 """
 
 from barycenter.naming.topic import TopicName

@@ -12,16 +12,16 @@ import structlog
 import uvloop
 
 from barycenter.broker.broker import Broker
+from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.environment import Environment
-from barycenter.broker.http_peers import HttpPeers
 from barycenter.broker.rest.server import start_web
 from barycenter.broker.start_errors import BrokerStartError
 from barycenter.cli.logs import configure_logging
 from barycenter.cli.main import fail, in_words
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.file_storage import FileLedgerStorage
-from barycenter.load.configuration_advice import key_advice
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.load.advice.configuration_advice import key_advice
 from barycenter.load.strategy_names import StrategyError
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError

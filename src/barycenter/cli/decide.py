@@ -8,8 +8,13 @@ from typing import Final
 import click
 import msgspec
 
-from barycenter.cli.decided import print_json, print_tables
-from barycenter.cli.deciding import (
+from barycenter.cli.leader import ClusterError, snapshot_of
+from barycenter.cli.main import fail, in_words
+from barycenter.cli.moments import moment_ms
+from barycenter.load.advice.configuration_advice import Severity, advice
+from barycenter.load.strategy_names import Role, short_name
+from barycenter.snapshots.decided import print_json, print_tables
+from barycenter.snapshots.deciding import (
     UNUSABLE,
     WrongWordError,
     configured,
@@ -25,12 +30,7 @@ from barycenter.cli.deciding import (
     split_rounds,
     splitting_by,
 )
-from barycenter.cli.leader import ClusterError, snapshot_of
-from barycenter.cli.main import fail, in_words
-from barycenter.cli.moments import moment_ms
-from barycenter.load.configuration_advice import Severity, advice
-from barycenter.load.snapshot_file import SnapshotFile, of_document, read_snapshot_file
-from barycenter.load.strategy_names import Role, short_name
+from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
 
 SOMETHING_TO_DO: Final = 3
 

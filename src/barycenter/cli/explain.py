@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 import msgspec
 
-from barycenter.broker.decision_log import DecisionRecord
-from barycenter.cli.decided import BundleState, Decided, print_state, print_tables, state_of
-from barycenter.cli.deciding import UNUSABLE, configured, manager_of, shedding_rounds, split_rounds
 from barycenter.cli.leader import ClusterError, decisions_of, snapshot_of
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms
-from barycenter.load.snapshot_file import SnapshotFile, of_document, read_snapshot_file
+from barycenter.logs.decision_log import DecisionRecord
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
+from barycenter.snapshots.decided import BundleState, Decided, print_state, print_tables, state_of
+from barycenter.snapshots.deciding import UNUSABLE, configured, manager_of, shedding_rounds, split_rounds
+from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
 
 
 @click.command(name="explain")

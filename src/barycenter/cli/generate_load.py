@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from barycenter.broker.load_report_log import FileReportLog
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms, span_ms
 from barycenter.cli.progress import with_progress
 from barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
 from barycenter.demo.traces import TraceError, read_trace
+from barycenter.logs.load_report_log import FileReportLog
 
 _KEEP_HOURS = 1e6
 

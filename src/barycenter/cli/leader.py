@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from barycenter.broker.decision_log import KEPT, DecisionRecord
-from barycenter.broker.http_peers import AdminClient, PeerRequestError
-from barycenter.load.snapshot_document import SnapshotDocument
+from barycenter.broker.cluster.http_peers import AdminClient, PeerRequestError
+from barycenter.load.snapshot.document import SnapshotDocument
+from barycenter.logs.decision_log import KEPT, DecisionRecord
 
 _TIMEOUT_S: Final = 60.0
 

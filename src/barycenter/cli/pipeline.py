@@ -12,12 +12,12 @@ from barycenter.cli.pipeline_progress import person_renderer
 from barycenter.cli.pipeline_refold import refold_command
 from barycenter.cli.pipeline_storage import opened
 from barycenter.pipeline.job import run_job
-from barycenter.pipeline.job_log import configure_logging
-from barycenter.pipeline.job_options import DataFolder, JobOptions, with_job_options, with_spark_settings
-from barycenter.pipeline.layout import QUARANTINE
-from barycenter.pipeline.lock import is_running
-from barycenter.pipeline.status import PipelineStatus, read_status
-from barycenter.pipeline.storage import Storage
+from barycenter.pipeline.running.job_log import configure_logging
+from barycenter.pipeline.running.job_options import DataFolder, JobOptions, with_job_options, with_spark_settings
+from barycenter.pipeline.running.status import PipelineStatus, read_status
+from barycenter.pipeline.storage.layout import QUARANTINE
+from barycenter.pipeline.storage.lock import is_running
+from barycenter.pipeline.storage.storage import Storage
 
 _WELL: Final = {"starting", "running", "stopped"}
 

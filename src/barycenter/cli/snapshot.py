@@ -7,7 +7,7 @@ import click
 
 from barycenter.cli.leader import ClusterError, snapshot_of
 from barycenter.cli.main import fail, in_words
-from barycenter.load.snapshot_file import write_snapshot
+from barycenter.snapshots.snapshot_file import write_snapshot
 
 
 @click.command(name="snapshot")

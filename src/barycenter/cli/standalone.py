@@ -9,7 +9,7 @@ import click
 
 from barycenter.cli.main import fail, in_words
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
-from barycenter.load.configuration_advice import advice, key_advice
+from barycenter.load.advice.configuration_advice import advice, key_advice
 from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration
 from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from barycenter.standalone.errors import StandaloneError

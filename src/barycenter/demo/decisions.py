@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from barycenter.broker.decision_log import DecisionRecord
 from barycenter.demo.record import Event
+from barycenter.logs.decision_log import DecisionRecord
 
 _KINDS = {"assign": "assignment", "unload": "unload", "split": "split"}
 

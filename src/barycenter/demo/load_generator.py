@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barycenter.demo.traces import Trace
-from barycenter.load.reports import (
+from barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from barycenter.demo.record import LoadSample
-from barycenter.load.reports import LocalBrokerData
+from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.naming.topic import TopicName
 
 _ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=2.0)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from barycenter.load.extensible_selection import ExtensibleSelectionSettings, may_transfer
 from barycenter.load.placement import least_long_term_message_rate as long_term
 from barycenter.load.placement import least_resource_usage_with_weight as least_usage
 from barycenter.load.placement import least_resource_usage_with_weight_extensible as extensible_usage
@@ -24,7 +23,8 @@ from barycenter.load.placement.round_robin_broker_selector import (
     RoundRobinMemory,
     round_robin_broker_selector,
 )
-from barycenter.load.selection import Placer, SelectionMemory
+from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings, may_transfer
+from barycenter.load.selection.modular_selection import Placer, SelectionMemory
 from barycenter.load.shedding import (
     avg_shedder,
     deviation_shedder,
@@ -35,7 +35,7 @@ from barycenter.load.shedding import (
     uniform_load_shedder,
 )
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from barycenter.load.strategy_names import (
     ManagerKind,
     OwnStrategiesError,

@@ -9,8 +9,8 @@
 import weakref
 
 from barycenter.metadata.clock import Clock
-from barycenter.metadata.memory_store import MemoryBackend
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.memory.memory_store import MemoryBackend
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MetadataStore
 
 _memory: weakref.WeakValueDictionary[str, MemoryBackend] = weakref.WeakValueDictionary()

@@ -31,23 +31,23 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from barycenter.pipeline.addresses import open_storage
-from barycenter.pipeline.compaction import CompactionSettings, keep_house
-from barycenter.pipeline.java import JavaNotFoundError
-from barycenter.pipeline.job_log import configure_logging
-from barycenter.pipeline.job_options import JobOptions, with_job_options
-from barycenter.pipeline.layout import ARCHIVE, CHECKPOINTS, HOME, QUARANTINE, REPORT_LOG
-from barycenter.pipeline.lock import AlreadyRunningError, exclusive
-from barycenter.pipeline.metrics import serve_metrics
-from barycenter.pipeline.ownership import utc_date
-from barycenter.pipeline.quarantine import remove_old
-from barycenter.pipeline.session import SPARK_ERRORS, create_session, is_loopback
-from barycenter.pipeline.state import StateFolder
-from barycenter.pipeline.status import PipelineStatus, StatusFile
-from barycenter.pipeline.storage import Storage, local_folder
-from barycenter.pipeline.stream import BatchFold, BatchResult, StreamSettings, read_reports
-from barycenter.pipeline.tables import Tables
-from barycenter.pipeline.warm_up import warm_up
+from barycenter.pipeline.folds.ownership import utc_date
+from barycenter.pipeline.reports.quarantine import remove_old
+from barycenter.pipeline.running.job_log import configure_logging
+from barycenter.pipeline.running.job_options import JobOptions, with_job_options
+from barycenter.pipeline.running.metrics import serve_metrics
+from barycenter.pipeline.running.status import PipelineStatus, StatusFile
+from barycenter.pipeline.running.warm_up import warm_up
+from barycenter.pipeline.spark.java import JavaNotFoundError
+from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, is_loopback
+from barycenter.pipeline.storage.addresses import open_storage
+from barycenter.pipeline.storage.layout import ARCHIVE, CHECKPOINTS, HOME, QUARANTINE, REPORT_LOG
+from barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from barycenter.pipeline.storage.storage import Storage, local_folder
+from barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
+from barycenter.pipeline.stream.state import StateFolder
+from barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
+from barycenter.pipeline.tables.parquet_tables import Tables
 
 log = structlog.get_logger(__name__)
 

@@ -13,13 +13,13 @@ import structlog
 from barycenter.broker.broker import Broker
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_instruments import LoadInstruments
-from barycenter.broker.load_manager import LoadManagerContext
-from barycenter.broker.modular_load_manager import ModularLoadManager
-from barycenter.broker.policies import BundlesData, Policies
+from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
-from barycenter.metadata.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.metadata.store import Notification
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles

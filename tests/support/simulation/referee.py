@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from barycenter.broker.serving import OwnedBundle
-from barycenter.broker.serving_log import ServingLog
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.broker.ownership.serving import OwnedBundle
+from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import Notification, NotificationType
 from barycenter.naming.bundle import Bundle
 from support.simulation.loop import NODE, Node, SimulationError, VirtualTimeLoop

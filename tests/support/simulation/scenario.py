@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from barycenter.broker.lookup_answers import LookupFailedError
-from barycenter.broker.namespace_service import NamespaceServiceError
+from barycenter.broker.cluster.lookup_answers import LookupFailedError
+from barycenter.broker.lookup.namespace_service import NamespaceServiceError
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError

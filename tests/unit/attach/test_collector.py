@@ -15,10 +15,10 @@ from aiohttp.test_utils import TestServer
 
 from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.broker.http_peers import AdminClient
-from barycenter.broker.load_report_log import MemoryReportLog
-from barycenter.load.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from barycenter.broker.cluster.http_peers import AdminClient
+from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
+from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from barycenter.logs.load_report_log import MemoryReportLog
 from support.rest_cluster import rest_cluster
 
 BUNDLE = "t/n/0x00000000_0x40000000"

@@ -7,15 +7,15 @@ import msgspec
 import pytest
 
 from barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
+from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
+from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager import NoopLoadManager
-from barycenter.broker.lookup_answers import LookupNotReadyError
-from barycenter.broker.registration import BROKERS_ROOT
+from barycenter.broker.load_manager.contract import NoopLoadManager
 from barycenter.broker.start_errors import BrokerIdInUseError
-from barycenter.broker.wire_server import PortInUseError
+from barycenter.broker.wire.server import PortInUseError
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
 from support.control_cluster import LoopClock, NoPeers
 from support.simulation.loop import Node, VirtualTimeLoop

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.simple.load_report import LoadReport, encode_load_report
-from barycenter.load.snapshot import RESOURCES
-from barycenter.load.snapshot_document import MemoryDocument
-from barycenter.load.snapshot_file import write_snapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.load.reports.simple_load_report import LoadReport, encode_load_report
+from barycenter.load.snapshot.document import MemoryDocument
+from barycenter.load.snapshot.load_snapshot import RESOURCES
+from barycenter.snapshots.snapshot_file import write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.snapshot_cases import document_of
 

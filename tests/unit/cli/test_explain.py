@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.broker.decision_log import DecisionLog
-from barycenter.broker.load_managers import load_manager_factory
+from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.explain import read_logs
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.snapshot_file import read_snapshot_file, write_snapshot
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.rest_cluster import RestCluster
 from support.snapshot_cases import document_of

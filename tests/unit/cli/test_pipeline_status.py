@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
 from barycenter.cli.pipeline_progress import person_renderer
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.status import StatusFile
-from barycenter.pipeline.stream import BatchResult
+from barycenter.pipeline.running.status import StatusFile
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.micro_batches import BatchResult
 
 AT_MS = 1_790_000_000_000
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from barycenter.cli.main import main
 from barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces, with_usage
 from barycenter.demo.traces import Trace
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats, decode_report, with_stats
+from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, decode_report, with_stats
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 

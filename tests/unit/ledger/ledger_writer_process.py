@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from barycenter.ledger.errors import LedgerError
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 
 IN_FLIGHT = 64
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from barycenter.ledger import file_format as fmt
 from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files import file_format as fmt
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.storage import LedgerWriter
 from support.ledger_world import LedgerWorld
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.ledger.errors import LedgerFencedError, LedgerFullError
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from support.ledger_world import LedgerWorld, Owner
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.storage import LedgerReader
 
 DEADLINE_S = 60

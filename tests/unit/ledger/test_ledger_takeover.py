@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.ledger.errors import LedgerFencedError, LedgerFullError, LedgerUnavailableError
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.position import Position
 from barycenter.ledger.settings import LedgerSettings

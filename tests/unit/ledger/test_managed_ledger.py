@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
-from barycenter.ledger.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed_ledger import managed_ledger_path
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.ledger.settings import LedgerSettings

@@ -27,9 +27,9 @@ from barycenter.load.policies import (
     stored_form,
 )
 from barycenter.load.reasons import Code, Reason, render
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from barycenter.load.strategies import placer_of
 from support.load_cases import MODULAR, Cluster, bundle_name
 

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.extensible_reports import BrokerLoadData, BrokerLookupData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.reports import NamespaceBundleStats
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    BundleLoadData,
+    TopBundlesLoadData,
+)
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of, shedder_of
 from barycenter.load.strategy_names import (
     STRATEGIES,

@@ -6,7 +6,7 @@ import pytest
 
 from barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
 from barycenter.metadata.leader_election import LeaderElection, LeaderElectionState
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import SessionEvent
 from support.metadata_backends import Heard, eventually
 from support.virtual_time import World, on_virtual_time

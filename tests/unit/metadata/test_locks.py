@@ -13,7 +13,7 @@ from barycenter.metadata.errors import (
     StoreUnavailableError,
 )
 from barycenter.metadata.locks import LockManager
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 from support.virtual_time import World, on_virtual_time

@@ -15,7 +15,7 @@ from barycenter.metadata.errors import (
     StoreClosedError,
     StoreUnavailableError,
 )
-from barycenter.metadata.memory_store import MemoryBackend
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from support.metadata_backends import eventually
 from support.virtual_time import World, on_virtual_time
 

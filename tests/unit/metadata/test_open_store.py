@@ -2,9 +2,9 @@
 
 import pytest
 
-from barycenter.metadata.memory_store import MemoryStore
+from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.metadata.open import UnknownStoreError, open_store
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 
 
 async def test_a_sqlite_url_names_a_file(tmp_path):

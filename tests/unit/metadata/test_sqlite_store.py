@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from barycenter.metadata.errors import MetadataError, StoreFileError, StoreUnavailableError
-from barycenter.metadata.session_files import SessionFile, is_abandoned, remove_abandoned
-from barycenter.metadata.sqlite_file import FREE_ROOM
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.sqlite.session_files import SessionFile, is_abandoned, remove_abandoned
+from barycenter.metadata.sqlite.sqlite_file import FREE_ROOM
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 

@@ -9,10 +9,10 @@ import threading
 import pytest
 import structlog
 
-from barycenter.metadata import sqlite_worker
 from barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
-from barycenter.metadata.sqlite_file import FREE_ROOM, LOG_ROOM, SqliteFile
-from barycenter.metadata.sqlite_store import SqliteStore
+from barycenter.metadata.sqlite import sqlite_worker
+from barycenter.metadata.sqlite.sqlite_file import FREE_ROOM, LOG_ROOM, SqliteFile
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import SessionEvent
 from support.metadata_backends import Heard, eventually
 

@@ -6,17 +6,17 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from barycenter.load.publication import PipelinePublication, decode_publication, encode_publication
-from barycenter.pipeline.acceptance import AcceptedReports
+from barycenter.load.reports.publication import PipelinePublication, decode_publication, encode_publication
 from barycenter.pipeline.job import current_generation, remove_old_archive
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.lock import AlreadyRunningError, exclusive
-from barycenter.pipeline.quarantine import keep_refused, refused_report, remove_old
-from barycenter.pipeline.schemas import TABLES
-from barycenter.pipeline.state import BatchMemory, PriorState, StateFolder
-from barycenter.pipeline.status import StatusFile, percentile, read_status
-from barycenter.pipeline.stream import BatchResult
-from barycenter.pipeline.tables import Tables, live_files
+from barycenter.pipeline.reports.acceptance import AcceptedReports
+from barycenter.pipeline.reports.quarantine import keep_refused, refused_report, remove_old
+from barycenter.pipeline.running.status import StatusFile, percentile, read_status
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from barycenter.pipeline.stream.micro_batches import BatchResult
+from barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
+from barycenter.pipeline.tables.parquet_tables import Tables, live_files
+from barycenter.pipeline.tables.schemas import TABLES
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from barycenter.pipeline import storage
-from barycenter.pipeline.job_log import DroppingLogger
-from barycenter.pipeline.layout import PipelineLayout
-from barycenter.pipeline.quarantine import Refused, keep_refused
-from barycenter.pipeline.status import StatusFile
+from barycenter.pipeline.reports.quarantine import Refused, keep_refused
+from barycenter.pipeline.running.job_log import DroppingLogger
+from barycenter.pipeline.running.status import StatusFile
+from barycenter.pipeline.storage import storage
+from barycenter.pipeline.storage.layout import PipelineLayout
 
 
 class FullStream(io.StringIO):

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from barycenter.broker.load_manager import RanksBrokers
+from barycenter.broker.load_manager.contract import RanksBrokers
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.requests import json_response, namespace_of
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.broker.topic import Topic
+from barycenter.broker.topics.topic import Topic
 
 _ALLOCATORS: Final = ("default", "ml-cache")
 

@@ -6,9 +6,9 @@ Source: Pulsar's `ClustersBase`.
 from aiohttp import web
 from msgspec.structs import replace
 
-from barycenter.broker.cluster_policies import CLUSTERS_ROOT, failure_domains_of, isolation_policies_of
-from barycenter.broker.policies import ClusterData
-from barycenter.broker.records import delete_tree
+from barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT, failure_domains_of, isolation_policies_of
+from barycenter.broker.namespaces.policies import ClusterData
+from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content

@@ -17,13 +17,13 @@ from typing import Final
 
 from aiohttp import web
 
-from barycenter.broker.decision_log import KEPT, DecisionRecord
-from barycenter.broker.load_manager import KeepsSnapshot
+from barycenter.broker.load_manager.contract import KeepsSnapshot
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.ownership import location
 from barycenter.broker.rest.requests import json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.load.snapshot_document import encode_snapshot
+from barycenter.load.snapshot.document import encode_snapshot
+from barycenter.logs.decision_log import KEPT, DecisionRecord
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
 

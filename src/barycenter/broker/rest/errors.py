@@ -11,10 +11,10 @@ import structlog
 from aiohttp import web
 
 from barycenter.broker import errors as service
-from barycenter.broker import lookup_answers as lookups
-from barycenter.broker import namespace_service as bundles
-from barycenter.broker.http_peers import PeerRequestError
-from barycenter.broker.serving import NotServedError
+from barycenter.broker.cluster import lookup_answers as lookups
+from barycenter.broker.cluster.http_peers import PeerRequestError
+from barycenter.broker.lookup import namespace_service as bundles
+from barycenter.broker.ownership.serving import NotServedError
 from barycenter.config.broker_conf import ConfigError
 from barycenter.ledger.errors import LedgerError
 from barycenter.metadata import errors as metadata

@@ -6,7 +6,7 @@ Source: Pulsar's `ClustersBase`.
 
 from aiohttp import web
 
-from barycenter.broker.cluster_policies import failure_domains_of
+from barycenter.broker.namespaces.cluster_policies import failure_domains_of
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.requests import body_of, json_response, no_content
 from barycenter.broker.rest.services import BrokerServices

@@ -7,14 +7,14 @@ out; whoever asks came over one. Source: Pulsar's `BrokersBase.internalRunHealth
 import asyncio
 from typing import Final
 
-from barycenter.broker.client_link import Stalled
-from barycenter.broker.consumer import Consumer
+from barycenter.broker.clients.consumer import Consumer
+from barycenter.broker.clients.link import Stalled
+from barycenter.broker.clients.producer import Producer, ProducerOptions
 from barycenter.broker.errors import TopicFencedError
-from barycenter.broker.persistent_topic import PersistentTopic
-from barycenter.broker.producer import Producer, ProducerOptions
+from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.broker.serving import NotServedError
+from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.position import Position
 from barycenter.naming.namespace import heartbeat_namespaces

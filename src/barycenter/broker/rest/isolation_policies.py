@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from barycenter.broker.cluster_policies import isolation_policies_of
+from barycenter.broker.namespaces.cluster_policies import isolation_policies_of
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content

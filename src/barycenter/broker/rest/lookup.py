@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 from aiohttp import web
 
-from barycenter.broker.lookup_answers import (
+from barycenter.broker.cluster.lookup_answers import (
     BundleNotFoundError,
     BundleUnloadingError,
     Owner,

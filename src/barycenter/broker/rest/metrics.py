@@ -9,9 +9,9 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from barycenter.broker.persistent_topic import PersistentTopic
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.broker.topic import Topic
+from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.topic import Topic
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _TOPIC_FIGURES: Final = (

@@ -14,9 +14,9 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from barycenter.broker.http_peers import PeerRequestError
-from barycenter.broker.policies import Policies
-from barycenter.broker.records import delete_tree
+from barycenter.broker.cluster.http_peers import PeerRequestError
+from barycenter.broker.namespaces.policies import Policies
+from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.ownership import topic_path
 from barycenter.broker.rest.services import BrokerServices

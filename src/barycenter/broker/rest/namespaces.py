@@ -11,9 +11,9 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from barycenter.broker.namespace_service import BrokerNotActiveError
-from barycenter.broker.policies import BundlesData, Policies
-from barycenter.broker.registration import BROKERS_ROOT
+from barycenter.broker.cluster.registration import BROKERS_ROOT
+from barycenter.broker.lookup.namespace_service import BrokerNotActiveError
+from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS, delete_namespace
 from barycenter.broker.rest.ownership import (
@@ -27,7 +27,7 @@ from barycenter.broker.rest.ownership import (
 from barycenter.broker.rest.requests import body_of, flag, json_response, namespace_of, no_content, text_response
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.load.policies import group_key
-from barycenter.load.simple.load_report import reported_stats
+from barycenter.load.reports.simple_load_report import reported_stats
 from barycenter.metadata.errors import AlreadyExistsError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from barycenter.broker.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.requests import flag
 from barycenter.broker.rest.services import BrokerServices

@@ -9,7 +9,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from barycenter.broker.broker import Broker
-from barycenter.broker.http_peers import AdminClient
+from barycenter.broker.cluster.http_peers import AdminClient
 from barycenter.broker.rest.app import build_app
 from barycenter.broker.rest.services import BrokerServices
 

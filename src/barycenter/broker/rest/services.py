@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
+from barycenter.broker.cluster.http_peers import AdminClient
+from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
+from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
-from barycenter.broker.decision_log import DecisionLog
-from barycenter.broker.http_peers import AdminClient
-from barycenter.broker.lookup_answers import LookupNotReadyError
-from barycenter.broker.resources import Resources
-from barycenter.broker.service_urls import ServiceUrls
-from barycenter.broker.topic_registry import TopicRegistry
+from barycenter.broker.namespaces.resources import Resources
+from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.logs.decision_log import DecisionLog
 
 
 def no_registries() -> Iterable[CollectorRegistry]:

@@ -5,8 +5,8 @@ Source: Pulsar's `TenantsBase`.
 
 from aiohttp import web
 
-from barycenter.broker.policies import TenantInfo
-from barycenter.broker.records import delete_tree
+from barycenter.broker.namespaces.policies import TenantInfo
+from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.clusters import GLOBAL
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import delete_namespace

@@ -9,18 +9,18 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from barycenter.broker.cluster.http_peers import PeerRequestError
 from barycenter.broker.errors import NotAllowedError
-from barycenter.broker.http_peers import PeerRequestError
-from barycenter.broker.persistent_topic import PersistentTopic
-from barycenter.broker.policies import PartitionedTopicMetadata
+from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from barycenter.broker.rest.ownership import require_namespace, require_topic_here, topic_path
 from barycenter.broker.rest.requests import flag, json_response, topic_of
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.rest.topics import TOPIC
-from barycenter.broker.subscription import Subscription
-from barycenter.broker.topic import Topic
+from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.topic import Topic
 from barycenter.naming.topic import TopicName
 
 _MEAN: Final = "averageMsgSize"

@@ -14,11 +14,10 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
+from barycenter.broker.cluster.http_peers import PeerRequestError
 from barycenter.broker.errors import NotAllowedError
-from barycenter.broker.http_peers import PeerRequestError
-from barycenter.broker.persistent_topic import LATEST, PersistentTopic
-from barycenter.broker.policies import PartitionedTopicMetadata
-from barycenter.broker.resources import partitioned_topic_name
+from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
+from barycenter.broker.namespaces.resources import partitioned_topic_name
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from barycenter.broker.rest.ownership import (
@@ -41,6 +40,7 @@ from barycenter.broker.rest.requests import (
     topic_of,
 )
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.metadata.errors import AlreadyExistsError, NotFoundError
 from barycenter.naming.namespace import NamespaceName

@@ -20,7 +20,7 @@ import numpy as np
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.policies import ClusterPolicies
 from barycenter.load.reasons import Code, Compared
-from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 ANTI_AFFINITY_SETTING = "namespaceAntiAffinityGroup"
 _DOMAINS_SETTING = "failureDomainsEnabled"

@@ -16,7 +16,7 @@ import numpy as np
 
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 _NUMBER: Final = r"(0|[1-9]\d*)"
 _WORD: Final = r"\d*[A-Za-z-][0-9A-Za-z-]*"

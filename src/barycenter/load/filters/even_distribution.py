@@ -14,7 +14,7 @@ import numpy as np
 
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:

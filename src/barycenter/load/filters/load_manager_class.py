@@ -10,7 +10,7 @@ import numpy as np
 
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 
 def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:

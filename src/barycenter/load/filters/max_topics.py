@@ -18,7 +18,7 @@ import numpy as np
 
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
 _KEY = "loadBalancerBrokerMaxTopics"
 

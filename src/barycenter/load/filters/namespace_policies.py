@@ -21,7 +21,7 @@ import numpy as np
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest
 from barycenter.load.policies import IsolationPolicies, IsolationPolicy, host_of_broker
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 ISOLATION_SETTING = "namespaceIsolationPolicies"
 

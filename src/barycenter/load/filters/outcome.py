@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from barycenter.load.reasons import Alternative, Code, Compared
-from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 
 class FilterFailedError(Exception):

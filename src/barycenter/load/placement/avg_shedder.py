@@ -22,7 +22,7 @@ from barycenter.load.placement.choice import PlacementChoice, no_choice
 from barycenter.load.placement.drawing import draws
 from barycenter.load.reasons import Code
 from barycenter.load.shedding.avg_shedder import NAME
-from barycenter.load.snapshot import Flags, Indices, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Indices, LoadSnapshot
 
 _MERGE: Final = 512
 """Pins since the last merge; few, so that one more costs little however many there are."""

@@ -11,7 +11,7 @@ import numpy as np
 from barycenter.load.placement.choice import PlacementChoice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
 from barycenter.load.shedding.plan import sequential_mean
-from barycenter.load.snapshot import Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Floats, Integers, LoadSnapshot
 
 DIFFERENCE_KEY: Final = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 

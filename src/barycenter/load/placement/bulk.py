@@ -1,7 +1,8 @@
 """The placement strategies for many bundles at once, by name: all that a plan unloads, or that a broker left behind.
 
 Each answers as so many single choices among the same candidates would, draws and memory included. Neither policies nor
-filters are asked, which `barycenter.load.selection` does for one bundle at a time when a client looks it up.
+filters are asked, which `barycenter.load.selection.modular_selection` does for one bundle at a time when a client looks
+it up.
 
 Needs numpy; only a leader imports it.
 """
@@ -18,7 +19,7 @@ from barycenter.load.placement import least_resource_usage_with_weight as least_
 from barycenter.load.placement.choice import PlacementMemory, remembered
 from barycenter.load.shedding.avg_shedder import NAME as AVG_SHEDDER
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot import Flags, Indices, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Indices, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

@@ -9,7 +9,7 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from barycenter.load.snapshot import Integers
+from barycenter.load.snapshot.load_snapshot import Integers
 
 
 def _words(rng: random.Random, count: int) -> NDArray[np.uint32]:

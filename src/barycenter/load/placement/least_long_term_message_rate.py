@@ -20,9 +20,9 @@ import numpy as np
 
 from barycenter.load.placement.choice import PlacementChoice, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
-from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
-from barycenter.load.snapshot import Flags, Floats, Indices, LoadSnapshot
-from barycenter.load.weights import resource_weights
+from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.weights import resource_weights
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

@@ -23,7 +23,7 @@ import numpy as np
 
 from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
 from barycenter.load.placement.choice import PlacementChoice, no_choice
-from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

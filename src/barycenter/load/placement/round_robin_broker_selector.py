@@ -17,7 +17,7 @@ import numpy as np
 
 from barycenter.load.placement.choice import PlacementChoice, no_choice
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot import Flags, Indices, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Indices, LoadSnapshot
 
 NAME: Final = "RoundRobinBrokerSelector"
 _WRAP: Final = 2**31 - 1

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.weights import resource_weights
 from barycenter.load.shedding.fitting import FittingPlan, rows_by_owner, take_fitting
 from barycenter.load.shedding.ordering import heaviest_first
-from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
-from barycenter.load.weights import resource_weights
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

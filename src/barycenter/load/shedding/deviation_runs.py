@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 _WORTH_WHILE = 8
 """Fewer moves at once are made faster one by one."""

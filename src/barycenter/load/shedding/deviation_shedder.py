@@ -31,7 +31,7 @@ from barycenter.load.shedding.deviation_runs import reported_twice, run
 from barycenter.load.shedding.fitting import rows_by_owner
 from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.shedding.plan import ShedPlan, sequential_mean, sequential_sum
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

@@ -13,7 +13,7 @@ from barycenter.load.decisions import Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.ordering import by_group, sheddable_rows
 from barycenter.load.shedding.plan import ShedPlan, Verdicts
-from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 LARGEST: Final = 2**31 - 1
 """Where Pulsar's whole numbers end."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 _RADIX: Final = 2**16
 """numpy sorts integers of 16 bits by radix."""

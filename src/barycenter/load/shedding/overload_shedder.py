@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.reports import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.weights import resource_weights
 from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, take_heaviest
-from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
-from barycenter.load.weights import resource_weights
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

@@ -14,7 +14,7 @@ import numpy as np
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
 """Pulsar's addition to the excess, so that a broker ends somewhat below the line it crossed."""

@@ -24,7 +24,7 @@ from barycenter.load.shedding.threshold_shedder import (
     UsageHistory,
     threshold_shedder,
 )
-from barycenter.load.snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

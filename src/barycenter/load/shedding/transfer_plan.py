@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.load.shedding.transfer_shedder import TransferShedderSettings

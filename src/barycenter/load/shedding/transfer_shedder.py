@@ -38,7 +38,7 @@ from barycenter.load.shedding.transfer_plan import (
     Turn,
     extensible_load,
 )
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

@@ -20,7 +20,7 @@ import numpy as np
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.fitting import LARGEST, FittingPlan, rows_by_owner, take_fitting
 from barycenter.load.shedding.ordering import heaviest_first
-from barycenter.load.snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

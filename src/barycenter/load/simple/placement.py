@@ -40,7 +40,7 @@ from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compare
 from barycenter.load.simple.quotas import Quotas
 from barycenter.load.simple.ranking import Ranking, least_loaded, rank_brokers, settled
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.snapshot import Flags, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
 CURSOR_TURNS: Final = 1_000_000
 NO_BROKER: Final = 101.0

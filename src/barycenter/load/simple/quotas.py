@@ -29,8 +29,8 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.reports import ResourceQuota
-from barycenter.load.snapshot import BundleTable, Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.reports.load_report import ResourceQuota
+from barycenter.load.snapshot.load_snapshot import BundleTable, Flags, Floats, Integers, LoadSnapshot
 
 GO_UP_MS: Final = 30 * 60_000
 GO_DOWN_MS: Final = 1440 * 60_000

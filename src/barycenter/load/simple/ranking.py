@@ -24,10 +24,10 @@ from typing import Final
 import numpy as np
 
 from barycenter.load.placement.avg_shedder import Pins
-from barycenter.load.reports import ResourceQuota, bundle_data_of_quota
+from barycenter.load.reports.load_report import ResourceQuota, bundle_data_of_quota
 from barycenter.load.simple.quotas import Quotas, figures_of
 from barycenter.load.simple.settings import SimpleStrategy
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 BYTES_PER_KILOBIT: Final = 128
 """Pulsar takes a kilobit for 1024 bits where it compares quotas with bandwidth limits."""

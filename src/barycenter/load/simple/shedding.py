@@ -25,11 +25,11 @@ from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
-from barycenter.load.reports import COUNT_RESOLUTION, RATE_RESOLUTION, THROUGHPUT_RESOLUTION
+from barycenter.load.reports.load_report import COUNT_RESOLUTION, RATE_RESOLUTION, THROUGHPUT_RESOLUTION
 from barycenter.load.simple.placement import Policies
 from barycenter.load.simple.ranking import truncated
 from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.snapshot import RESOURCES, Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import RESOURCES, Flags, Floats, Integers, LoadSnapshot
 
 NAME: Final = "SimpleLoadManagerImpl"
 _OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"

@@ -10,7 +10,7 @@ toward the most bundles that a namespace may have.
 from collections.abc import Mapping
 from typing import Final
 
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, SplitPlan, plan_splits
 
 NAME: Final = "SimpleLoadManagerImpl"

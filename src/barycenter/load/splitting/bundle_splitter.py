@@ -24,7 +24,7 @@ import numpy as np
 
 from barycenter.load.decisions import Refusal, Split
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.snapshot import Flags, Floats, Integers, LoadSnapshot, MessageColumns
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, MessageColumns
 from barycenter.load.splitting.request import MEBIBYTE
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from barycenter.load.reasons import Code, Compared
-from barycenter.load.snapshot import LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting.bundle_splitter import (
     BundleSplitterSettings,
     NamespaceCounts,

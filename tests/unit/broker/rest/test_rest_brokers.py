@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from barycenter.broker.broker import BrokerState
-from barycenter.broker.decision_log import DecisionLog
-from barycenter.broker.load_managers import load_manager_factory
+from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.snapshot_document import decode_snapshot
+from barycenter.load.snapshot.document import decode_snapshot
+from barycenter.logs.decision_log import DecisionLog
 from support.rest_cluster import RestCluster, rest_cluster
 
 BROKERS = "/admin/v2/brokers"

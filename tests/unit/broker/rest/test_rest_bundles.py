@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from barycenter.broker.broker import Broker
-from barycenter.broker.http_peers import HttpPeers, PeerRequestError
-from barycenter.broker.load_manager import NoopLoadManager
-from barycenter.load.reports import LocalBrokerData, NamespaceBundleStats
+from barycenter.broker.cluster.http_peers import HttpPeers, PeerRequestError
+from barycenter.broker.load_manager.contract import NoopLoadManager
+from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from support.rest_cluster import RestCluster, rest_cluster

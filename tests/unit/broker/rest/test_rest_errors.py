@@ -4,8 +4,8 @@ import pytest
 from aiohttp import web
 
 from barycenter.broker import errors as service
-from barycenter.broker import lookup_answers as lookups
-from barycenter.broker.http_peers import MAX_REDIRECTS, AdminClient, PeerRequestError, reason_of
+from barycenter.broker.cluster import lookup_answers as lookups
+from barycenter.broker.cluster.http_peers import MAX_REDIRECTS, AdminClient, PeerRequestError, reason_of
 from barycenter.broker.rest.errors import STATUS, RestError, answer_of, errors_as_reasons
 from barycenter.metadata import errors as metadata
 from barycenter.naming.errors import InvalidNameError

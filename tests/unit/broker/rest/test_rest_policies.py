@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from barycenter.broker.broker import Broker
-from barycenter.broker.modular_load_manager import ModularLoadManager
+from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from support.rest_cluster import RestCluster, rest_cluster
 
 ADMIN = "/admin/v2"

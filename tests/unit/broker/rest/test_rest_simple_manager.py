@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from barycenter.broker.broker import Broker
-from barycenter.broker.host_usage import FixedUsage
-from barycenter.broker.load_instruments import LoadInstruments
-from barycenter.broker.load_manager import LoadManagerContext
-from barycenter.broker.simple_load_manager import SimpleLoadManager
+from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.load.reasons import Code
-from barycenter.load.reports import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.simple.load_report import LoadReport, decode_load_report
+from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.load.reports.simple_load_report import LoadReport, decode_load_report
 from barycenter.naming.bundle import Bundle
 from support.rest_cluster import RestCluster, rest_cluster
 

@@ -1,0 +1,101 @@
+"""Under which addresses a broker is reached, and how it is called.
+
+Source: Pulsar's `PulsarService.brokerUrl/webAddress/getBrokerId` and `MultipleListenerValidator`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner, Redirect
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUrls:
+    """One broker's id and URLs. The id is `<advertised address>:<web port>`, never the binary port."""
+
+    broker_id: str
+    broker_url: str | None
+    broker_url_tls: str | None = None
+    web_url: str | None = None
+    web_url_tls: str | None = None
+    listeners: Mapping[str, ListenerUrls] = field(default_factory=dict)
+
+    @classmethod
+    def of_ports(
+        cls, advertised_address: str, broker_port: int | None, web_port: int | None, listeners: str = ""
+    ) -> "ServiceUrls":
+        """Compute the URLs from the ports that were really bound; `listeners` is `advertisedListeners`."""
+        host = f"[{advertised_address}]" if ":" in advertised_address else advertised_address
+        return cls(
+            broker_id=f"{advertised_address}:{web_port if web_port is not None else 0}",
+            broker_url=f"pulsar://{host}:{broker_port}" if broker_port is not None else None,
+            web_url=f"http://{host}:{web_port}" if web_port is not None else None,
+            listeners=parse_advertised_listeners(listeners),
+        )
+
+    def broker_urls(self, listener: str | None) -> tuple[str | None, str | None]:
+        """Return the plain and the TLS broker URL of `listener`, or the default ones for None and "".
+
+        Raises:
+            ListenerNotFoundError: the broker has no listener of that name.
+        """
+        if not listener:
+            return self.broker_url, self.broker_url_tls
+        urls = self.listeners.get(listener)
+        if urls is None:
+            raise ListenerNotFoundError(self.broker_id, listener)
+        return urls.broker_url, urls.broker_url_tls
+
+    def owner(self, *, is_local: bool, epoch: int | None, listener: str | None = None) -> Owner:
+        broker_url, broker_url_tls = self.broker_urls(listener)
+        return Owner(
+            self.broker_id, broker_url, broker_url_tls, self.web_url, self.web_url_tls, is_local, epoch, self.listeners
+        )
+
+    def redirect(self, *, authoritative: bool, listener: str | None = None) -> Redirect:
+        broker_url, broker_url_tls = self.broker_urls(listener)
+        return Redirect(self.broker_id, broker_url, broker_url_tls, self.web_url, self.web_url_tls, authoritative)
+
+
+def at_listener(owner: Owner, listener: str | None) -> Owner:
+    """Return `owner` with the broker URLs of `listener`; the web URLs stay the owner's.
+
+    Raises:
+        ListenerNotFoundError: the owner has no listener of that name.
+    """
+    if not listener:
+        return owner
+    urls = owner.listeners.get(listener)
+    if urls is None:
+        raise ListenerNotFoundError(owner.broker_id, listener)
+    return Owner(
+        owner.broker_id,
+        urls.broker_url,
+        urls.broker_url_tls,
+        owner.web_url,
+        owner.web_url_tls,
+        owner.is_local,
+        owner.epoch,
+        owner.listeners,
+    )
+
+
+def parse_advertised_listeners(text: str) -> dict[str, ListenerUrls]:
+    """Read `name:pulsar://host:port,name:pulsar+ssl://host:port,…`.
+
+    Raises:
+        ValueError: an entry has no name, another scheme, or repeats one; the text says which.
+    """
+    found: dict[str, ListenerUrls] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, url = entry.partition(":")
+        if not name or "://" not in url:
+            raise ValueError(f"advertisedListeners: {entry!r} is not of the form name:pulsar://host:port")
+        before = found.get(name, ListenerUrls())
+        if url.startswith("pulsar://") and before.broker_url is None:
+            found[name] = ListenerUrls(url, before.broker_url_tls)
+        elif url.startswith("pulsar+ssl://") and before.broker_url_tls is None:
+            found[name] = ListenerUrls(before.broker_url, url)
+        else:
+            raise ValueError(f"advertisedListeners: {entry!r} repeats a URL or has a scheme that is not pulsar's")
+    return found

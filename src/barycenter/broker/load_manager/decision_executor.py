@@ -1,0 +1,162 @@
+"""Decisions carried out and told: unloads and splits commanded to owners, assignments and refusals to the decision log.
+
+What a load manager decides goes through here, whichever manager it is. Nothing is decided here, save that a split
+of what is no bundle any more is not tried.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from barycenter.broker.load_manager.metrics import LoadMetrics
+from barycenter.load.decisions import Placement, Split, Unload
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.splitting.request import can_divide
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError, UnknownBundleError
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager.contract import LoadManagerContext
+    from barycenter.load.splitting.bundle_splitter import SplitPlan
+
+log = structlog.get_logger(__name__)
+
+_REMEMBERED_REFUSALS: Final = 10_000
+
+
+class Orders:
+    """The orders of one load manager. A failure is told as a refusal and never raised: the next one has its turn."""
+
+    def __init__(self, context: "LoadManagerContext", decisions: DecisionLog, metrics: LoadMetrics) -> None:
+        self._context = context
+        self._decisions = decisions
+        self._metrics = metrics
+        self._refused: dict[tuple[str, str], Code] = {}
+        self._last_round: Code | None = None
+
+    # ---- telling ----
+
+    def tell_placement(self, placement: Placement) -> None:
+        """Tell who was chosen, or that nobody qualifies."""
+        if placement.broker is None:
+            self.refuse("assign", placement.bundle, "", placement.reason)
+            return
+        self._refused.pop(("assign", placement.bundle), None)
+        record = self._decisions.record(
+            self._now_ms(), "assign", placement.reason, bundle=placement.bundle, destination=placement.broker
+        )
+        log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
+
+    def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
+        """Tell a refusal, unless the same was told last time the bundle was considered."""
+        if self._refused.get((action, bundle)) is reason.code:
+            return
+        if len(self._refused) >= _REMEMBERED_REFUSALS:
+            self._refused.clear()
+        self._refused[action, bundle] = reason.code
+        record = self._decisions.record(self._now_ms(), "refuse", reason, bundle=bundle, source=source, refused=action)
+        log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
+
+    def tell_round(self, reason: Reason) -> None:
+        """Tell the outcome of a shedding round when it is another than that of the round before."""
+        if reason.code is not self._last_round:
+            self._last_round = reason.code
+            self._decisions.record(self._now_ms(), "shed", reason)
+
+    # ---- unloading ----
+
+    async def unload(self, unload: Unload, destination: str | None) -> bool:
+        """Have the owner unload a bundle, for a destination if one is chosen; return whether it did."""
+        bundle = _parsed(unload.bundle)
+        try:
+            url = None if bundle is None else await self._web_url_of(unload.source)
+            if bundle is None or url is None:
+                reason = Reason(code=Code.NO_OWNER, subject=unload.bundle, cause=unload.reason)
+                self.refuse("unload", unload.bundle, unload.source, reason)
+                return False
+            await self._context.env.peers.unload_bundle(url, bundle, destination=destination)
+        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
+            failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
+            self.refuse("unload", unload.bundle, unload.source, failure)
+            return False
+        self._refused.pop(("unload", unload.bundle), None)
+        record = self._decisions.record(
+            self._now_ms(),
+            "unload",
+            unload.reason,
+            bundle=unload.bundle,
+            source=unload.source,
+            destination=destination or "",
+        )
+        log.info(
+            "bundle_shed",
+            bundle=unload.bundle,
+            source=unload.source,
+            destination=destination,
+            reason=record.sentence,
+        )
+        return True
+
+    # ---- splitting ----
+
+    async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
+        """Return `plan` of how many bundles each namespace has now; what is too large and not split is told."""
+        counts: dict[str, int] = {}
+        # a first look, with the bundles reported, tells whose namespaces have to be read
+        for large in plan({}):
+            bundle = _parsed(large.bundle)
+            if bundle is not None and str(bundle.namespace) not in counts:
+                counts[str(bundle.namespace)] = len((await self._context.bundles.get(bundle.namespace)).bundles)
+        found = plan(counts)
+        for refusal in found.refusals():
+            self.refuse("split", refusal.subject, "", refusal.reason)
+        return found
+
+    async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]]) -> bool:
+        """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did."""
+        bundle = _parsed(split.bundle)
+        try:
+            code = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
+            url = None if code is not None else await self._web_url_of(split.broker)
+            if bundle is None or url is None:
+                reason = Reason(code=code or Code.NO_OWNER, subject=split.bundle, cause=split.reason)
+                self.refuse("split", split.bundle, split.broker, reason)
+                return False
+            config = self._context.config.current
+            algorithm = config.default_namespace_bundle_split_algorithm
+            children_leave = config.load_balancer_auto_unload_split_bundles_enabled and await unload()
+            await self._context.env.peers.split_bundle(url, bundle, algorithm=algorithm, unload=children_leave)
+        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
+            failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
+            self.refuse("split", split.bundle, split.broker, failure)
+            return False
+        self._context.bundles.invalidate(bundle.namespace)
+        self._metrics.split()
+        record = self._decisions.record(self._now_ms(), "split", split.reason, bundle=split.bundle, source=split.broker)
+        log.info("bundle_split_ordered", bundle=split.bundle, broker=split.broker, reason=record.sentence)
+        return True
+
+    async def _split_refusal(self, bundle: Bundle) -> Code | None:
+        if not can_divide(bundle.range):
+            return Code.RANGE_NOT_DIVISIBLE
+        try:
+            (await self._context.bundles.fresh(bundle.namespace)).validate(bundle.range)
+        except UnknownBundleError:
+            return Code.BUNDLE_GONE
+        return None
+
+    async def _web_url_of(self, broker: str) -> str | None:
+        urls = await self._context.registration.urls_of(broker)
+        return None if urls is None else urls.web_url
+
+    def _now_ms(self) -> int:
+        return self._context.env.clock.now_ms()
+
+
+def _parsed(bundle: str) -> Bundle | None:
+    try:
+        return Bundle.parse(bundle)
+    except InvalidNameError:
+        return None

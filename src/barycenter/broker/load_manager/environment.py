@@ -1,0 +1,59 @@
+"""What a load manager measures with and writes to; a simulation puts its own in place of files and /proc."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barycenter.broker.load_manager.pipeline_feed import FilePipeline, NoPipeline, PipelineFeed
+from barycenter.broker.load_manager.reporting.host_usage import FixedUsage, UsageMeter, usage_meter
+from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender, ReportLogs, TopicReportLog
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.logs.load_report_log import FileReportLog, NoReportLog, ReportLog
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager.contract import LoadManagerContext
+
+
+@dataclass(frozen=True, slots=True)
+class LoadInstruments:
+    meter: UsageMeter
+    report_log: ReportLog
+    pipeline: PipelineFeed
+    decisions: DecisionLog
+
+    @staticmethod
+    def of_machine(context: "LoadManagerContext", decisions: DecisionLog | None = None) -> "LoadInstruments":
+        """Return those of a real broker: this machine's usage, files below `barycenterDataDir`, a topic if asked.
+
+        Without a report log there is nothing that a pipeline could read, so none is expected.
+        """
+        config = context.config.current
+        data = Path(config.barycenter_data_dir)
+        if not config.load_report_log_enabled:
+            report_log: ReportLog = NoReportLog()
+            pipeline: PipelineFeed = NoPipeline()
+        else:
+            report_log = FileReportLog(data / "load-reports", retention_hours=config.load_report_log_retention_hours)
+            pipeline = FilePipeline(data / "pipeline" / "publication")
+        service_url = context.urls.broker_url
+        if config.barycenter_load_report_topic_enabled and service_url is not None:
+            report_log = ReportLogs(report_log, TopicReportLog(partial(ClientReportSender, service_url)))
+        decisions = decisions or context.decisions or DecisionLog(context.urls.broker_id, data / "decisions")
+        return LoadInstruments(usage_meter(config), report_log, pipeline, decisions)
+
+    @staticmethod
+    def in_memory(
+        context: "LoadManagerContext",
+        *,
+        meter: UsageMeter | None = None,
+        report_log: ReportLog | None = None,
+        pipeline: PipelineFeed | None = None,
+    ) -> "LoadInstruments":
+        """Return some that touch no file; the usage is unknown, so 0 %, unless `meter` says otherwise."""
+        return LoadInstruments(
+            meter or FixedUsage(),
+            report_log or NoReportLog(),
+            pipeline or NoPipeline(),
+            DecisionLog(context.urls.broker_id),
+        )

@@ -1,0 +1,374 @@
+"""What a broker knows of the cluster's load: reports, windows, and bundles that are on their way to a broker.
+
+Every broker keeps this picture, so that whoever becomes leader decides with full windows at once. It imports numpy only
+when a snapshot is asked for, which only a leader does. Nothing here holds the event loop for long, however many bundles
+there are: `prepare` makes what figures take broker by broker, and keeps it until that broker reports again.
+
+A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when some
+broker reports the bundle, the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at
+the next notification of any broker, and then sends several bundles to the broker that looks idle.)
+
+Source: Pulsar's `ModularLoadManagerImpl` (`updateAll`, `updateBundleData`, `getBundleDataOrDefault`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from barycenter.broker.load_manager.pipeline_feed import (
+    PipelineFeed,
+    includes,
+    is_exactly,
+    published_averages,
+    published_bundles,
+)
+from barycenter.config.broker_conf import runtime_values
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.reports.load_report import (
+    BundleData,
+    LocalBrokerData,
+    ResourceQuota,
+    TimeAverageBrokerData,
+    bundle_data_of_quota,
+    default_bundle_data,
+)
+from barycenter.load.reports.publication import PipelinePublication
+from barycenter.load.reports.windows import LiveFold, broker_averages
+from barycenter.load.snapshot.document import MemoryDocument, PoliciesDocument, SnapshotDocument
+from barycenter.metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager.contract import LoadManagerContext
+    from barycenter.load.snapshot.builder import SnapshotBuilder
+    from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+
+log = structlog.get_logger(__name__)
+
+BUNDLE_DATA_ROOT: Final = "/loadbalance/bundle-data"
+BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
+RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
+PREALLOCATION_MS: Final = 900_000
+_ROWS_AT_ONCE: Final = 2_000
+_BALANCING_KEYS: Final = (
+    *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
+    *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference"),
+)
+"""How the names of keys begin that decisions depend on."""
+SAME_ANSWER_MS: Final = 10_000
+"""How long a second question for a bundle's broker gets the answer of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preallocation:
+    """A bundle on its way to `broker` since `at_ms` (epoch ms), and what it is taken to carry there."""
+
+    broker: str
+    data: BundleData
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """A publication of the pipeline, and its columns as they are looked up."""
+
+    publication: PipelinePublication
+    bundles: dict[str, BundleData]
+    averages: dict[str, TimeAverageBrokerData]
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a snapshot was built of."""
+
+    generation: int
+    live: frozenset[str]
+    publication: PipelinePublication | None
+
+    def is_that_of(self, other: "_Basis | None") -> bool:
+        return (
+            other is not None
+            and (self.generation, self.live) == (other.generation, other.live)
+            and self.publication is other.publication
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
+
+    in_use: bool
+    lag_ms: int
+    is_late: bool
+
+
+class LoadPicture:
+    """One broker's picture; `refresh` brings it up to date."""
+
+    def __init__(self, context: "LoadManagerContext", feed: PipelineFeed) -> None:
+        self._context = context
+        self._feed = feed
+        self.fold = LiveFold()
+        self.preallocations: dict[str, Preallocation] = {}
+        self.recently_unloaded: dict[str, int] = {}
+        self._received_ms: dict[str, int] = {}
+        self._published: _Published | None = None
+        self._publishing = asyncio.Lock()
+        self._builder: SnapshotBuilder | None = None
+        self._summed: dict[str, tuple[LocalBrokerData, list[BundleData | None], TimeAverageBrokerData]] = {}
+        self._snapshot: LoadSnapshot | None = None
+        self._with_preallocations: LoadSnapshot | None = None
+        self._snapshot_of: _Basis | None = None
+        self._generation = 0
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The brokers whose reports are known."""
+        return frozenset(self.fold.reports)
+
+    async def refresh(self) -> tuple[list[str], list[str]]:
+        """Read the registered brokers' reports and fold in what is new; return brokers that left and bundles forgotten.
+
+        Not to be called while a call is under way.
+        """
+        registration = self._context.registration
+        live = await registration.refresh()
+        found = await asyncio.gather(*(self._report_of(broker) for broker in sorted(live)))
+        reports = {broker: report for broker, report in zip(sorted(live), found, strict=True) if report is not None}
+        for broker, report in reports.items():
+            if self.fold.is_new(broker, report):
+                await self._remember_unknown(report)
+                self.fold.accept(broker, report)
+                self._received_ms[broker] = self._context.env.clock.now_ms()
+                await asyncio.sleep(0)  # all brokers may have reported at once
+        gone = sorted(set(self.fold.reports) - set(reports))
+        forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
+        for broker in gone:
+            self._received_ms.pop(broker, None)
+        self._settle()
+        self._generation += 1
+        return gone, forgotten
+
+    async def _report_of(self, broker: str) -> LocalBrokerData | None:
+        try:
+            return await self._context.registration.data_of(broker)
+        except MetadataError as error:
+            log.warning("load_report_not_read", broker=broker, reason=str(error))
+            return self.fold.reports.get(broker)
+
+    async def _remember_unknown(self, report: LocalBrokerData) -> None:
+        unknown = self.fold.unknown(report)
+        for start in range(0, len(unknown), 100):
+            names = unknown[start : start + 100]
+            for name, data in zip(names, await asyncio.gather(*map(self._stored, names)), strict=True):
+                if data is not None:
+                    self.fold.remember(name, data, report.last_update)
+
+    async def obtain(self, bundle: str) -> BundleData:
+        """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
+        await self._read_publication()
+        publication = self._publication_in_use()
+        published = None if publication is None else self._columns(publication).bundles.get(bundle)
+        return published or self.fold.bundles.get(bundle) or await self._stored(bundle) or default_bundle_data()
+
+    async def _stored(self, bundle: str) -> BundleData | None:
+        store = self._context.env.store
+        try:
+            record = await store.get(f"{BUNDLE_DATA_ROOT}/{bundle}")
+            if record is not None:
+                return msgspec.json.decode(record.value, type=BundleData)
+            quota = await store.get(f"{RESOURCE_QUOTA_ROOT}/{bundle}")
+            return None if quota is None else bundle_data_of_quota(msgspec.json.decode(quota.value, type=ResourceQuota))
+        except (MetadataError, msgspec.DecodeError) as error:
+            log.warning("bundle_data_not_read", bundle=bundle, reason=str(error))
+            return None
+
+    # ---- bundles on their way ----
+
+    def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
+        """Count `bundle` for `broker` from now on, until it is reported."""
+        if bundle in self.preallocations or self._with_preallocations is None:
+            self._with_preallocations = None
+        else:
+            self._with_preallocations = self._with_preallocations.adding_preallocation(broker, bundle, data)
+        self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
+
+    def forget_bundle(self, bundle: str) -> None:
+        """Drop a bundle that is no more."""
+        self.fold.forget(bundle)
+        self.preallocations.pop(bundle, None)
+        self.changed()
+
+    def preallocated_broker(self, bundle: str) -> str | None:
+        """Return who was chosen for `bundle` a moment ago, if that broker is still there."""
+        found = self.preallocations.get(bundle)
+        if found is None or self._context.env.clock.now_ms() - found.at_ms > SAME_ANSWER_MS:
+            return None
+        return found.broker if found.broker in self._context.registration.brokers else None
+
+    def _settle(self) -> None:
+        oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
+        for bundle, preallocation in list(self.preallocations.items()):
+            gone = preallocation.broker not in self.fold.reports
+            if gone or self._is_reported_since(bundle, preallocation.at_ms) or preallocation.at_ms < oldest_ms:
+                del self.preallocations[bundle]
+
+    def _is_reported_since(self, bundle: str, since_ms: int) -> bool:
+        """Tell whether a report that came after that time lists the bundle, at its destination or elsewhere.
+
+        One from before may list the bundle's former stay.
+        """
+        return any(
+            bundle in report.last_stats and self._received_ms[broker] > since_ms
+            for broker, report in self.fold.reports.items()
+        )
+
+    # ---- figures to decide by ----
+
+    def pipeline_state(self) -> PipelineState:
+        """Judge the pipeline by the oldest known report that it has not published.
+
+        It is late once that report is older than `loadBalancerPipelineMaxLagSeconds`; a publication that is not late
+        is used, however long ago it was made.
+        """
+        publication = self._feed.latest()
+        now_ms = self._context.env.clock.now_ms()
+        waiting = [
+            self._received_ms[broker]
+            for broker, report in self.fold.reports.items()
+            if publication is None or not includes(publication, broker, report)
+        ]
+        lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
+        limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
+        is_late = self._feed.is_expected and lag_ms > limit_ms
+        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
+
+    def _publication_in_use(self) -> PipelinePublication | None:
+        return self._feed.latest() if self.pipeline_state().in_use else None
+
+    def _columns(self, publication: PipelinePublication) -> _Published:
+        if self._published is None or self._published.publication is not publication:
+            self._published = _Published(publication, published_bundles(publication), published_averages(publication))
+        return self._published
+
+    async def _read_publication(self) -> None:
+        """Have the columns of the newest publication at hand, if it is in use."""
+        async with self._publishing:
+            publication = self._publication_in_use()
+            if publication is None or (self._published and self._published.publication is publication):
+                return
+            bundles: dict[str, BundleData] = {}
+            for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
+                bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
+                await asyncio.sleep(0)
+            self._published = _Published(publication, bundles, published_averages(publication))
+
+    def bundle_data(self) -> Mapping[str, BundleData]:
+        """Return the windows of all bundles: the pipeline's while it is in use, for the rest those folded here."""
+        publication = self._publication_in_use()
+        if publication is None:
+            return self.fold.bundles
+        return {**self.fold.bundles, **self._columns(publication).bundles}
+
+    def averages(self, data: Mapping[str, BundleData]) -> dict[str, TimeAverageBrokerData]:
+        """Return every broker's time averages: the published ones if of its newest report, else summed here."""
+        publication = self._publication_in_use()
+        published = {} if publication is None else self._columns(publication).averages
+        found = {}
+        for broker, report in self.fold.reports.items():
+            if publication is not None and broker in published and is_exactly(publication, broker, report):
+                found[broker] = published[broker]
+            else:
+                found[broker] = self._sums(broker, report, data)
+        self._summed = {broker: each for broker, each in self._summed.items() if broker in found}
+        return found
+
+    def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
+        """Return the sums of the windows of a broker's bundles; remembered while report and windows are the same."""
+        known = list(map(data.get, report.last_stats))
+        before = self._summed.get(broker)
+        if before is not None and before[0] is report and before[1] == known:
+            return before[2]
+        sums = broker_averages(report.last_stats, data)
+        self._summed[broker] = (report, known, sums)
+        return sums
+
+    def preallocated(self) -> dict[str, dict[str, BundleData]]:
+        found: dict[str, dict[str, BundleData]] = {}
+        for bundle, preallocation in self.preallocations.items():
+            found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
+        return found
+
+    async def prepare(self) -> None:
+        """Make what `snapshot`, `averages` and `document` take, one broker after the other, so that others go on."""
+        await self._read_publication()
+        if self._basis().is_that_of(self._snapshot_of):
+            return
+        data, builder = self.bundle_data(), self._snapshot_builder()
+        for broker, report in list(self.fold.reports.items()):
+            if builder.prepare(broker, report, data):
+                self._sums(broker, report, data)
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    def snapshot(self) -> "LoadSnapshot":
+        """Return the load as known now; brokers that are no longer registered are left out."""
+        basis = self._basis()
+        if self._snapshot is None or not basis.is_that_of(self._snapshot_of):
+            data = self.bundle_data()
+            reports = {broker: report for broker, report in self.fold.reports.items() if broker in basis.live}
+            self._snapshot = self._snapshot_builder().build(
+                reports, data, self.averages(data), recently_unloaded=self.recently_unloaded
+            )
+            self._snapshot_of = basis
+            self._with_preallocations = None
+        if self._with_preallocations is None:
+            self._with_preallocations = self._snapshot.with_preallocations(self.preallocated())
+        policies = self._context.policies.current
+        if self._with_preallocations.policies is not policies:
+            self._with_preallocations = replace(self._with_preallocations, policies=policies)
+        return self._with_preallocations
+
+    def _basis(self) -> _Basis:
+        return _Basis(self._generation, self._context.registration.brokers, self._publication_in_use())
+
+    def _snapshot_builder(self) -> "SnapshotBuilder":
+        from barycenter.load.snapshot.builder import SnapshotBuilder
+
+        if self._builder is None:
+            self._builder = SnapshotBuilder()
+        return self._builder
+
+    def document(self, memory: MemoryDocument) -> SnapshotDocument:
+        """Return what `snapshot` is built from, and what else it takes to decide the same elsewhere."""
+        live, data = self._context.registration.brokers, self.bundle_data()
+        averages = self.averages(data)
+        reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
+        return SnapshotDocument(
+            taken_at=self._context.env.clock.now_ms(),
+            brokers=reports,
+            bundle_data=dict(data),
+            broker_data={broker: averages[broker] for broker in reports},
+            preallocated=self.preallocated(),
+            recently_unloaded=dict(self.recently_unloaded),
+            policies=PoliciesDocument.of(self._context.policies.current),
+            memory=memory,
+            configuration=balancing_configuration(self._context.config.current),
+        )
+
+    def changed(self) -> None:
+        """Have the next snapshot built anew."""
+        self._generation += 1
+
+
+def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
+    """Return the keys that matter for balancing and differ from their defaults, as texts."""
+    defaults = runtime_values(BrokerConfig())
+    return {
+        key: text
+        for key, text in runtime_values(config).items()
+        if text != defaults[key] and key.startswith(_BALANCING_KEYS)
+    }

@@ -1,0 +1,52 @@
+"""What a load report says of who its broker is, and nothing of its load."""
+
+import importlib.metadata
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from barycenter.load.reports.load_report import AdvertisedListener, LocalBrokerData
+from barycenter.load.strategy_names import manager_in_force
+
+if TYPE_CHECKING:
+    from barycenter.broker.cluster.service_urls import ServiceUrls
+    from barycenter.broker.load_manager.contract import LoadManagerContext
+
+
+def identity_report(context: "LoadManagerContext") -> LocalBrokerData:
+    """Return a report with the broker's names, URLs and kinds of topics; the figures are those of no load."""
+    config, urls = context.config.current, context.urls
+    return LocalBrokerData(
+        broker_id=urls.broker_id,
+        web_service_url=urls.web_url,
+        web_service_url_tls=urls.web_url_tls,
+        pulsar_service_url=urls.broker_url,
+        pulsar_service_url_tls=urls.broker_url_tls,
+        persistent_topics_enabled=config.enable_persistent_topics,
+        non_persistent_topics_enabled=config.enable_non_persistent_topics,
+        broker_version_string=program_version(),
+        advertised_listeners=_listeners(urls),
+        load_manager_class_name=manager_in_force(config).class_name,
+        start_timestamp=context.started_at_ms,
+        incarnation=context.incarnation,
+    )
+
+
+def _listeners(urls: "ServiceUrls") -> dict[str, AdvertisedListener]:
+    return {
+        name: AdvertisedListener(
+            broker_service_url=each.broker_url,
+            broker_service_url_tls=each.broker_url_tls,
+            broker_http_url=each.web_url,
+            broker_https_url=each.web_url_tls,
+        )
+        for name, each in urls.listeners.items()
+    }
+
+
+@lru_cache(maxsize=1)
+def program_version() -> str:
+    """Return the version of this program, as reports carry it; "0.0.0" when it runs uninstalled."""
+    try:
+        return importlib.metadata.version("barycenter")
+    except importlib.metadata.PackageNotFoundError:
+        return "0.0.0"

@@ -1,0 +1,262 @@
+"""What is done to the bundles of a namespace: unload, split, give up, hand over.
+
+    NamespaceServiceError
+    ├── BrokerNotActiveError   the destination of an unload is not registered
+    ├── BundleNotEmptyError    a bundle with topics is deleted without force
+    └── SplitConflictError     other changes of the namespace were faster too often
+
+Every call works on this broker's own bundles; who asks for another broker's is sent there by the REST layer.
+Source: Pulsar's `NamespaceService` (unload, split) and `OwnedBundle.handleUnloadRequest`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from barycenter.broker.cluster.lookup_answers import BundleNotFoundError
+from barycenter.broker.load_manager.contract import LoadManager
+from barycenter.broker.lookup.owner_search import Affinities
+from barycenter.broker.lookup.service import TopicDirectory
+from barycenter.broker.namespaces.bundle_cache import BundleCache, copy_boundaries_to_policies, replace_boundaries
+from barycenter.broker.ownership.cache import OwnershipCache
+from barycenter.load.splitting.algorithms import split_algorithm
+from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
+from barycenter.metadata.errors import BadVersionError, MetadataError, StoreUnavailableError
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.errors import InvalidSplitError
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
+from barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+SPLIT_ATTEMPTS: Final = 8
+"""The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
+_SPLIT_PAUSE_S: Final = 0.1
+_UNKNOWN_OUTCOME_ATTEMPTS: Final = 20
+
+
+class NamespaceServiceError(Exception):
+    """A request about bundles that was refused."""
+
+
+class BrokerNotActiveError(NamespaceServiceError):
+    def __init__(self, broker_id: str, active: frozenset[str]) -> None:
+        super().__init__(
+            f"Not allowed unload namespace bundle to inactive destination broker: {broker_id}. "
+            f"Active brokers: {', '.join(sorted(active)) or 'none'}."
+        )
+        self.broker_id = broker_id
+
+
+class BundleNotEmptyError(NamespaceServiceError):
+    def __init__(self, bundle: Bundle, topics: int) -> None:
+        super().__init__(f"Cannot delete non empty bundle {bundle}: it has {topics} topics. Delete them, or use force.")
+        self.bundle = bundle
+        self.topics = topics
+
+
+class SplitConflictError(NamespaceServiceError):
+    def __init__(self, bundle: Bundle, attempts: int) -> None:
+        super().__init__(f"Bundle {bundle} was not split: the namespace changed during each of {attempts} attempts.")
+        self.bundle = bundle
+
+
+class NamespaceService:
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        ownership: OwnershipCache,
+        directory: TopicDirectory,
+        affinities: Affinities,
+        load_manager: Callable[[], LoadManager],
+        *,
+        topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
+        traffic_limits: Callable[[], TrafficLimits],
+    ) -> None:
+        self._store = store
+        self._bundles = bundles
+        self._ownership = ownership
+        self._directory = directory
+        self._affinities = affinities
+        self._load_manager = load_manager
+        self._topic_loads = topic_loads
+        self._traffic_limits = traffic_limits
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
+        """Return the bundles of a namespace; a namespace without any record is one bundle without version."""
+        return await self._bundles.get(namespace)
+
+    async def bundles_of_now(self, namespace: NamespaceName) -> NamespaceBundles:
+        """The same, read from the store."""
+        return await self._bundles.fresh(namespace)
+
+    def is_owned(self, bundle: Bundle) -> bool:
+        return self._ownership.is_owned(bundle)
+
+    # ---- unload ----
+
+    def set_destination(self, bundle: Bundle, broker_id: str) -> None:
+        """Have `bundle` assigned to `broker_id` next time; called on the leader, before the unload.
+
+        Raises:
+            BrokerNotActiveError: that broker is not registered.
+        """
+        active = self._load_manager().available_brokers()
+        if broker_id not in active:
+            raise BrokerNotActiveError(broker_id, active)
+        self._affinities.set(bundle, broker_id)
+
+    async def unload_bundle(self, bundle: Bundle, *, reason: str = "admin request") -> int | None:
+        """Close the bundle's topics and give it up; return how many there were, None if it is not owned here.
+
+        A call during another unload of the bundle waits for that one, and returns None.
+        """
+        return await self._ownership.release(bundle, reason=reason)
+
+    async def hand_over_all(self, *, reason: str, max_per_second: float = 0) -> int:
+        """Unload every bundle, one after the other, in the order of their names; return how many.
+
+        `max_per_second` 0 sets no limit. What fails is logged, and the next bundle is taken.
+        """
+        done = 0
+        for bundle in self._ownership.owned_bundles():
+            try:
+                if await self._ownership.release(bundle, reason=reason) is not None:
+                    done += 1
+            except Exception:
+                log.exception("bundle_not_handed_over", bundle=str(bundle))
+            if max_per_second > 0:
+                await asyncio.sleep(1 / max_per_second)
+        return done
+
+    async def release_namespace(self, namespace: NamespaceName, *, reason: str = "namespace deleted") -> None:
+        """Give up every bundle of `namespace` that is owned here."""
+        for bundle in self._ownership.owned_bundles():
+            if bundle.namespace == namespace:
+                await self._ownership.release(bundle, reason=reason)
+
+    async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
+        """Give up an empty bundle on the way to deleting its namespace.
+
+        Raises:
+            BundleNotEmptyError: it has topics, and not `force`.
+        """
+        topics = await self._topics_in(bundle)
+        if topics and not force:
+            raise BundleNotEmptyError(bundle, len(topics))
+        await self._ownership.release(bundle, reason="bundle deleted")
+
+    # ---- split ----
+
+    async def split_bundle(
+        self,
+        bundle: Bundle,
+        *,
+        algorithm: str,
+        positions: Sequence[int] | None = None,
+        unload: bool = False,
+    ) -> list[Bundle]:
+        """Split a bundle that is owned here, and return its children; none if the algorithm found no boundary.
+
+        Topics stay open and clients notice nothing, unless `unload`, which unloads the children afterwards, in
+        the background. Repeats the whole attempt while other changes of the namespace come in between.
+
+        Raises:
+            SplitRefusedError: no such algorithm, or it misses something.
+            InvalidSplitError: the bundle cannot be cut there, or belongs to a broker's own namespace.
+            BundleNotFoundError: it is no bundle of the namespace (any more).
+            BundleNotAcquiredError: it is not owned here.
+            SplitConflictError: every attempt met another change.
+        """
+        if is_broker_bound(bundle.namespace):
+            raise InvalidSplitError(bundle, "the namespace belongs to one broker and stays one bundle")
+        for attempt in range(SPLIT_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_SPLIT_PAUSE_S)
+            try:
+                children = await self._try_split(bundle, algorithm, positions)
+            except BadVersionError as error:
+                log.info("bundle_split_conflict", bundle=str(bundle), attempt=attempt + 1, reason=str(error))
+                continue
+            if children:
+                await self._after_split(bundle, children, unload=unload)
+            return children
+        raise SplitConflictError(bundle, SPLIT_ATTEMPTS)
+
+    async def _try_split(self, bundle: Bundle, algorithm: str, positions: Sequence[int] | None) -> list[Bundle]:
+        before = await self._bundles.fresh(bundle.namespace)
+        if before.find_hash(bundle.range.lower) != bundle:
+            raise BundleNotFoundError(bundle)
+        hashes = tuple(topic.hash32 for topic in await self._topics_in(bundle))
+        loads = tuple(self._topic_loads(bundle))
+        request = SplitRequest(bundle.range, hashes, tuple(positions or ()), loads, self._traffic_limits())
+        cuts = split_algorithm(algorithm)(request)
+        if not cuts:
+            log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
+            return []
+        after, children = before.split(bundle, cuts)
+        await self._ownership.split(bundle, children, lambda: self._write_boundaries(before, after))
+        log.info("bundle_split", bundle=str(bundle), children=[str(child) for child in children], algorithm=algorithm)
+        return children
+
+    async def _write_boundaries(self, before: NamespaceBundles, after: NamespaceBundles) -> NamespaceBundles:
+        """Write by compare-and-set; an unknown outcome is cleared up before this returns, while all locks are held.
+
+        Raises:
+            BadVersionError: surely not written.
+            StoreUnavailableError: still unknown after many attempts.
+        """
+        namespace, unknown = before.namespace, False
+        for attempt in range(_UNKNOWN_OUTCOME_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_SPLIT_PAUSE_S)
+            try:
+                version = await replace_boundaries(self._store, before, after)
+                return NamespaceBundles(namespace, after.boundaries, version)
+            except BadVersionError:
+                if not unknown:
+                    raise
+                found = await self._bundles.fresh(namespace)
+                if set(after.boundaries) <= set(found.boundaries):
+                    return found  # an earlier attempt was written after all
+                raise
+            except StoreUnavailableError as error:
+                unknown = True
+                log.warning("bundle_split_outcome_unknown", namespace=str(namespace), reason=str(error))
+        raise StoreUnavailableError(str(namespace), "the boundaries were perhaps written")
+
+    async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
+        """The split stands; what follows is repeated by others if it fails here."""
+        try:
+            await copy_boundaries_to_policies(self._store, parent.namespace)
+        except MetadataError as error:
+            log.warning("bundles_not_copied_to_policies", namespace=str(parent.namespace), reason=str(error))
+        try:
+            await self._load_manager().write_report(force=True)
+        except Exception:
+            log.exception("load_report_not_written", after="split")
+        if unload:
+            self._own(asyncio.create_task(self._unload_children(children), name=f"unload children of {parent}"))
+
+    async def _unload_children(self, children: list[Bundle]) -> None:
+        for child in children:
+            await self._ownership.release(child, reason="unload after split")
+
+    async def _topics_in(self, bundle: Bundle) -> list[TopicName]:
+        names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
+        return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]
+
+    def _own(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

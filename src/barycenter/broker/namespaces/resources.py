@@ -1,0 +1,244 @@
+"""What is stored about clusters, tenants, namespaces and topics, and the rules by which topics come into being.
+
+A topic that is used before it exists is created if
+
+| rule                                                                         | else                         |
+|------------------------------------------------------------------------------|------------------------------|
+| its namespace exists and is not being deleted                                | no topic                     |
+| the namespace's `autoTopicCreationOverride`, or the configuration, allows it | only system topics           |
+| a partition belongs to a partitioned topic and its index is below the count  | no topic                     |
+| it is not itself a partitioned topic                                         | only its partitions exist    |
+| the namespace has fewer topics than `maxTopicsPerNamespace`                  | no more topics               |
+
+Namespaces of a broker itself (heartbeat, `pulsar/system`) need no record.
+Source: Pulsar's `PulsarResources`, `BrokerService.isAllowAutoTopicCreationAsync`, `NamespaceService`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
+from barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
+from barycenter.broker.namespaces.policies import (
+    ClusterData,
+    LocalPolicies,
+    PartitionedTopicMetadata,
+    Policies,
+    TenantInfo,
+)
+from barycenter.broker.namespaces.records import Records
+from barycenter.load.policies import FailureDomain
+from barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+from barycenter.naming.topic import DOMAINS, TopicName, decode_local_name, is_system_topic
+
+MANAGED_LEDGERS: Final = "/managed-ledgers"
+POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
+
+
+class Resources:
+    """The records, and what is known of topics without owning them. Implements TopicDirectory and TopicPolicies."""
+
+    def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
+        self.store = store
+        self._config = config
+        self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
+        self.clusters = Records(store, ClusterData, CLUSTERS_ROOT)
+        self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT)
+        self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT)
+        self.tenants = Records(store, TenantInfo, "/admin/policies")
+        self.namespaces = Records(store, Policies, "/admin/policies")
+        self.local_policies = Records(store, LocalPolicies, "/admin/local-policies")
+        self.partitioned_topics = Records(store, PartitionedTopicMetadata, "/admin/partitioned-topics")
+
+    def attach_loaded_topics(self, loaded_topics: Callable[[], Iterable[TopicName]]) -> None:
+        """Say which topics this broker has in memory; non-persistent topics exist nowhere else."""
+        self._loaded_topics = loaded_topics
+
+    def close(self) -> None:
+        self.isolation_policies.close()
+        self.failure_domains.close()
+        for records in (self.clusters, self.tenants, self.namespaces, self.local_policies, self.partitioned_topics):
+            records.close()
+
+    # ---- namespaces ----
+
+    async def namespaces_of(self, tenant: str) -> list[NamespaceName]:
+        """Return the namespaces of a tenant; left-overs that hold no policies are skipped."""
+        found = []
+        for name in await self.namespaces.names(tenant):
+            try:
+                namespace = NamespaceName.of(tenant, name)
+                if await self.namespaces.get(str(namespace)) is not None:
+                    found.append(namespace)
+            except (InvalidNameError, InvalidValueError):
+                continue
+        return found
+
+    async def policies_are_read_only(self) -> bool:
+        return await self.store.exists(POLICIES_READ_ONLY)
+
+    # ---- topics ----
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
+        """Return the names of the topics, partitions one by one, sorted.
+
+        `mode`: "PERSISTENT" (all that exist), "NON_PERSISTENT" (those in this broker's memory) or "ALL".
+        """
+        names: list[str] = []
+        if mode != "NON_PERSISTENT":
+            names += [str(topic) for topic in await self.persistent_topics(namespace)]
+        if mode != "PERSISTENT":
+            loaded = self._loaded_topics()
+            names += [str(topic) for topic in loaded if not topic.is_persistent and topic.namespace == namespace]
+        return sorted(names)
+
+    async def persistent_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        """Return the persistent topics that exist, partitions one by one, in the store's order."""
+        topics = []
+        for encoded in await self.store.children(f"{MANAGED_LEDGERS}/{namespace}/persistent"):
+            try:
+                topics.append(TopicName.of("persistent", namespace, decode_local_name(encoded)))
+            except InvalidNameError:
+                continue  # not written by a broker
+        return topics
+
+    async def topic_exists(self, topic: TopicName) -> bool:
+        """Tell whether a persistent topic has a ledger, or a non-persistent one is in this broker's memory."""
+        if topic.is_persistent:
+            return await self.store.exists(f"{MANAGED_LEDGERS}/{topic.persistence_name}")
+        return topic in set(self._loaded_topics())
+
+    async def partitioned_topics_of(self, namespace: NamespaceName, domain: str | None = None) -> list[TopicName]:
+        """Return the partitioned topics by their base names, of one domain or of both."""
+        topics: list[TopicName] = []
+        for of_domain in DOMAINS if domain is None else (domain,):
+            encoded = await self.partitioned_topics.names(f"{namespace}/{of_domain}")
+            topics.extend(TopicName.of(of_domain, namespace, decode_local_name(name)) for name in encoded)
+        return topics
+
+    async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
+        """Return the record of a partitioned topic, None if the topic is not partitioned."""
+        name = partitioned_topic_name(topic)
+        return await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
+        """Return the number of partitions, 0 for a topic that is not partitioned.
+
+        With `auto_create` the record is made if topics used for the first time are to be partitioned ones.
+
+        Raises:
+            NamespaceNotFoundError: the namespace does not exist.
+        """
+        if topic.is_partition or _needs_no_record(topic.namespace):
+            return 0
+        found = await self.partitioned_metadata(topic)
+        if found is not None:
+            return found.partitions
+        policies = await self.namespaces.get(str(topic.namespace))
+        if policies is None:
+            raise NamespaceNotFoundError(topic.namespace)
+        count = self._partitions_to_create(policies)
+        if not (auto_create and count and await self._may_create_new(topic, policies)):
+            return 0
+        if await self.topic_exists(topic):
+            return 0
+        try:
+            await self.partitioned_topics.create(partitioned_topic_name(topic), PartitionedTopicMetadata(count))
+        except AlreadyExistsError:
+            found = await self.partitioned_metadata(topic, fresh=True)
+            return 0 if found is None else found.partitions
+        return count
+
+    # ---- rules of creation by use ----
+
+    async def may_create(self, topic: TopicName) -> bool:
+        """Tell whether a topic that does not exist is created when it is used as it is named."""
+        if _needs_no_record(topic.namespace):
+            return True
+        policies = await self.namespaces.get(str(topic.namespace))
+        if policies is None or policies.deleted:
+            return False
+        if topic.is_partition:
+            base = await self.partitioned_metadata(topic.partitioned_name)
+            return base is not None and not base.deleted and topic.partition_index < base.partitions
+        if await self.partitioned_metadata(topic) is not None:
+            return False
+        return await self._may_create_new(topic, policies)
+
+    async def may_subscribe(self, topic: TopicName) -> bool:
+        """Tell whether a subscription that does not exist is created when it is used."""
+        if is_system_topic(topic):
+            return True
+        policies = await self.namespaces.get(str(topic.namespace))
+        override = None if policies is None else policies.auto_subscription_creation_override
+        if override is not None:
+            return override.allow_auto_subscription_creation
+        return self._config.current.allow_auto_subscription_creation
+
+    async def lookup_exists(self, topic: TopicName) -> bool:
+        """Tell whether a lookup of the topic makes sense: it exists, or would be created by use.
+
+        Non-persistent topics are taken to exist, as nobody can know.
+        """
+        if not topic.is_persistent or self.may_create_if_cached(topic) or await self.may_create(topic):
+            return True
+        return await self.topic_exists(topic) or await self.partitioned_metadata(topic) is not None
+
+    def may_create_if_cached(self, topic: TopicName) -> bool:
+        """The same as `may_create` for the ordinary case, without waiting; False means: not known."""
+        if topic.is_partition or not topic.is_persistent:
+            return not topic.is_persistent
+        policies = self.namespaces.get_if_cached(str(topic.namespace))
+        if policies is None or policies.deleted:
+            return False
+        return self._allows(policies) and not self._topic_limit(policies)
+
+    async def has_room_for_topics(self, namespace: NamespaceName, policies: Policies, new: int = 1) -> bool:
+        """Tell whether so many more topics stay within `maxTopicsPerNamespace`."""
+        limit = self._topic_limit(policies)
+        if not limit:
+            return True
+        topics = [topic for topic in await self.persistent_topics(namespace) if not is_system_topic(topic)]
+        return len(topics) + new <= limit
+
+    async def _may_create_new(self, topic: TopicName, policies: Policies) -> bool:
+        if policies.deleted:
+            return False
+        if is_system_topic(topic):
+            return True
+        return self._allows(policies) and await self.has_room_for_topics(topic.namespace, policies)
+
+    def _allows(self, policies: Policies) -> bool:
+        override = policies.auto_topic_creation_override
+        if override is not None:
+            return override.allow_auto_topic_creation
+        return self._config.current.allow_auto_topic_creation
+
+    def _topic_limit(self, policies: Policies) -> int:
+        limit = policies.max_topics_per_namespace
+        return self._config.current.max_topics_per_namespace if limit is None else limit
+
+    def _partitions_to_create(self, policies: Policies) -> int:
+        """Return with how many partitions a topic comes into being by use; 0 for a topic without."""
+        config = self._config.current
+        override = policies.auto_topic_creation_override
+        kind, count = config.allow_auto_topic_creation_type, config.default_num_partitions
+        if override is not None and override.topic_type is not None:
+            kind, count = override.topic_type, override.default_num_partitions or count  # type: ignore[assignment]
+        if kind != "partitioned":
+            return 0
+        limit = config.max_num_partitions_per_partitioned_topic
+        return min(count, limit) if limit else count
+
+
+def partitioned_topic_name(topic: TopicName) -> str:
+    """Return the path of a partitioned topic's record below `/admin/partitioned-topics`."""
+    return topic.persistence_name
+
+
+def _needs_no_record(namespace: NamespaceName) -> bool:
+    return is_broker_bound(namespace) or is_system_namespace(namespace)

@@ -1,0 +1,535 @@
+"""Which bundles this broker owns, and who owns the others.
+
+Ownership of a bundle is an ephemeral lock (`bundle_locks`); holding it through one epoch is a *term*, and of two
+terms whose bundles overlap the later has the higher epoch. What this broker does with one bundle:
+
+| state    | lock     | lookups here  | attaches | leaves it by                                              |
+|----------|----------|---------------|----------|-----------------------------------------------------------|
+| (absent) | not held | ask the store | refused  | `acquire`                                                 |
+| PREPARED | held     | wait          | refused  | activation -> SERVING; failure, abandoned split -> absent |
+| SERVING  | held     | "this broker" | accepted | `release` -> LEAVING; loss -> ENDED                       |
+| LEAVING  | held     | wait          | refused  | topics closed, lock released -> absent                    |
+| ENDED    | in doubt | wait          | refused  | topics closed, lock released -> absent; after a session   |
+|          |          |               |          | loss it is acquired again, as a new term                  |
+
+Everything that changes one bundle runs through that bundle's serial lock, in a task of this cache that outlives
+whoever asked. A change acts on one generation (a `_Holding`), and forgets it only while it is still the registered
+one, so a late end of generation 1 cannot destroy generation 2.
+
+**Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
+(SIGSTOP, a swapped-out machine), every term ends at once: nothing is acknowledged any more, not even of what is
+already durable. A term never comes back. When the session is there again the topics are closed and each bundle is
+acquired anew, as a new term with a new epoch; those that another broker took meanwhile are dropped. That closes
+clients which could have stayed if nobody took the bundle, and spares every proof about it. What cannot be acquired
+again at once waits for its next lookup, a broker's own namespaces excepted (`own_namespaces`).
+
+Source: Pulsar's `OwnershipCache` and `OwnedBundle`, its newest rules on generations and serialisation included.
+Different: the epoch; the record says `disabled` until a term serves and while it leaves, so that lookups at other
+brokers wait instead of sending clients to a broker that refuses them.
+"""
+
+import asyncio
+import enum
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from barycenter.broker.changes import NextChange
+from barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
+    BundleNotFoundError,
+    LookupNotReadyError,
+    Owner,
+)
+from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.locks import BundleLocks, WonLock
+from barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
+from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.broker.ownership.term import Pulse, Term
+from barycenter.metadata.clock import Clock
+from barycenter.metadata.errors import (
+    LockBusyError,
+    MetadataError,
+    StoreUnavailableError,
+)
+from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Topics(Protocol):
+    """The loaded topics, as ownership commands them (the `TopicRegistry`)."""
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
+
+    def rebucket(self) -> object: ...
+
+
+class _State(enum.Enum):
+    PREPARED = "prepared"
+    SERVING = "serving"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+@dataclass(slots=True, eq=False)
+class _Holding:
+    """One generation of a bundle held here."""
+
+    term: Term
+    won: WonLock
+    owner: Owner
+    state: _State = _State.PREPARED
+    splitting: bool = False
+    logged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InTransit:
+    """Somebody holds the lock but does not serve, or not yet."""
+
+    broker_id: str
+
+
+class OwnershipCache:
+    """Implements `ServingAuthority`. Made before the ports are known; `set_identity` comes before `acquire`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        *,
+        clock: Clock,
+        serving_log: ServingLog,
+        incarnation: str,
+        session_timeout_s: float,
+        unload_timeout_s: Callable[[], float],
+    ) -> None:
+        self._bundles = bundles
+        self._clock = clock
+        self._serving_log = serving_log
+        self._incarnation = incarnation
+        self._unload_timeout_s = unload_timeout_s
+        self._topics: Topics | None = None
+        self._urls: ServiceUrls | None = None
+        self._session_timeout_s = session_timeout_s
+        self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
+        self._holdings: dict[Bundle, _Holding] = {}
+        self._locks = BundleLocks(
+            store,
+            bundles,
+            incarnation=incarnation,
+            pulse=self._pulse,
+            spawn=self._spawn,
+            is_held=self._holdings.__contains__,
+        )
+        self._others = OtherOwners(store, incarnation)
+        self._changes: dict[Bundle, NextChange] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._created_listeners: list[Callable[[Bundle], None]] = []
+        self._closed = False
+        self._stop_listening = [
+            self._others.close,
+            store.add_listener(self._on_notification),
+            store.add_session_listener(self._on_session_event),
+        ]
+        bundles.on_change(self._on_boundaries)
+
+    # ---- life ----
+
+    def attach_topics(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        """Say under which URLs this broker serves; from now on it may acquire."""
+        self._urls = urls
+        self._locks.set_identity(urls)
+        self._spawn(self._watch_pulse(), "ownership pulse")
+
+    def refuse_acquisitions(self, why: str) -> None:
+        """Acquire nothing more; what is owned stays until it is released."""
+        self._locks.refuse(why)
+
+    async def close(self) -> None:
+        """End every task and let go of every lock that is still held. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._locks.stop()
+        for stop in self._stop_listening:
+            stop()
+        for holding in list(self._holdings.values()):
+            self._end(holding, "broker closed")
+        self._holdings.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._locks.close()
+
+    # ---- what is served here (ServingAuthority) ----
+
+    def served(self, topic: TopicName) -> OwnedBundle | None:
+        bundles = self._bundles.cached(topic.namespace)
+        if bundles is None:
+            return None
+        holding = self._holdings.get(bundles.find(topic))
+        return holding.term if holding is not None and self._is_serving(holding) else None
+
+    async def require_served(self, topic: TopicName) -> OwnedBundle:
+        await self._bundles.get(topic.namespace)
+        term = self.served(topic)
+        if term is None:
+            bundle = await self._bundles.bundle_of(topic)
+            holding = self._holdings.get(bundle)
+            raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
+        return term
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        holding = self._holdings.get(owned.bundle)
+        if holding is None or holding.term is not owned or holding.state is _State.ENDED:
+            return
+        log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
+        self._end(holding, reason)
+        self._spawn(self._clear(holding, reason), f"clear {owned.bundle}")
+
+    def is_owned(self, bundle: Bundle) -> bool:
+        holding = self._holdings.get(bundle)
+        return holding is not None and self._is_serving(holding)
+
+    def owned(self, bundle: Bundle) -> OwnedBundle | None:
+        holding = self._holdings.get(bundle)
+        return holding.term if holding is not None and self._is_serving(holding) else None
+
+    def owned_bundles(self) -> list[Bundle]:
+        """Return the bundles served now, in the order of their names."""
+        return sorted(bundle for bundle, holding in self._holdings.items() if self._is_serving(holding))
+
+    def held_bundles(self) -> list[Bundle]:
+        """Return the bundles held in any state: served, leaving or in doubt."""
+        return sorted(self._holdings)
+
+    # ---- who owns what ----
+
+    def owner_cached(self, bundle: Bundle) -> Owner | None:
+        """Return the owner if it is known now; never waits."""
+        holding = self._holdings.get(bundle)
+        if holding is not None:
+            return holding.owner if self._is_serving(holding) else None
+        return self._others.get(bundle)
+
+    async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
+        """Return the owner, InTransit while it does not serve (yet), or None if nobody holds the lock."""
+        owner = self.owner_cached(bundle)
+        if owner is not None:
+            return owner
+        if bundle in self._holdings:
+            return InTransit(self._broker_id)
+        record = await self._others.read(bundle)
+        if record is None:
+            return None
+        if bundle in self._holdings:
+            return self.owner_cached(bundle) or InTransit(self._broker_id)
+        if record.incarnation == self._incarnation:
+            self._locks.scrub_idle(bundle)  # a write of unknown outcome left it behind, or we are just winning
+            return InTransit(self._broker_id)
+        if record.disabled:
+            return InTransit(record.broker_id)
+        return record.owner()
+
+    async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
+        """Return when the ownership of `bundle` changed, here or in the store, or after `timeout_s`."""
+        change = self._changes.setdefault(bundle, NextChange())
+        try:
+            await change.wait(timeout_s)
+        finally:
+            if not change.is_awaited and self._changes.get(bundle) is change:
+                del self._changes[bundle]
+
+    def on_created(self, listener: Callable[[Bundle], None]) -> None:
+        """Call `listener` with each bundle, of any broker, whose lock was just taken."""
+        self._created_listeners.append(listener)
+
+    # ---- changes ----
+
+    async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
+        """Own and serve `bundle`; a bundle that is served here already is no work.
+
+        Raises:
+            BundleNotFoundError: it is not among the bundles of its namespace (any more).
+            BundleNotAcquiredError: this broker takes nothing now, or lost its session on the way.
+            LockBusyError: another broker has it.
+            MetadataError: the store did not answer.
+        """
+        return await self._run(self._acquire(bundle, reason), f"acquire {bundle}")
+
+    async def release(self, bundle: Bundle, *, reason: str) -> int | None:
+        """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
+
+        Waits at most `namespaceBundleUnloadingTimeoutMs` for the topics; then it lets go all the same, and the
+        fence of their ledgers is what protects them.
+        """
+        return await self._run(self._release(bundle, reason), f"release {bundle}")
+
+    async def split(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    ) -> None:
+        """Replace the served `parent` by `children` without closing a topic.
+
+        Acquires the children, then calls `write_boundaries`, which makes them the namespace's bundles by
+        compare-and-set and returns the new list, then swaps parent for children in one step. If anything fails
+        before the boundaries stand, the children are given up and the parent goes on.
+
+        Raises:
+            BundleNotAcquiredError: the parent is not served here.
+            BadVersionError: from `write_boundaries`; somebody else changed the namespace.
+        """
+        await self._run(self._split(parent, children, write_boundaries), f"split {parent}")
+
+    async def _acquire(self, bundle: Bundle, reason: str) -> Owner:
+        async with self._locks.serial(bundle):
+            holding = self._holdings.get(bundle)
+            if holding is None:
+                holding = await self._win(bundle)
+                self._activate(holding, reason)
+            elif not self._is_serving(holding):
+                raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
+            return holding.owner
+
+    async def _win(self, bundle: Bundle, *, is_child: bool = False) -> _Holding:
+        """Win the lock; the holding is registered as PREPARED."""
+        won = await self._locks.win(bundle, is_child=is_child)
+        assert self._urls is not None
+        owner = self._urls.owner(is_local=True, epoch=won.epoch)
+        holding = _Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pulse), won, owner)
+        self._holdings[bundle] = holding
+        won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
+        return holding
+
+    def _activate(self, holding: _Holding, reason: str) -> None:
+        """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
+        holding.state = _State.SERVING
+        holding.term.active = True
+        holding.term.acquired_at_ms = self._clock.now_ms()
+        holding.logged = True
+        self._others.forget(holding.term.bundle)
+        self._serving_log.started(holding.term, reason)
+        self._notify(holding.term.bundle)
+
+    async def _release(self, bundle: Bundle, reason: str) -> int | None:
+        async with self._locks.serial(bundle):
+            holding = self._holdings.get(bundle)
+            if holding is None or holding.state is not _State.SERVING:
+                return None
+            holding.state = _State.LEAVING
+            holding.term.active = False
+            self._notify(bundle)
+            log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
+            began = asyncio.get_running_loop().time()
+            mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
+            closed = await self._close_topics(bundle, reason)
+            self._end(holding, reason)
+            await asyncio.wait([mark])
+            await self._forget(holding)
+            took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
+            log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
+            return closed
+
+    async def _split(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    ) -> None:
+        async with self._locks.serial(parent):
+            holding = self._holdings.get(parent)
+            if holding is None or not self._is_serving(holding):
+                raise BundleNotAcquiredError(parent, "it is not served here")
+            holding.splitting = True
+            won: list[_Holding] = []
+            try:
+                for child in children:
+                    async with self._locks.serial(child):
+                        won.append(await self._win(child, is_child=True))
+                if not self._is_serving(holding):
+                    raise BundleNotAcquiredError(parent, "it was lost during the split")
+                boundaries = await write_boundaries()
+            except BaseException as error:
+                holding.splitting = False
+                if isinstance(error, StoreUnavailableError):  # the boundaries may stand: do not serve on
+                    self.lost(holding.term, "the outcome of its split is unknown")
+                for child_holding in won:
+                    await self._abandon(child_holding)
+                raise
+            self._swap(holding, won, boundaries)
+            await self._forget(holding)
+
+    def _swap(self, parent: _Holding, children: list[_Holding], boundaries: NamespaceBundles) -> None:
+        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
+        self._bundles.accept(boundaries)
+        was_serving = self._is_serving(parent)
+        parent.state = _State.LEAVING
+        parent.term.active = False
+        for child in children:
+            if was_serving and child.state is _State.PREPARED:
+                self._activate(child, f"split of {parent.term.bundle}")
+        if was_serving and self._topics is not None:
+            self._topics.rebucket()
+        self._end(parent, "split")
+        self._notify(parent.term.bundle)
+
+    async def _abandon(self, holding: _Holding) -> None:
+        async with self._locks.serial(holding.term.bundle):
+            self._end(holding, "split abandoned")
+            await self._forget(holding)
+
+    # ---- loss ----
+
+    def _end(self, holding: _Holding, reason: str) -> None:
+        """The term is over at this step: no attach, no receipt. Idempotent."""
+        holding.state = _State.ENDED
+        holding.term.active = False
+        holding.term.revoked = True
+        if holding.logged:
+            holding.logged = False
+            self._serving_log.ended(holding.term, reason)
+        self._notify(holding.term.bundle)
+
+    async def _clear(self, holding: _Holding, reason: str) -> bool:
+        """After `_end` without notice: close what is open, let the lock go if it is still there.
+
+        Returns whether this call did it; if another change already did, there is nothing to acquire again.
+        """
+        bundle = holding.term.bundle
+        async with self._locks.serial(bundle):
+            if self._holdings.get(bundle) is not holding:
+                return False
+            if holding.won.lock.is_held:  # the session goes on: have lookups elsewhere wait for what comes
+                await self._locks.mark_disabled(holding.won)
+            await self._close_topics(bundle, reason)
+            await self._forget(holding)
+            return True
+
+    async def _recover(self, holding: _Holding, reason: str) -> None:
+        """Clear an ended term and try to own the bundle again."""
+        bundle = holding.term.bundle
+        if not await self._clear(holding, reason):
+            return
+        try:
+            await self._acquire(bundle, f"again after: {reason}")
+        except (LockBusyError, BundleNotFoundError, BundleNotAcquiredError) as error:
+            log.info("bundle_not_regained", bundle=str(bundle), reason=str(error))
+        except MetadataError as error:
+            log.warning("bundle_not_regained", bundle=str(bundle), reason=str(error))
+
+    def _suspend_all(self, reason: str) -> None:
+        for holding in list(self._holdings.values()):
+            if holding.state is not _State.ENDED:
+                log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
+                self._end(holding, reason)
+        self._others.forget_all()
+
+    def _recover_all(self, reason: str) -> None:
+        for holding in list(self._holdings.values()):
+            if holding.state is _State.ENDED:
+                self._spawn(self._recover(holding, reason), f"recover {holding.term.bundle}")
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._suspend_all("session lost")
+            self._locks.lose_session()
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._locks.regain_session()
+            self._recover_all("session re-established")
+
+    async def _watch_pulse(self) -> None:
+        """Beat, unless the process stood still: then every term ends before the pulse is taken up again."""
+        while True:
+            if self._pulse.holds():
+                self._pulse.beat()
+            else:
+                self._locks.interrupted()
+                self._suspend_all("the process stood still")
+                self._pulse.beat()
+                if self._locks.has_session:
+                    self._recover_all("the process stood still")
+            await asyncio.sleep(self._session_timeout_s / 20)
+
+    def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
+        """End terms of ranges that are no bundles any more: the namespace was deleted, or split elsewhere."""
+        current = set(bundles.bundles)
+        for bundle, holding in list(self._holdings.items()):
+            gone = bundle.namespace == namespace and bundle not in current
+            if gone and self._is_serving(holding) and not holding.splitting:
+                self.lost(holding.term, "the range is no longer a bundle of the namespace")
+
+    async def _forget(self, holding: _Holding) -> None:
+        """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
+        bundle = holding.term.bundle
+        await self._locks.let_go(bundle, holding.won.lock)
+        if self._holdings.get(bundle) is holding:
+            del self._holdings[bundle]
+        self._notify(bundle)
+
+    async def _close_topics(self, bundle: Bundle, reason: str) -> int:
+        if self._topics is None:
+            return 0
+        try:
+            async with asyncio.timeout(self._unload_timeout_s()):
+                return await self._topics.close_bundle(bundle, reason=reason)
+        except TimeoutError:
+            log.warning("bundle_close_timed_out", bundle=str(bundle))
+        except Exception:
+            log.exception("bundle_close_failed", bundle=str(bundle))
+        return 0
+
+    # ---- notifications, tasks ----
+
+    def _on_notification(self, notification: Notification) -> None:
+        bundle = bundle_of_lock(notification)
+        if bundle is None:
+            return
+        self._notify(bundle)
+        if notification.type is NotificationType.CREATED:
+            for listener in self._created_listeners:
+                listener(bundle)
+
+    def _notify(self, bundle: Bundle) -> None:
+        if (change := self._changes.get(bundle)) is not None:
+            change.tell()
+
+    def _is_serving(self, holding: _Holding) -> bool:
+        return holding.state is _State.SERVING and self._pulse.holds()
+
+    @property
+    def _broker_id(self) -> str:
+        return "" if self._urls is None else self._urls.broker_id
+
+    async def _run(self, change: Coroutine[Any, Any, T], name: str) -> T:
+        """Carry a change out to its end even if the caller goes away."""
+        task = self._spawn(change, name)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled() and self._closed:
+                raise LookupNotReadyError("this broker is stopped") from None
+            raise
+
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))
+            if not expected:
+                log.error("ownership_task_failed", task=task.get_name(), error=repr(error))

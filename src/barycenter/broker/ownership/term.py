@@ -1,0 +1,50 @@
+"""A term of ownership that can tell by itself that it may be over: after its process stood still.
+
+A process that was stopped and goes on (SIGSTOP, a machine taken out and back) knows nothing of the time between: its
+session may be over and its bundles served by others. It must notice before it sends one receipt, and cannot wait for
+the store to say so.
+"""
+
+from collections.abc import Callable
+
+from barycenter.broker.ownership.serving import OwnedBundle
+from barycenter.naming.bundle import Bundle
+
+
+class Pulse:
+    """Tells whether this process has been running: false after it stood still for longer than `limit_s`.
+
+    `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
+    anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
+    the loop, so it does not see a stop in the middle of a turn, and the wall clock may be set back.
+    """
+
+    __slots__ = ("_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
+
+    def __init__(self, limit_s: float, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
+        self._limit_s = limit_s
+        self._now_s = now_s
+        self._now_ms = now_ms
+        self.beat()
+
+    def holds(self) -> bool:
+        limit_s = self._limit_s
+        return self._now_s() - self._last_s <= limit_s and self._now_ms() - self._last_ms <= limit_s * 1000
+
+    def beat(self) -> None:
+        self._last_s = self._now_s()
+        self._last_ms = self._now_ms()
+
+
+class Term(OwnedBundle):
+    """An OwnedBundle that may acknowledge only while the process has a pulse."""
+
+    __slots__ = ("_pulse",)
+
+    def __init__(self, bundle: Bundle, epoch: int, acquired_at_ms: int, pulse: Pulse) -> None:
+        super().__init__(bundle, epoch, acquired_at_ms, active=False)
+        self._pulse = pulse
+
+    @property
+    def may_acknowledge(self) -> bool:
+        return not self.revoked and self._pulse.holds()

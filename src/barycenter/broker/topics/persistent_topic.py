@@ -1,0 +1,388 @@
+"""A persistent topic: a managed ledger that producers append to, and the subscriptions that read it.
+
+An entry goes to the ledger as it came. When a group of entries is durable, and the term of ownership still allows
+it, the receipts go out in the order of the SENDs and, in the same step, the entries go to every consumer that
+waits for them.
+
+A write that fails fails all entries behind it. Their producers get errors and are closed, and whatever they sent
+meanwhile is dropped: a later entry must not be stored before an earlier one that its client will send again.
+Source: Pulsar's `PersistentTopic`.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+import structlog
+
+from barycenter.broker.clients.consumer import Consumer
+from barycenter.broker.clients.link import ClientLink
+from barycenter.broker.clients.producer import Producer
+from barycenter.broker.errors import (
+    NotAllowedError,
+    SubscriptionBusyError,
+    SubscriptionNotFoundError,
+    TopicFencedError,
+)
+from barycenter.broker.ownership.serving import OwnedBundle
+from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.topics import deduplication
+from barycenter.broker.topics.deduplication import Deduplication, Verdict
+from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
+from barycenter.ledger.errors import LedgerError, LedgerFencedError
+from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.position import EARLIEST, Position
+from barycenter.naming.topic import TopicName
+from barycenter.protocol.frames import publish_time_ms, read_metadata
+
+log = structlog.get_logger(__name__)
+
+LATEST: Final = Position(2**63 - 1, 2**63 - 1)
+"""Behind every entry, as clients say it."""
+
+Written: TypeAlias = tuple[Producer, int, int, int, int]
+"""What an entry in the ledger's queue belongs to: producer, sequence id, highest sequence id, messages, bytes."""
+
+
+class PersistentTopic(Topic):
+    __slots__ = ("_deduplication", "_lock", "ledger", "subscriptions")
+
+    ledger: ManagedLedger
+
+    def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
+        super().__init__(name, owned, host)
+        self.subscriptions: dict[str, Subscription] = {}
+        self._lock: asyncio.Lock | None = None
+        self._deduplication: Deduplication | None = None
+
+    async def opened(self, ledger: ManagedLedger) -> None:
+        """Start with the ledger, whose durable cursors are the subscriptions.
+
+        Raises:
+            LedgerError: what deduplication needs could not be read.
+        """
+        self.ledger = ledger
+        for name, cursor in ledger.cursors.items():
+            if name != deduplication.CURSOR_NAME:
+                self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+        if self.settings.deduplication:
+            self._deduplication = await Deduplication.open(ledger)
+        elif deduplication.CURSOR_NAME in ledger.cursors:
+            await ledger.delete_cursor(deduplication.CURSOR_NAME)
+
+    @property
+    def deduplicates(self) -> bool:
+        return self._deduplication is not None
+
+    def last_sequence_id(self, producer_name: str) -> int:
+        return self._deduplication.last_sequence_id(producer_name) if self._deduplication is not None else -1
+
+    # ------------------------------------------------------------------ publishing
+
+    def publish(
+        self,
+        producer: Producer,
+        sequence_id: int,
+        highest_id: int,
+        num_messages: int,
+        entry: bytes,
+        *,
+        is_chunk: bool = False,
+    ) -> None:
+        """See `Topic.publish`.
+
+        Raises:
+            MalformedFrameError: the entry has no readable metadata; nothing was stored.
+        """
+        published_ms = publish_time_ms(entry)
+        size = len(entry)
+        if is_chunk:
+            producer.chunked_messages += 1
+        memory = self._deduplication
+        if memory is not None and not self._is_new(memory, producer, sequence_id, highest_id, size):
+            return
+        producer.pushed += 1
+        self.pending += 1
+        written: Written = (producer, sequence_id, highest_id, num_messages, size)
+        try:
+            self.ledger.append(entry, num_messages, published_ms, written)
+        except LedgerError as error:
+            self.write_failed([written], error)
+            return
+        if memory is not None:
+            memory.pushed(producer.name, sequence_id, highest_id, entry, is_chunk=is_chunk)
+
+    def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
+        """Tell whether a message is to be stored; answer it if not."""
+        verdict = memory.judge(producer.name, sequence_id, highest_id)
+        if verdict is Verdict.NEW:
+            return True
+        log.debug("duplicate_dropped", topic=str(self.name), producer=producer.name, sequence_id=sequence_id)
+        if verdict is Verdict.STORED:
+            producer.link.send_duplicate(producer, sequence_id, highest_id, size)
+        else:
+            producer.link.publish_failed(producer, size)
+            producer.link.send_error(producer, sequence_id, TopicFencedError(self.name, "it is being stored already"))
+            self.forget_producer(producer)
+            producer.link.close_producer(producer)
+        return False
+
+    def write_durable(self, group: Sequence[tuple[Written, Position]]) -> None:
+        """Entries are on disk: answer their producers and feed the consumers."""
+        owned = self.owned
+        if self._deduplication is not None and self._deduplication.persisted(len(group)):
+            self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
+        if owned.may_acknowledge:
+            owned.acknowledged(len(group), self.clock.now_ms())
+            for (producer, sequence_id, highest_id, messages, size), position in group:
+                producer.completed += 1
+                producer.link.send_receipt(producer, sequence_id, highest_id, position, size)
+                rates = producer.rates
+                rates.messages += messages
+                rates.bytes += size
+            self._count(group)
+        else:
+            log.warning("receipts_withheld", topic=str(self.name), epoch=owned.epoch, entries=len(group))
+            for (producer, _, _, _, size), _ in group:
+                producer.completed += 1
+                producer.link.publish_failed(producer, size)
+        self.completed(len(group))
+        for subscription in self.subscriptions.values():
+            if subscription.dispatcher is not None:
+                subscription.dispatcher.dispatch()
+
+    def _count(self, group: Sequence[tuple[Written, Position]]) -> None:
+        messages = size = 0
+        for written, _ in group:
+            messages += written[3]
+            size += written[4]
+        self.in_rates.messages += messages
+        self.in_rates.bytes += size
+        counters = self.host.counters
+        counters.messages_in += messages
+        counters.bytes_in += size
+
+    def fenced(self, error: LedgerFencedError) -> None:
+        """A later owner has the ledger."""
+        self.stop_intake()
+        self.host.ledger_fenced(self, str(error))
+
+    def write_failed(self, group: Sequence[Written], error: LedgerError) -> None:
+        """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
+        the clients are told to look elsewhere, and send again there."""
+        fenced = isinstance(error, LedgerFencedError)
+        if self._deduplication is not None:
+            self._deduplication.failed()
+        log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))
+        producers: dict[Producer, None] = {}
+        for producer, sequence_id, _, _, size in group:
+            producer.completed += 1
+            producer.link.publish_failed(producer, size)
+            if not fenced and self.state is TopicState.OPEN:
+                producer.link.send_error(producer, sequence_id, error)
+            producers[producer] = None
+        self.completed(len(group))
+        for producer in producers if not fenced else ():
+            if not producer.closed:
+                self.forget_producer(producer)
+                producer.link.close_producer(producer)
+
+    # ------------------------------------------------------------------ subscriptions
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        """Held while subscriptions are created and deleted."""
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        return self._lock
+
+    async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
+        """Attach a consumer, creating its subscription if need be.
+
+        Raises:
+            SubscriptionBusyError: see `Subscription.attach`; a dead exclusive consumer was removed before.
+            SubscriptionNotFoundError: it does not exist and may not be created by use.
+            TopicFencedError: the topic is closing.
+        """
+        while True:
+            self.check_open()
+            subscription = await self._subscription_for(request)
+            await subscription.wait_open()
+            self.check_open()
+            if self.subscriptions.get(request.subscription) is not subscription:
+                continue
+            try:
+                return subscription.attach(
+                    link,
+                    request.consumer_id,
+                    request.sub_type,
+                    request.options,
+                    request.key_shared_mode,
+                    allow_out_of_order=request.allow_out_of_order,
+                )
+            except SubscriptionBusyError:
+                if not await _remove_dead(subscription.consumers):
+                    raise
+
+    async def _subscription_for(self, request: SubscribeRequest) -> Subscription:
+        name = request.subscription
+        async with self.lock:
+            self.check_open()
+            present = self.subscriptions.get(name)
+            if present is not None:
+                if present.is_durable != request.is_durable and present.consumers:
+                    raise SubscriptionBusyError(self.name, name, "durable and non-durable consumers do not mix")
+                if present.is_durable or present.consumers or present.is_sought:
+                    return present
+                # Nobody reads here any more: the start that the reader brings now is the true one.
+                self.remove_subscription(present)
+            if not request.is_durable:
+                return self._read_from(name, await self._start_of(request))
+            if not await self.host.may_subscribe(self.name):
+                raise SubscriptionNotFoundError(self.name, name)
+            return await self.create_subscription(
+                name, EARLIEST if request.from_earliest else LATEST, request.properties
+            )
+
+    async def create_subscription(
+        self, name: str, start: Position, properties: dict[str, str] | None = None
+    ) -> Subscription:
+        """Create a durable subscription that gets `start` first; EARLIEST and LATEST stand for the topic's ends.
+
+        Hold `lock` meanwhile.
+        """
+        cursor = await self.ledger.open_cursor(name, start, properties)
+        subscription = self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+        log.info("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
+        return subscription
+
+    def _read_from(self, name: str, start: Position) -> Subscription:
+        cursor = self.ledger.new_non_durable_cursor(start, name)
+        subscription = self.subscriptions[name] = Subscription(self, name, cursor, is_durable=False)
+        return subscription
+
+    async def _start_of(self, request: SubscribeRequest) -> Position:
+        if request.start_rollback_s > 0:
+            return await self.position_at(self.clock.now_ms() - request.start_rollback_s * 1000)
+        return request.start if request.start is not None else LATEST
+
+    async def position_at(self, publish_time_ms: int) -> Position:
+        """Return the first entry published at or after that time, LATEST if there is none."""
+        found = await self.ledger.find_by_publish_time(publish_time_ms)
+        return found if found is not None else LATEST
+
+    def remove_subscription(self, subscription: Subscription) -> None:
+        """Forget a subscription without touching what is stored of it."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+        subscription.disconnect_all()
+
+    def consumer_left(self, subscription: Subscription) -> None:
+        self.last_active_ms = self.clock.now_ms()
+        if not subscription.is_durable and not subscription.consumers and not subscription.is_sought:
+            self.remove_subscription(subscription)
+
+    async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
+        subscription = self.subscriptions.get(consumer.subscription.name)
+        if subscription is None:
+            raise SubscriptionNotFoundError(self.name, consumer.subscription.name)
+        if not force and len(subscription.consumers) > 1:
+            raise SubscriptionBusyError(self.name, subscription.name, "other consumers are connected")
+        subscription.detach(consumer)
+        await self.delete_subscription(subscription.name, force=True)
+
+    async def delete_subscription(self, name: str, *, force: bool) -> None:
+        """Delete a subscription and its cursor.
+
+        Raises:
+            SubscriptionNotFoundError
+            SubscriptionBusyError: consumers are connected, and it is not forced.
+        """
+        async with self.lock:
+            subscription = self.subscriptions.get(name)
+            if subscription is None:
+                raise SubscriptionNotFoundError(self.name, name)
+            if subscription.consumers and not force:
+                raise SubscriptionBusyError(self.name, name, "consumers are connected")
+            self.remove_subscription(subscription)
+            if subscription.is_durable:
+                await self.ledger.delete_cursor(name)
+        log.info("subscription_deleted", topic=str(self.name), subscription=name)
+
+    def consumers(self) -> Iterable[Consumer]:
+        for subscription in self.subscriptions.values():
+            yield from subscription.consumers
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self.subscriptions)
+
+    async def last_message_id(self) -> tuple[Position, int]:
+        last = self.ledger.last_position
+        if last.entry_id < 0:
+            return EARLIEST, -1
+        entries = await self.ledger.read(last, 1, 1 << 20)
+        metadata = read_metadata(entries[0].data)
+        batch_index = metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
+        return last, batch_index
+
+    # ------------------------------------------------------------------ closing
+
+    async def close(self, reason: str) -> None:
+        """Send the receipts of what is pending, tell all clients to look elsewhere, release the ledger. Idempotent.
+
+        Raises:
+            LedgerError: the ledger did not close well; the clients were told all the same.
+        """
+        if self.state is TopicState.CLOSED:
+            return
+        self.stop_intake()
+        try:
+            await self.wait_drained()
+        finally:
+            self.disconnect_all()
+            self._cancel_tasks()
+        try:
+            if self._deduplication is not None:
+                await self._deduplication.snapshot()
+        finally:
+            try:
+                await self.ledger.close()
+            finally:
+                self.state = TopicState.CLOSED
+        log.debug("topic_closed", topic=str(self.name), reason=reason)
+
+    def disconnect_all(self) -> None:
+        self.close_producers()
+        for subscription in list(self.subscriptions.values()):
+            subscription.close()
+
+    async def delete(self, *, force: bool) -> None:
+        self.check_deletable(force=force)
+        if self.state is not TopicState.OPEN:
+            raise NotAllowedError(f"Topic {self.name} is being closed")
+        self.stop_intake()
+        try:
+            await self.wait_drained()
+        finally:
+            self.disconnect_all()
+            self._cancel_tasks()
+        await self.ledger.delete()
+        self.state = TopicState.CLOSED
+
+    def update_rates(self, seconds: float) -> None:
+        super().update_rates(seconds)
+        for subscription in self.subscriptions.values():
+            if subscription.rates is not None:
+                subscription.rates.update(seconds)
+
+
+async def _remove_dead(consumers: Sequence[Consumer]) -> bool:
+    """Ask connected consumers for a sign of life and remove those that give none; tell whether any was removed."""
+    removed = False
+    for consumer in list(consumers):
+        if not consumer.closed and not await consumer.link.is_alive():
+            consumer.link.abort("no sign of life when another consumer came")
+            removed = True
+        removed = removed or consumer.closed
+    return removed

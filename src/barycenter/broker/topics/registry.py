@@ -1,0 +1,391 @@
+"""The topics that this broker has loaded: loading once for all who ask, closing by bundle, rates and counts.
+
+A topic is loaded under the term of ownership of its bundle and closed before that term is released. A load that
+finishes after its term has ended is undone at once, so `close_bundle` waits for loads under way and then nothing
+of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+import structlog
+
+from barycenter.broker.environment import Environment
+from barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
+from barycenter.broker.namespaces.topic_policies import TopicPolicies
+from barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
+from barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
+from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
+from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings, TopicState
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
+from barycenter.ledger.managed_ledger import ManagedLedger, managed_ledger_path
+from barycenter.ledger.settings import LedgerSettings
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.splitting.request import TopicLoad
+from barycenter.metadata.clock import Clock
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+
+class TopicRegistry:
+    """All methods belong to the broker's event loop."""
+
+    def __init__(
+        self, config: BrokerConfig, env: Environment, authority: ServingAuthority, policies: TopicPolicies
+    ) -> None:
+        self._config = config
+        self._env = env
+        self._authority = authority
+        self._policies = policies
+        self._settings = TopicSettings.of(config)
+        self._ledger_settings = ledger_settings(config)
+        self._load_limit = asyncio.Semaphore(config.max_concurrent_topic_load_request)
+        self._topics: dict[TopicName, Topic] = {}
+        self._by_bundle: dict[Bundle, dict[TopicName, Topic]] = {}
+        self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
+        self._closings: dict[Topic, asyncio.Task[None]] = {}
+        self._counters = BrokerCounters()
+        self._rates_at_ms = env.clock.now_ms()
+
+    # ------------------------------------------------------------------ what topics ask (TopicHost)
+
+    @property
+    def clock(self) -> Clock:
+        return self._env.clock
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self._settings
+
+    @property
+    def counters(self) -> BrokerCounters:
+        """Messages and bytes in and out of this broker since it started."""
+        return self._counters
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take over changed settings; ledgers that are open keep theirs."""
+        self._config = config
+        self._settings = TopicSettings.of(config)
+        self._ledger_settings = ledger_settings(config)
+
+    async def may_subscribe(self, topic: TopicName) -> bool:
+        return await self._policies.may_subscribe(topic)
+
+    def ledger_fenced(self, topic: Topic, detail: str) -> None:
+        """A later owner writes the ledger of `topic`: the term is over, whatever the lock says."""
+        self._authority.lost(topic.owned, f"ledger of {topic.name} fenced: {detail}")
+        self._start_closing(topic, "ledger fenced")
+
+    # ------------------------------------------------------------------ loading
+
+    def get_loaded(self, topic: TopicName) -> Topic | None:
+        """Return the topic if it is loaded and open."""
+        found = self._topics.get(topic)
+        return found if found is not None and found.state is TopicState.OPEN else None
+
+    def loaded(self) -> Iterable[Topic]:
+        """The topics in memory, those that are closing included."""
+        return self._topics.values()
+
+    @property
+    def count(self) -> int:
+        return len(self._topics)
+
+    async def get_or_create(self, topic: TopicName, *, create: bool = True) -> Topic:
+        """Return the topic, loading it if need be; one load serves all who ask meanwhile.
+
+        With `create` a topic that does not exist is created, if the namespace's policies allow it.
+
+        Raises:
+            NotServedError: the bundle is not owned and active here.
+            TopicNotFoundError: it does not exist and is not created.
+            NotAllowedError: topics of this kind are not served here.
+            LedgerError, MetadataError: it could not be read.
+        """
+        while True:
+            owned = await self._authority.require_served(topic)
+            found = self._topics.get(topic)
+            if found is not None and found.state is TopicState.OPEN:
+                return found
+            if found is not None:
+                await self._wait_closed(found)
+                continue
+            load = self._loads.get(topic)
+            mine = load is None
+            if load is None:
+                load = self._loads[topic] = asyncio.get_running_loop().create_task(
+                    self._load(topic, owned, create=create), name=f"load-topic:{topic}"
+                )
+                load.add_done_callback(_observe)
+            try:
+                # Whoever asked first may give up; the others still want it.
+                return await asyncio.shield(load)
+            except TopicNotFoundError:
+                if mine or not create:
+                    raise
+
+    async def create(self, topic: TopicName) -> Topic:
+        """Create and load a topic whatever the policies say about creation by use."""
+        owned = await self._authority.require_served(topic)
+        found = self._topics.get(topic)
+        if found is not None and found.state is TopicState.OPEN:
+            return found
+        load = self._loads.get(topic)
+        if load is not None:
+            await asyncio.wait([load])
+            return await self.create(topic)
+        load = self._loads[topic] = asyncio.get_running_loop().create_task(
+            self._load(topic, owned, create=True, ask_policies=False), name=f"create-topic:{topic}"
+        )
+        load.add_done_callback(_observe)
+        return await asyncio.shield(load)
+
+    async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
+        try:
+            async with asyncio.timeout(self._config.topic_load_timeout_seconds), self._load_limit:
+                if name.is_persistent:
+                    topic: Topic = await self._open_persistent(name, owned, create=create, ask_policies=ask_policies)
+                else:
+                    topic = self._make_non_persistent(name, owned)
+            return await self._registered(topic)
+        except TimeoutError:
+            raise TopicFencedError(name, "it took too long to load") from None
+        finally:
+            del self._loads[name]
+
+    def _make_non_persistent(self, name: TopicName, owned: OwnedBundle) -> Topic:
+        if not self._config.enable_non_persistent_topics:
+            raise NotAllowedError(f"Topic {name}: non-persistent topics are not served by this broker")
+        return NonPersistentTopic(name, owned, self)
+
+    async def _open_persistent(
+        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
+    ) -> PersistentTopic:
+        if not self._config.enable_persistent_topics:
+            raise NotAllowedError(f"Topic {name}: persistent topics are not served by this broker")
+        if create and ask_policies and not await self._policies.may_create(name):
+            create = False
+        topic = PersistentTopic(name, owned, self)
+        try:
+            ledger = await ManagedLedger.open(
+                self._env.store,
+                self._env.ledgers,
+                name,
+                epoch=owned.epoch,
+                clock=self._env.clock,
+                settings=self._ledger_settings,
+                create=create,
+                on_durable=topic.write_durable,  # type: ignore[arg-type]
+                on_failed=topic.write_failed,  # type: ignore[arg-type]
+                on_fenced=topic.fenced,
+            )
+        except LedgerNotFoundError as error:
+            if create or await self._env.store.exists(managed_ledger_path(name)):
+                raise
+            raise TopicNotFoundError(name) from error
+        except LedgerFencedError as error:
+            self._authority.lost(owned, f"opening {name}: {error}")
+            raise NotServedError(name, "a later owner has it") from error
+        try:
+            await topic.opened(ledger)
+        except BaseException:
+            await ledger.close()
+            raise
+        return topic
+
+    async def _registered(self, topic: Topic) -> Topic:
+        """Make a loaded topic known, unless its term ended meanwhile."""
+        owned = self._authority.served(topic.name)
+        if owned is None:
+            await topic.close("its bundle left while it was loaded")
+            raise NotServedError(topic.name, "its bundle left while the topic was loaded")
+        topic.owned = owned  # a split meanwhile gives the child's term
+        self._topics[topic.name] = topic
+        self._by_bundle.setdefault(owned.bundle, {})[topic.name] = topic
+        log.debug("topic_loaded", topic=str(topic.name), bundle=str(owned.bundle), epoch=owned.epoch)
+        return topic
+
+    # ------------------------------------------------------------------ closing
+
+    def _start_closing(self, topic: Topic, reason: str) -> asyncio.Task[None]:
+        closing = self._closings.get(topic)
+        if closing is None:
+            topic.stop_intake()
+            closing = self._closings[topic] = asyncio.get_running_loop().create_task(
+                self._close(topic, topic.close(reason)), name=f"close-topic:{topic.name}"
+            )
+        return closing
+
+    async def _close(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except LedgerError as error:
+            log.warning("topic_not_closed_well", topic=str(topic.name), error=str(error))
+        finally:
+            topic.state = TopicState.CLOSED
+            self._forget(topic)
+            self._closings.pop(topic, None)
+
+    def _forget(self, topic: Topic) -> None:
+        if self._topics.get(topic.name) is topic:
+            del self._topics[topic.name]
+        bundle = topic.owned.bundle
+        members = self._by_bundle.get(bundle, {})
+        if members.get(topic.name) is topic:
+            del members[topic.name]
+            if not members:
+                del self._by_bundle[bundle]
+
+    async def _wait_closed(self, topic: Topic) -> None:
+        closing = self._closings.get(topic)
+        if closing is None:
+            self._forget(topic)
+        else:
+            await asyncio.wait([closing])
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
+        """Close every topic of a bundle and return how many there were.
+
+        For each topic: nothing attaches any more and late SENDs are dropped; entries already written become durable
+        and get their receipts; producers and consumers are told to look the topic up again; the ledger closes.
+        Loads under way are waited for. The caller flips the term inactive before, and bounds the time.
+        """
+        loads = [load for name, load in self._loads.items() if bundle.contains(name)]
+        topics = [topic for topic in self._topics.values() if bundle.contains(topic.name)]
+        closings = [self._start_closing(topic, reason) for topic in topics]
+        if loads or closings:
+            await asyncio.wait([*loads, *closings])
+        # A load that began before the term ended and finished just now.
+        late = [topic for topic in self._topics.values() if topic not in topics and bundle.contains(topic.name)]
+        if late:
+            await asyncio.wait([self._start_closing(topic, reason) for topic in late])
+        log.info("bundle_topics_closed", bundle=str(bundle), topics=len(topics) + len(late), reason=reason)
+        return len(topics) + len(late)
+
+    async def close_topic(self, topic: TopicName, *, reason: str = "unloaded by request") -> bool:
+        """Close one topic; its clients come back and it is loaded anew. False if it was not loaded."""
+        found = self._topics.get(topic)
+        if found is None:
+            return False
+        await asyncio.wait([self._start_closing(found, reason)])
+        return True
+
+    async def close(self, *, reason: str = "broker stops") -> None:
+        """Close all topics, and stop loads."""
+        for load in list(self._loads.values()):
+            load.cancel()
+        waiting: list[asyncio.Task[Any]] = [*self._loads.values()]
+        waiting += [self._start_closing(topic, reason) for topic in list(self._topics.values())]
+        if waiting:
+            await asyncio.wait(waiting)
+
+    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a topic with all that is stored of it.
+
+        Raises:
+            TopicNotFoundError, NotServedError
+            TopicBusyError: clients or subscriptions are there and it is not forced.
+            LedgerError: it could not be deleted.
+        """
+        found = await self.get_or_create(topic, create=False)
+        found.check_deletable(force=force)
+        deletion = self._closings[found] = asyncio.get_running_loop().create_task(
+            self._delete(found, force=force), name=f"delete-topic:{topic}"
+        )
+        await asyncio.shield(deletion)
+
+    async def _delete(self, topic: Topic, *, force: bool) -> None:
+        try:
+            await topic.delete(force=force)
+            log.info("topic_deleted", topic=str(topic.name), force=force)
+        finally:
+            self._closings.pop(topic, None)
+            if topic.state is not TopicState.OPEN:
+                self._forget(topic)
+
+    def rebucket(self) -> int:
+        """After a split: put each topic under the term that its bundle has now; return how many moved.
+
+        Topics stay open. One whose bundle is not served here any more is closed.
+        """
+        moved = 0
+        for topic in list(self._topics.values()):
+            owned = self._authority.served(topic.name)
+            if owned is topic.owned or topic.state is not TopicState.OPEN:
+                continue
+            if owned is None:
+                if not topic.owned.active:
+                    self._start_closing(topic, "its bundle is not served here")
+                continue
+            self._forget(topic)
+            topic.owned = owned
+            self._topics[topic.name] = topic
+            self._by_bundle.setdefault(owned.bundle, {})[topic.name] = topic
+            moved += 1
+        return moved
+
+    async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
+        """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return how many.
+
+        Pulsar's mode `delete_when_no_subscriptions`. Non-persistent ones are merely forgotten.
+        """
+        idle = [
+            topic
+            for topic in self._topics.values()
+            if topic.is_inactive and now_ms - topic.last_active_ms >= idle_ms and topic.state is TopicState.OPEN
+        ]
+        deleted = 0
+        for topic in idle:
+            if topic.is_inactive and topic.state is TopicState.OPEN:
+                try:
+                    await self.delete_topic(topic.name, force=False)
+                    deleted += 1
+                except Exception as error:  # noqa: BLE001 (one topic must not keep the others)
+                    log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
+        return deleted
+
+    # ------------------------------------------------------------------ figures
+
+    def update_rates(self, now_ms: int) -> None:
+        """Compute all rates anew, over the time since the last call; the statistics task calls this."""
+        seconds = (now_ms - self._rates_at_ms) / 1000
+        if seconds <= 0:
+            return
+        self._rates_at_ms = now_ms
+        for topic in self._topics.values():
+            topic.update_rates(seconds)
+
+    def bundle_stats(self) -> dict[str, NamespaceBundleStats]:
+        """Return the sums over the topics of each bundle that has any, by bundle name; rates of the last update."""
+        return {str(bundle): bundle_stats(topics.values()) for bundle, topics in self._by_bundle.items()}
+
+    def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
+        """What each topic of a bundle carries that is in memory here; rates of the last update."""
+        return topic_loads(self._by_bundle.get(bundle, {}).values())
+
+    def topics_of_bundle(self, bundle: Bundle) -> list[TopicName]:
+        """The topics of a bundle that are in memory here."""
+        return list(self._by_bundle.get(bundle, ()))
+
+    def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
+        """Return the statistics of a loaded topic as the admin API shows them (reference 5.4)."""
+        return topic_stats(topic, owner_broker=owner_broker)
+
+
+def ledger_settings(config: BrokerConfig) -> LedgerSettings:
+    return LedgerSettings(
+        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
+        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
+        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
+    )
+
+
+def _observe(task: asyncio.Task[Any]) -> None:
+    """A load that nobody waits for any more may fail without a word."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,230 @@
+"""Producers and consumers come and go: PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CLOSE_CONSUMER.
+
+Attaching may wait for a topic to load; it runs in a task, at most one for each id. A close that comes meanwhile
+cancels it, which is how a client withdraws a request that took too long.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
+from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
+from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.topic import SubscribeRequest, Topic
+from barycenter.broker.wire.errors import HANGING, error_code
+from barycenter.ledger.position import EARLIEST, Position
+from barycenter.naming.topic import TopicName
+from barycenter.protocol import commands
+from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.commands import signed
+
+if TYPE_CHECKING:
+    from barycenter.broker.wire.connection import Connection
+
+log = structlog.get_logger(__name__)
+
+
+def producer(connection: "Connection", request: api.CommandProducer) -> None:
+    """PRODUCER."""
+    present = connection.producers.get(request.producer_id)
+    if present is not None and not present.closed and request.epoch <= present.epoch:
+        _confirm_producer(connection, request.request_id, present)
+        return
+    _attach(connection, "producer", request.producer_id, request.request_id, _add_producer(connection, request))
+
+
+def subscribe(connection: "Connection", request: api.CommandSubscribe) -> None:
+    """SUBSCRIBE."""
+    present = connection.consumers.get(request.consumer_id)
+    if present is not None and not present.closed:
+        connection.send(commands.success(request.request_id))
+        return
+    _attach(connection, "consumer", request.consumer_id, request.request_id, _add_consumer(connection, request))
+
+
+def _attach(connection: "Connection", kind: str, id_: int, request_id: int, work: Coroutine[Any, Any, None]) -> None:
+    key = (kind, id_)
+    if key in connection.attaching:
+        work.close()
+        connection.send(commands.error(request_id, api.ServiceNotReady, f"The {kind} is already being created"))
+        return
+    task = connection.attaching[key] = connection.start(work, f"attach-{kind}:{id_}:{connection.address}")
+
+    def attached(done: "asyncio.Task[None]") -> None:
+        if connection.attaching.get(key) is done:
+            del connection.attaching[key]
+
+    task.add_done_callback(attached)
+
+
+# ---------------------------------------------------------------------------------------------------- producers
+
+
+async def _add_producer(connection: "Connection", request: api.CommandProducer) -> None:
+    services = connection.services
+    try:
+        name = TopicName.parse(request.topic)
+        topic = await services.registry.get_or_create(name)
+        if request.initial_subscription_name:
+            await _create_first_subscription(topic, request.initial_subscription_name)
+        options = ProducerOptions(
+            name=request.producer_name or await services.producer_names.next(),
+            epoch=request.epoch,
+            # Absent means true on the wire; but a name that nobody gave was generated.
+            user_provided_name=request.user_provided_producer_name and bool(request.producer_name),
+            access_mode=AccessMode(request.producer_access_mode),
+            metadata=_properties(request.metadata),
+        )
+        topic_epoch = request.topic_epoch if request.HasField("topic_epoch") else None
+        added = await topic.add_producer(
+            connection,
+            request.producer_id,
+            options,
+            topic_epoch,
+            queued=lambda: _say_queued(connection, request.request_id, options.name),
+        )
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        code = error_code(error)
+        log.info("producer_refused", topic=request.topic, address=connection.address, reason=str(error))
+        connection.send(commands.error(request.request_id, code, str(error)))
+        return
+    if connection.is_closed:
+        topic.forget_producer(added)
+        return
+    connection.producers[added.producer_id] = added
+    _confirm_producer(connection, request.request_id, added)
+
+
+def _say_queued(connection: "Connection", request_id: int, name: str) -> None:
+    """Tell a producer that it waits for exclusive access: else its client gives up after its operation timeout."""
+    connection.send(commands.producer_success(request_id, name, schema_version=b"", producer_ready=False))
+
+
+def _confirm_producer(connection: "Connection", request_id: int, added: Producer) -> None:
+    exclusive = added.access_mode is not AccessMode.SHARED
+    connection.send(
+        commands.producer_success(
+            request_id,
+            added.name,
+            last_sequence_id=added.topic.last_sequence_id(added.name),
+            # Empty means "no version", as absent does; but the Java client fails over an absent one.
+            schema_version=b"",
+            topic_epoch=added.topic.producer_epoch if exclusive else None,
+        )
+    )
+
+
+async def _create_first_subscription(topic: Topic, name: str) -> None:
+    """The subscription of a dead-letter topic, so that nothing is lost before its first consumer comes."""
+    if isinstance(topic, PersistentTopic):
+        async with topic.lock:
+            if name not in topic.subscriptions:
+                await topic.create_subscription(name, EARLIEST)
+
+
+def close_producer(connection: "Connection", request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:
+    """CLOSE_PRODUCER: confirmed once everything it sent has its answer."""
+    _withdraw(connection, "producer", request.producer_id)
+    found = connection.producers.get(request.producer_id)
+    if found is None or found.pending == 0:
+        if found is not None:
+            _drop_producer(connection, found)
+        connection.send(commands.success(request.request_id))
+        return None
+    found.closed = True
+    return _close_drained(connection, found, request.request_id)
+
+
+async def _close_drained(connection: "Connection", found: Producer, request_id: int) -> None:
+    while found.pending:
+        await found.topic.wait_drained()
+    _drop_producer(connection, found)
+    connection.send(commands.success(request_id))
+
+
+def _drop_producer(connection: "Connection", found: Producer) -> None:
+    found.topic.forget_producer(found)
+    connection.forget_producer(found)
+
+
+def _withdraw(connection: "Connection", kind: str, id_: int) -> None:
+    attaching = connection.attaching.pop((kind, id_), None)
+    if attaching is not None:
+        attaching.cancel()
+
+
+# ---------------------------------------------------------------------------------------------------- consumers
+
+
+async def _add_consumer(connection: "Connection", request: api.CommandSubscribe) -> None:
+    try:
+        name = TopicName.parse(request.topic)
+        topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
+        consumer = await topic.subscribe(connection, _subscribe_request(request))
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        _refuse_consumer(connection, request, error)
+        return
+    if connection.is_closed:
+        consumer.subscription.detach(consumer)
+        return
+    connection.consumers[consumer.consumer_id] = consumer
+    connection.send(commands.success(request.request_id))
+    consumer.subscription.attached(consumer)
+
+
+def _refuse_consumer(connection: "Connection", request: api.CommandSubscribe, error: Exception) -> None:
+    code = error_code(error)
+    log.info(
+        "consumer_refused",
+        topic=request.topic,
+        subscription=request.subscription,
+        address=connection.address,
+        reason=str(error),
+    )
+    if code in HANGING:
+        connection.send(commands.close_consumer(request.consumer_id))
+    connection.send(commands.error(request.request_id, code, str(error)))
+
+
+def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
+    key_shared = request.keySharedMeta
+    return SubscribeRequest(
+        consumer_id=request.consumer_id,
+        subscription=request.subscription,
+        sub_type=SubscriptionType(request.subType),
+        options=ConsumerOptions(
+            name=request.consumer_name,
+            priority_level=request.priority_level,
+            metadata=_properties(request.metadata),
+            hash_ranges=tuple((range_.start, range_.end) for range_ in key_shared.hashRanges),
+            epoch=request.consumer_epoch if request.HasField("consumer_epoch") else None,
+        ),
+        key_shared_mode=KeySharedMode(key_shared.keySharedMode),
+        is_durable=request.durable,
+        from_earliest=request.initialPosition == api.CommandSubscribe.Earliest,
+        start=_position(request.start_message_id) if request.HasField("start_message_id") else None,
+        start_rollback_s=request.start_message_rollback_duration_sec,
+        allow_out_of_order=key_shared.allowOutOfOrderDelivery,
+        properties=_properties(request.subscription_properties),
+    )
+
+
+def _position(message_id: api.MessageIdData) -> Position:
+    return Position(signed(message_id.ledgerId), signed(message_id.entryId))
+
+
+def _properties(pairs: Iterable[api.KeyValue]) -> dict[str, str] | None:
+    return {pair.key: pair.value for pair in pairs} or None
+
+
+def close_consumer(connection: "Connection", request: api.CommandCloseConsumer) -> None:
+    """CLOSE_CONSUMER."""
+    _withdraw(connection, "consumer", request.consumer_id)
+    consumer: Consumer | None = connection.consumers.pop(request.consumer_id, None)
+    if consumer is not None:
+        consumer.subscription.detach(consumer)
+    connection.send(commands.success(request.request_id))

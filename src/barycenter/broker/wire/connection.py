@@ -1,0 +1,461 @@
+"""One client connection: bytes in and out, keep-alive, back-pressure, and what topics say to the client.
+
+Everything that comes often is done in the step that received it: SEND, FLOW, ACK. What has to wait for something
+runs in a named task of the connection (`attach_requests.py`, `lookup_requests.py`). Frames to the client are
+collected and written once per turn of the event loop.
+
+Back-pressure, towards the client: dispatch stops while `writable` is false and is woken afterwards. From the client:
+reading stops while too many SENDs, bytes or requests are unanswered. Source: Pulsar's `ServerCnx`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import structlog
+
+from barycenter.broker.clients.consumer import Consumer
+from barycenter.broker.clients.link import Stalled
+from barycenter.broker.clients.producer import Producer
+from barycenter.broker.wire.errors import error_code
+from barycenter.broker.wire.handlers import HANDLERS
+from barycenter.ledger.position import Position
+from barycenter.protocol import commands
+from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.connection import Connection as Wire
+from barycenter.protocol.connection import KeepAlive, Role, State
+from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError, RemoteProtocolError
+from barycenter.protocol.frames import FRAME_PADDING, verify_checksum
+
+if TYPE_CHECKING:
+    from barycenter.broker.wire.server import WireServices
+
+log = structlog.get_logger(__name__)
+
+CLOSED_ID_LIFE_S: Final = 30.0
+"""How long SENDs for a producer that this broker closed are dropped without a word."""
+
+QUEUED_BYTES: Final = 1 << 20
+"""What is collected for a client before dispatch waits; transports buffer about as much again."""
+
+PENDING_BYTES: Final = 64 << 20
+"""Unanswered SENDs of a connection, in bytes, at which reading stops."""
+
+OPEN_REQUESTS: Final = 5000
+"""Unanswered requests at which reading stops."""
+
+_FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+
+_SEND: Final = int(api.BaseCommand.SEND)
+
+
+class Connection(asyncio.Protocol):
+    """Made by the wire server for each client that connects."""
+
+    __slots__ = (
+        "_closed_producers",
+        "_keep_alive",
+        "_listening",
+        "_loop",
+        "_out",
+        "_out_bytes",
+        "_pending",
+        "_pending_bytes",
+        "_reading",
+        "_services",
+        "_stalled",
+        "_tasks",
+        "_transport",
+        "_wire",
+        "_write_paused",
+        "address",
+        "attaching",
+        "client_version",
+        "consumers",
+        "is_closed",
+        "producers",
+    )
+
+    def __init__(self, services: "WireServices") -> None:
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+        self._wire = Wire(
+            Role.BROKER, self._loop.time(), max_frame_size=services.config.max_message_size + FRAME_PADDING
+        )
+        self._transport: asyncio.Transport | None = None
+        self.address = ""
+        self.client_version = ""
+        self.is_closed = False
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.attaching: dict[tuple[str, int], asyncio.Task[None]] = {}
+        """PRODUCER and SUBSCRIBE requests under way, by ("producer" | "consumer", id)."""
+        self._closed_producers: dict[int, float] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._write_paused = False
+        self._stalled: dict[Stalled, None] = {}
+        self._pending = 0
+        self._pending_bytes = 0
+        self._reading = True
+        self._keep_alive: asyncio.TimerHandle | None = None
+        self._listening: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def services(self) -> "WireServices":
+        return self._services
+
+    # ------------------------------------------------------------------ transport events
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=QUEUED_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.address = f"/{peer[0]}:{peer[1]}" if peer else ""
+        self._services.connected(self)
+        self._schedule_keep_alive()
+
+    def data_received(self, data: bytes) -> None:
+        if not self.is_closed:
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            received = self._wire.receive_data(data, self._loop.time())
+        except RemoteProtocolError as error:
+            self.abort(f"protocol broken by the client: {error}")
+            return
+        if self._listening:
+            self._hear()
+        for number, message, entry in received:
+            if number == _SEND:
+                self._take_message(message, entry)
+            else:
+                self._take_request(number, message)
+            if self.is_closed:
+                return
+        owed = self._wire.data_to_send()
+        if owed:
+            self.send(owed)
+        if self._reading and (
+            self._pending > self._services.config.max_pending_publish_requests_per_connection
+            or self._pending_bytes > PENDING_BYTES
+            or len(self._tasks) > OPEN_REQUESTS
+        ):
+            self._pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.is_closed:
+            log.debug("connection_lost", address=self.address, error=str(exc) if exc else None)
+        self._dissolve()
+
+    def _dissolve(self) -> None:
+        """Detach everything of this connection. Idempotent."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._wire.close()
+        self._services.disconnected(self)
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        self._hear()
+        self._out.clear()
+        self._stalled.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        for producer in list(self.producers.values()):
+            producer.topic.forget_producer(producer)
+        for consumer in list(self.consumers.values()):
+            consumer.subscription.detach(consumer)
+        self.producers.clear()
+        self.consumers.clear()
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once, without sending what is queued."""
+        if self.is_closed:
+            return
+        log.warning("connection_closed", address=self.address, client=self.client_version, reason=reason)
+        self._dissolve()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        if self.is_closed:
+            return
+        self._flush()
+        self._dissolve()
+        if self._transport is not None:
+            self._transport.close()
+
+    # ------------------------------------------------------------------ what comes in
+
+    def connect(self, request: api.CommandConnect) -> None:
+        """Answer CONNECT."""
+        self.client_version = request.client_version
+        self._wire.accept(
+            self._services.server_version,
+            max_message_size=self._services.config.max_message_size,
+            feature_flags=_FEATURES,
+        )
+
+    def _take_request(self, number: int, message: Any) -> None:
+        handler = HANDLERS.get(number)
+        if handler is None:
+            self.abort(f"command type {number} is not supported by this broker")
+            return
+        work = handler(self, message)
+        if work is not None:
+            self.start(work, f"request:{number}:{self.address}")
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        """Run a request in a task that ends with the connection at the latest."""
+        task = self._loop.create_task(work, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._request_done)
+        return task
+
+    def _request_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("request_crashed", address=self.address, task=task.get_name(), exc_info=error)
+        if not self._reading:
+            self._maybe_resume_reading()
+
+    def _take_message(self, message: api.CommandSend, entry: bytes) -> None:
+        producer = self.producers.get(message.producer_id)
+        if producer is None or producer.closed:
+            self._take_late(message.producer_id, known=producer is not None)
+            return
+        # Counted first: the answer may come at once.
+        size = len(entry)
+        self._pending += 1
+        self._pending_bytes += size
+        try:
+            verify_checksum(entry)
+            producer.topic.publish(
+                producer,
+                message.sequence_id,
+                message.highest_sequence_id,
+                message.num_messages,
+                entry,
+                is_chunk=message.is_chunk,
+            )
+        except (ChecksumMismatchError, MalformedFrameError) as error:
+            self._pending -= 1
+            self._pending_bytes -= size
+            self._refuse_message(producer, message.sequence_id, error)
+
+    def _take_late(self, producer_id: int, *, known: bool) -> None:
+        """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
+        if known or self._closed_producers.get(producer_id, 0.0) >= self._loop.time():
+            return
+        self.abort(f"SEND for producer {producer_id}, which does not exist")
+
+    def _refuse_message(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+        """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
+        log.warning(
+            "message_refused",
+            topic=str(producer.topic.name),
+            producer=producer.name,
+            sequence_id=sequence_id,
+            error=str(error),
+        )
+        self._send_in_turn(
+            producer, commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, str(error))
+        )
+
+    def _send_in_turn(self, producer: Producer, frame: bytes) -> None:
+        """Send an answer once everything that the producer sent before has its own."""
+        if producer.pending == 0:
+            self.send(frame)
+            return
+        if producer.deferred is None:
+            producer.deferred = deque()
+        producer.deferred.append((producer.pushed, frame))
+
+    # ------------------------------------------------------------------ what goes out
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; it is written with others at the end of this turn of the loop."""
+        if self.is_closed:
+            return
+        out = self._out
+        if not out:
+            self._loop.call_soon(self._flush)
+        out.append(frame)
+        self._out_bytes += len(frame)
+
+    def _flush(self) -> None:
+        out = self._out
+        if not out or self._transport is None:
+            return
+        self._out = []
+        self._out_bytes = 0
+        self._transport.writelines(out)
+        if self._stalled and not self._write_paused:
+            self._wake()
+
+    @property
+    def writable(self) -> bool:
+        return not self._write_paused and self._out_bytes < QUEUED_BYTES and not self.is_closed
+
+    def wake_when_writable(self, dispatcher: Stalled) -> None:
+        if not self.is_closed:
+            self._stalled[dispatcher] = None
+
+    def _wake(self) -> None:
+        stalled, self._stalled = self._stalled, {}
+        for dispatcher in stalled:
+            dispatcher.dispatch()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._wake()
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _maybe_resume_reading(self) -> None:
+        limit = self._services.config.max_pending_publish_requests_per_connection
+        if (
+            self._pending * 2 <= limit
+            and self._pending_bytes * 2 <= PENDING_BYTES
+            and len(self._tasks) * 2 <= OPEN_REQUESTS
+            and not self.is_closed
+            and self._transport is not None
+        ):
+            self._reading = True
+            self._transport.resume_reading()
+
+    # ------------------------------------------------------------------ what topics say (ClientLink)
+
+    def send_message(self, consumer: Consumer, position: Position, redelivery_count: int, entry: bytes) -> None:
+        if self.is_closed:
+            return
+        out = self._out
+        if not out:
+            self._loop.call_soon(self._flush)
+        out.append(
+            commands.message_header(
+                consumer.consumer_id,
+                position[0],
+                position[1],
+                len(entry),
+                partition=consumer.partition,
+                redelivery_count=redelivery_count,
+                consumer_epoch=consumer.epoch,
+            )
+        )
+        out.append(entry)
+        self._out_bytes += len(entry) + 32
+
+    def send_receipt(
+        self, producer: Producer, sequence_id: int, highest_id: int, position: Position, size: int
+    ) -> None:
+        self._pending -= 1
+        self._pending_bytes -= size
+        self.send(commands.send_receipt(producer.producer_id, sequence_id, position[0], position[1], highest_id))
+        if producer.deferred is not None:
+            self._send_deferred(producer)
+        if not self._reading:
+            self._maybe_resume_reading()
+
+    def _send_deferred(self, producer: Producer) -> None:
+        deferred = producer.deferred
+        while deferred and deferred[0][0] <= producer.completed:
+            self.send(deferred.popleft()[1])
+        if not deferred:
+            producer.deferred = None
+
+    def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None:
+        nowhere = commands.NO_REQUEST  # -1 as ledger and entry: stored before, and not looked up where
+        self._send_in_turn(
+            producer, commands.send_receipt(producer.producer_id, sequence_id, nowhere, nowhere, highest_id)
+        )
+        self.publish_failed(producer, size)
+
+    def publish_failed(self, producer: Producer, size: int) -> None:
+        self._pending -= 1
+        self._pending_bytes -= size
+        if not self._reading:
+            self._maybe_resume_reading()
+
+    def send_error(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+        self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), str(error)))
+
+    def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            self.send(commands.active_consumer_change(consumer.consumer_id, is_active=is_active))
+
+    def close_producer(self, producer: Producer) -> None:
+        if self.producers.get(producer.producer_id) is not producer:
+            return
+        self.forget_producer(producer)
+        self._send_close(commands.close_producer(producer.producer_id))
+
+    def forget_producer(self, producer: Producer) -> None:
+        """Drop a producer from this connection; its late SENDs are ignored for a while."""
+        if self.producers.get(producer.producer_id) is producer:
+            del self.producers[producer.producer_id]
+            now = self._loop.time()
+            closed = self._closed_producers
+            if len(closed) > 100:
+                self._closed_producers = closed = {id_: until for id_, until in closed.items() if until >= now}
+            closed[producer.producer_id] = now + CLOSED_ID_LIFE_S
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+            self._send_close(commands.close_consumer(consumer.consumer_id))
+
+    def _send_close(self, frame: bytes) -> None:
+        if self._wire.peer_version < 5 and not self.is_closed:
+            # Such a client knows no CLOSE from a broker: it reconnects when the connection goes.
+            self._loop.call_soon(self.close)
+        else:
+            self.send(frame)
+
+    # ------------------------------------------------------------------ signs of life
+
+    def _schedule_keep_alive(self) -> None:
+        self._keep_alive = self._loop.call_later(self._services.config.keep_alive_interval_seconds, self._tick)
+
+    def _tick(self) -> None:
+        if self.is_closed:
+            return
+        verdict = self._wire.keep_alive(reading=self._reading)
+        if verdict is KeepAlive.PEER_IS_GONE:
+            shaken = self._wire.state is State.OPEN
+            self.abort("no sign of life" if shaken else "no CONNECT within the keep-alive interval")
+            return
+        owed = self._wire.data_to_send()
+        if owed:
+            self.send(owed)
+        self._schedule_keep_alive()
+
+    def _hear(self) -> None:
+        while self._listening:
+            heard = self._listening.popleft()
+            if not heard.done():
+                heard.set_result(None)
+
+    async def is_alive(self) -> bool:
+        if self.is_closed:
+            return False
+        heard: asyncio.Future[None] = self._loop.create_future()
+        self._listening.append(heard)
+        self.send(commands.PING)
+        try:
+            async with asyncio.timeout(self._services.config.connection_liveness_check_timeout_millis / 1000):
+                await heard
+        except TimeoutError:
+            return False
+        return not self.is_closed

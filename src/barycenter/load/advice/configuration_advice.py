@@ -1,0 +1,133 @@
+"""What is wrong, or probably not meant, in a load-balancing configuration, before a cluster has to show it.
+
+    >>> for each in advice(BrokerConfig(load_balancer_broker_threshold_shedder_percentage=100)):
+    ...     print(each.severity, each)
+    warning loadBalancerBrokerThresholdShedderPercentage=100: no broker can lie that far above the mean, so \
+    ThresholdShedder never sheds; set it lower, Pulsar's default is 10
+
+Everything is judged by the keys alone, without a cluster: thresholds that no load can reach or that every load does,
+strategies that the load manager does not have, settings that undo one another, keys that nobody reads.
+Pulsar's defaults get no advice. Needs no numpy: every broker asks at its start and after each dynamic change.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from barycenter.config.broker_conf import FORMER_NAMES, keys
+from barycenter.config.broker_config import BrokerConfig, key_name
+from barycenter.config.key import format_value
+from barycenter.load.advice.facts import Advice, Facts, Severity
+from barycenter.load.advice.rules import findings
+from barycenter.load.strategy_names import (
+    MANAGER_KEY,
+    SHEDDING_KEY,
+    TRANSFER_SHEDDER,
+    ManagerKind,
+    StrategyError,
+    UnknownLoadManagerError,
+    manager_kind,
+    placer_name,
+    shedder_name,
+    short_name,
+)
+
+__all__ = ["Advice", "Severity", "advice", "key_advice"]
+
+
+def advice(config: BrokerConfig, *, network_bytes_per_s: float | None = None) -> list[Advice]:
+    """Return the advice on a configuration: what is refused first, then warnings, then notes; within them by subject.
+
+    `network_bytes_per_s` is what a broker's network carries in each direction, if the caller knows; the keys that
+    override its speed tell otherwise.
+    """
+    facts = Facts(config, network_bytes_per_s)
+    found = [*_names(facts), *findings(facts)]
+    return sorted(dict.fromkeys(found), key=lambda each: list(Severity).index(each.severity))
+
+
+def key_advice(names: Iterable[str]) -> list[Advice]:
+    """Return the advice on names of keys, as a file gives them: those that nobody here knows, and former names."""
+    found = []
+    for name in names:
+        if name in FORMER_NAMES:
+            newer, _ = FORMER_NAMES[name]
+            found.append(Advice(name, "…", Severity.NOTE, f"a former name of {newer}", f"write {newer}"))
+        elif name not in keys():
+            near = difflib.get_close_matches(name, list(keys()), n=1, cutoff=0.8)
+            mend = f"did you mean {near[0]}?" if near else "remove it if nothing else reads the file"
+            found.append(Advice(name, "…", Severity.WARNING, "a key that is not known here and has no effect", mend))
+    return found
+
+
+# ---- names ----
+
+_SHEDDING: Final = "load_balancer_load_shedding_strategy"
+_PLACEMENT: Final = "load_balancer_load_placement_strategy"
+_MANAGER: Final = "load_manager_class_name"
+
+
+def _names(facts: Facts) -> Iterator[Advice]:
+    """Yield advice on class names."""
+    config = facts.config
+    try:
+        manager_kind(config.load_manager_class_name)
+    except UnknownLoadManagerError as error:
+        yield _refused(facts, _MANAGER, error, Severity.WARNING, "the simple load manager is used, as in Pulsar")
+    match facts.manager:
+        case ManagerKind.MODULAR:
+            yield from _of_modular(facts)
+        case ManagerKind.EXTENSIBLE:
+            yield from _of_extensible(facts)
+        case _:
+            why = f"the {facts.manager} load manager does not read it"
+            yield from _unread(facts, why)
+
+
+def _of_modular(facts: Facts) -> Iterator[Advice]:
+    checks: tuple[tuple[str, Callable[[BrokerConfig], str]], ...] = (
+        (_SHEDDING, shedder_name),
+        (_PLACEMENT, placer_name),
+    )
+    for attribute, check in checks:
+        try:
+            check(facts.config)
+        except StrategyError as error:
+            yield _refused(facts, attribute, error, Severity.REFUSED, "")
+
+
+def _of_extensible(facts: Facts) -> Iterator[Advice]:
+    yield facts.advise(
+        _MANAGER,
+        "brokers here do not run the extensible load manager; its decisions can be had with `barycenter decide`",
+        f"set {MANAGER_KEY}={ManagerKind.MODULAR.class_name}",
+        Severity.REFUSED,
+    )
+    if short_name(facts.config.load_balancer_load_shedding_strategy) != TRANSFER_SHEDDER:
+        yield facts.advise(
+            _SHEDDING,
+            f"the extensible load manager sheds by {TRANSFER_SHEDDER} alone and uses it instead, as in Pulsar",
+            f"set {SHEDDING_KEY}={TRANSFER_SHEDDER}",
+        )
+    yield from _unread(facts, "the extensible load manager has a placement of its own", shedding=False)
+
+
+def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice]:
+    """Yield a note on each strategy key that was set for nothing."""
+    for attribute, concerned in ((_SHEDDING, shedding), (_PLACEMENT, True)):
+        if concerned and getattr(facts.config, attribute) != getattr(BrokerConfig(), attribute):
+            name = key_name(attribute)
+            yield facts.advise(attribute, f"it has no effect: {why}", f"remove {name}", Severity.NOTE)
+
+
+def _refused(facts: Facts, attribute: str, error: StrategyError, severity: Severity, effect: str) -> Advice:
+    """Return what an error says as advice: up to its last semicolon the sentence, then the mend."""
+    text, _, mend = str(error).rpartition("; ")
+    value = format_value(getattr(facts.config, attribute))
+    for start in (
+        f"{key_name(attribute)}={value!r} is ",
+        f"{key_name(attribute)}={value!r} ",
+        f"{key_name(attribute)} is ",
+    ):
+        text = text.removeprefix(start)
+    return facts.advise(attribute, f"{text}; {effect}" if effect else text, mend, severity)

@@ -1,0 +1,251 @@
+"""The short-term and long-term windows of bundles: one definition for the live fold, the batch and the stream.
+
+A window of at most `max` samples is a pair (average, n). A sample x updates it by
+
+    n       <- min(n + 1, max)
+    average <- ((n - 1) * average + x) / n
+
+so the first `max` samples give the arithmetic mean and later ones an exponential average with weight 1/max for the
+newest. What stood there before the first sample is discarded by it (n = 1).
+
+**One sample per bundle per load report.** A report is known by (broker, incarnation, sequence) and counts once, however
+often it is seen. (Pulsar's code samples every bundle again at each notification of any broker, so its windows
+shrink as clusters grow; its documents describe what is done here.)
+
+A bundle that nobody reports for longer than HISTORY_GAP_MS starts anew with its next sample; one that moves from one
+broker to another keeps its history. (Pulsar forgets a bundle as soon as no broker reports it.)
+
+Free of numpy; `fold` takes numbers and numpy arrays alike.
+
+Source: Pulsar's `TimeAverageMessageData.update`, `BundleData.update`, `ModularLoadManagerImpl.updateBundleData`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from barycenter.load.reports.load_report import (
+    DEFAULT_STATS,
+    LONG_SAMPLES,
+    SHORT_SAMPLES,
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+    default_bundle_data,
+)
+
+__all__ = [
+    "HISTORY_GAP_MS",
+    "LONG_SAMPLES",
+    "SHORT_SAMPLES",
+    "LiveFold",
+    "broker_averages",
+    "closed_form_weights",
+    "fold",
+    "fold_bundle",
+    "fold_window",
+]
+
+HISTORY_GAP_MS: Final = 3_600_000
+"""How long a bundle may be silent before it is forgotten: well above 15 minutes, the longest time between reports."""
+
+Average = TypeVar("Average", bound="_Arithmetic")
+Count = TypeVar("Count", bound="_Arithmetic")
+
+
+class _Arithmetic(Protocol):
+    """A number, or an array of numbers that computes elementwise."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+
+
+def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple[Average, Count]:
+    """Return (average, n) after one more `sample`.
+
+    Scalars, or arrays of one shape whose elements are folded each for itself (columns of many bundles). Expects
+    0 ≤ n ≤ `max_samples`; the new n is in 1..`max_samples`.
+    """
+    count = n + (n < max_samples)
+    return ((count - 1) * average + sample) / count, count
+
+
+def closed_form_weights(prior_n: int, k: int, max_samples: int) -> tuple[float, list[float]]:
+    """Return (w0, [w1 .. wk]) with which k samples, oldest first, and a prior average make the folded average.
+
+        average after = w0 * average before + w1 * x1 + ... + wk * xk
+
+    The weights sum to 1 and depend on the counts alone, so a batch needs no order of computation, and partial sums
+    may be merged: with T = `prior_n` + k, N = `max_samples` and r = (N - 1) / N, sample number i of T (the prior
+    stands for the first `prior_n` of them) weighs
+
+        T ≤ N            1 / T
+        T > N, i ≤ N     r^(T - N) / N
+        T > N, i > N     r^(T - i) / N
+
+    and the prior weighs as many times the weight of sample 1 as it has samples. Example: one prior sample, two new
+    ones, N = 2: r = 1/2, T = 3, weights 1/4, 1/4, 1/2.
+    """
+    total = prior_n + k
+    if total <= max_samples:
+        each = 1.0 / total if total else 0.0
+        return prior_n * each, [each] * k
+    ratio = (max_samples - 1) / max_samples
+    oldest = ratio ** (total - max_samples) / max_samples
+    newer = [oldest if i <= max_samples else ratio ** (total - i) / max_samples for i in range(prior_n + 1, total + 1)]
+    return prior_n * oldest, newer
+
+
+def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
+    """Return `window` after one more sample; counts out of range, as a foreign record may hold, are bounded first."""
+    limit = max(1, window.max_samples)
+    before = min(max(0, window.num_samples), limit)
+    rate_in, count = fold(window.msg_rate_in, before, sample.msg_rate_in, limit)
+    return TimeAverageMessageData(
+        max_samples=limit,
+        num_samples=count,
+        msg_throughput_in=fold(window.msg_throughput_in, before, sample.msg_throughput_in, limit)[0],
+        msg_throughput_out=fold(window.msg_throughput_out, before, sample.msg_throughput_out, limit)[0],
+        msg_rate_in=rate_in,
+        msg_rate_out=fold(window.msg_rate_out, before, sample.msg_rate_out, limit)[0],
+    )
+
+
+def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
+    """Return `data` after one more sample in both windows; `topics` is the sample's."""
+    return BundleData(
+        short_term_data=fold_window(data.short_term_data, sample),
+        long_term_data=fold_window(data.long_term_data, sample),
+        topics=sample.topics,
+    )
+
+
+def broker_averages(
+    bundles: Iterable[str], data: Mapping[str, BundleData], default: NamespaceBundleStats = DEFAULT_STATS
+) -> TimeAverageBrokerData:
+    """Return the sums of the windows of `bundles`; one without data adds `default` to short and long sums.
+
+    Summed in the order of the names, so that the order of reports does not matter.
+    Source: Pulsar's `TimeAverageBrokerData.reset`.
+    """
+    short = [0.0, 0.0, 0.0, 0.0]
+    long = [0.0, 0.0, 0.0, 0.0]
+    for name in sorted(bundles):
+        found = data.get(name)
+        _add(short, default if found is None else found.short_term_data)
+        _add(long, default if found is None else found.long_term_data)
+    return TimeAverageBrokerData(
+        short_term_msg_throughput_in=short[0],
+        short_term_msg_throughput_out=short[1],
+        short_term_msg_rate_in=short[2],
+        short_term_msg_rate_out=short[3],
+        long_term_msg_throughput_in=long[0],
+        long_term_msg_throughput_out=long[1],
+        long_term_msg_rate_in=long[2],
+        long_term_msg_rate_out=long[3],
+    )
+
+
+def _add(sums: list[float], figures: NamespaceBundleStats | TimeAverageMessageData) -> None:
+    sums[0] += figures.msg_throughput_in
+    sums[1] += figures.msg_throughput_out
+    sums[2] += figures.msg_rate_in
+    sums[3] += figures.msg_rate_out
+
+
+class _Identity(NamedTuple):
+    incarnation: str
+    sequence: int
+    start_timestamp: int
+    last_update: int
+
+
+class LiveFold:
+    """The windows of all bundles, folded from load reports as they arrive.
+
+    `bundles` holds the data of every bundle that was reported within HISTORY_GAP_MS, and of those remembered;
+    `reports` the newest report of every known broker. A bundle that moves keeps its history.
+    """
+
+    __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
+
+    def __init__(self) -> None:
+        self.bundles: dict[str, BundleData] = {}
+        self.reports: dict[str, LocalBrokerData] = {}
+        self._as_of: dict[str, int] = {}
+        self._none_before_ms = 0
+        """No bundle is as of an earlier time, so that none is looked through while none can be silent too long."""
+        self._seen: dict[str, _Identity] = {}
+
+    def is_new(self, broker: str, report: LocalBrokerData) -> bool:
+        """Tell whether `report` has not been folded in and is not older than one that was."""
+        seen = self._seen.get(broker)
+        if seen is None:
+            return True
+        if report.incarnation != seen.incarnation:
+            return report.start_timestamp >= seen.start_timestamp
+        if report.sequence or seen.sequence:
+            return report.sequence > seen.sequence
+        # a broker of Apache Pulsar numbers nothing: its reports differ in their time
+        return report.last_update > seen.last_update
+
+    def unknown(self, report: LocalBrokerData) -> list[str]:
+        """Return the bundles of `report` without data here: those worth looking up before it is accepted."""
+        return [name for name in report.last_stats if name not in self.bundles]
+
+    def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
+        """Set the prior data of a bundle, known to be as of that time, unless it has some."""
+        if name not in self.bundles:
+            self.bundles[name] = data
+            self._as_of[name] = as_of_ms
+            self._none_before_ms = min(self._none_before_ms, as_of_ms)
+
+    def accept(self, broker: str, report: LocalBrokerData) -> bool:
+        """Fold `report` in unless that was done; return whether it was new.
+
+        A bundle without prior data, or silent for longer than HISTORY_GAP_MS, starts from its first sample.
+        """
+        if not self.is_new(broker, report):
+            return False
+        self.reports[broker] = report
+        self._seen[broker] = _Identity(report.incarnation, report.sequence, report.start_timestamp, report.last_update)
+        for name, sample in report.last_stats.items():
+            prior = self.bundles.get(name)
+            if prior is None or report.last_update - self._as_of[name] > HISTORY_GAP_MS:
+                prior = default_bundle_data()
+            self.bundles[name] = fold_bundle(prior, sample)
+            self._as_of[name] = max(report.last_update, self._as_of.get(name, 0))
+        self._none_before_ms = min(self._none_before_ms, report.last_update)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Drop a bundle that is no more."""
+        self.bundles.pop(name, None)
+        self._as_of.pop(name, None)
+
+    def retain(self, live: Collection[str], now_ms: int) -> list[str]:
+        """Forget brokers that are not `live`, and bundles silent for longer than HISTORY_GAP_MS; return those, sorted.
+
+        A bundle that a live broker reports is kept, however old that report is. That a report was folded in is
+        remembered for brokers that left, too, lest a late sight of it counts again.
+        """
+        for broker in [name for name in self.reports if name not in live]:
+            del self.reports[broker]
+        if now_ms - self._none_before_ms <= HISTORY_GAP_MS:
+            return []
+        silent = [name for name, as_of in self._as_of.items() if now_ms - as_of > HISTORY_GAP_MS]
+        self._none_before_ms = min(self._as_of.values(), default=now_ms)
+        if not silent:
+            return []
+        reported = {name for report in self.reports.values() for name in report.last_stats}
+        dropped = sorted(name for name in silent if name not in reported)
+        for name in dropped:
+            self.forget(name)
+        return dropped
+
+    def averages(self) -> dict[str, TimeAverageBrokerData]:
+        """Return the time averages of every known broker."""
+        return {broker: broker_averages(report.last_stats, self.bundles) for broker, report in self.reports.items()}

@@ -1,0 +1,156 @@
+"""Which broker shall own a bundle: the pipeline of policies, filters and the placement strategy.
+
+    policies ▸ maximum topics ▸ anti-affinity ▸ even distribution ▸ load manager class ▸ version ▸ placement
+    ▸ second choice
+
+Each filter narrows the candidates of the one before. When nobody is left the policies' candidates come back. When the
+broker chosen is overloaded the strategy chooses once more among all that the policies allow, the filters put aside.
+
+Source: Pulsar's `ModularLoadManagerImpl.selectBroker` (4.x).
+"""
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from barycenter.load.decisions import Placement
+from barycenter.load.filters.anti_affinity import anti_affinity
+from barycenter.load.filters.broker_version import broker_version
+from barycenter.load.filters.even_distribution import even_distribution
+from barycenter.load.filters.load_manager_class import load_manager_class
+from barycenter.load.filters.max_topics import max_topics
+from barycenter.load.filters.namespace_policies import policy_candidates
+from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
+from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
+from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
+from barycenter.load.reasons import Code, Compared, Reason
+from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.weights import resource_weights
+from barycenter.load.selection.selection_reason import explained
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from barycenter.load.strategy_names import ManagerKind
+from barycenter.naming.namespace import SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+Placer = Callable[[LoadSnapshot, Flags, str, random.Random, PlacementMemory], tuple[PlacementChoice, PlacementMemory]]
+"""A placement strategy with its settings put in; the text names the bundle."""
+
+_OVERLOAD_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSettings:
+    """`overload_limit` is a fraction."""
+
+    load_manager_class_name: str
+    max_topics: int = 50_000
+    distribute_evenly: bool = True
+    prefer_later_versions: bool = False
+    failure_domains: bool = False
+    excluded_namespaces: Collection[str] = ()
+    overload_limit: float = 0.85
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "SelectionSettings":
+        return SelectionSettings(
+            load_manager_class_name=ManagerKind.MODULAR.class_name,
+            max_topics=config.load_balancer_broker_max_topics,
+            distribute_evenly=config.load_balancer_distribute_bundles_evenly_enabled,
+            prefer_later_versions=config.prefer_later_versions,
+            failure_domains=config.failure_domains_enabled,
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
+            weights=resource_weights(config),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionMemory:
+    """What the strategies remember from one selection to the next."""
+
+    placement: PlacementMemory = None
+    round_robin: RoundRobinMemory = field(default_factory=RoundRobinMemory)
+
+
+def select_broker(
+    snapshot: LoadSnapshot,
+    request: PlacementRequest,
+    settings: SelectionSettings,
+    placer: Placer,
+    rng: random.Random,
+    memory: SelectionMemory,
+) -> tuple[Placement, SelectionMemory]:
+    """Return who shall own the bundle, and what is to be remembered; the caller preallocates it."""
+    policies = policy_candidates(snapshot, request)
+    outcomes = [policies]
+    notes = [policies.note] if policies.note else []
+    candidates = _narrow(snapshot, request, settings, policies.kept, outcomes, notes)
+    if not candidates.any() and policies.kept.any():
+        notes.append("no broker passed the filters, so they were put aside")
+        candidates = policies.kept
+    if request.namespace in settings.excluded_namespaces:
+        choice, round_robin = round_robin_broker_selector(snapshot, candidates, memory.round_robin)
+        memory = replace(memory, round_robin=round_robin)
+    else:
+        choice, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
+        memory = replace(memory, placement=remembered)
+    overload: Compared | None = None
+    if choice.broker is not None:
+        usage = float(snapshot.brokers.weighted_usage(settings.weights)[choice.broker])
+        if usage > settings.overload_limit:
+            first = snapshot.brokers.names[choice.broker]
+            candidates = candidates | policies.kept
+            second, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
+            memory = replace(memory, placement=remembered)
+            overload = Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%")
+            choice = second if second.broker is not None else choice
+    placement = explained(snapshot, request, choice, candidates, outcomes, notes)
+    return (placement if overload is None else _chosen_again(placement, overload)), memory
+
+
+def _narrow(
+    snapshot: LoadSnapshot,
+    request: PlacementRequest,
+    settings: SelectionSettings,
+    allowed: Flags,
+    outcomes: list[FilterOutcome],
+    notes: list[str],
+) -> Flags:
+    """Return what the filters keep of `allowed`; tell each one's outcome, and what went unusually, in the lists."""
+
+    def apply(outcome: FilterOutcome) -> Flags:
+        outcomes.append(outcome)
+        if outcome.ignored:
+            notes.append(f"all candidates were above {outcome.settings[0]}, so it was ignored")
+        return outcome.kept
+
+    candidates = apply(max_topics(snapshot, allowed, settings.max_topics))
+    for step in anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains):
+        candidates = apply(step)
+    if settings.distribute_evenly or request.namespace == str(SYSTEM_NAMESPACE):
+        candidates = apply(even_distribution(snapshot, candidates, request.namespace))
+    try:
+        candidates = apply(load_manager_class(snapshot, candidates, settings.load_manager_class_name))
+        if settings.prefer_later_versions:
+            candidates = apply(broker_version(snapshot, candidates))
+    except FilterFailedError as error:
+        notes.append(f"versions were not compared and all candidates came back: {error}")
+        candidates = candidates | allowed
+    return candidates
+
+
+def _chosen_again(placement: Placement, overload: Compared) -> Placement:
+    reason = Reason(
+        code=Code.CHOSEN_AGAIN,
+        subject=placement.reason.subject,
+        compared=(overload,),
+        settings=(_OVERLOAD_KEY,),
+        cause=msgspec.structs.replace(placement.reason, subject=""),
+    )
+    return msgspec.structs.replace(placement, reason=reason)

@@ -1,0 +1,224 @@
+"""A snapshot as one JSON document: what a leader knows when it decides, for people, files and REST.
+
+    {
+      "format": "barycenter-snapshot",
+      "takenAt": 1763000000000,
+      "brokers": {"b1:8080": {…a load report as brokers write it…}},
+      "bundleData": {"tenant/namespace/0x00000000_0x80000000": {"shortTermData": …, "longTermData": …, "topics": 2}},
+      "brokerData": {"b1:8080": {"shortTermMsgRateIn": …}},
+      "preallocated": {"b1:8080": {"tenant/namespace/0x80000000_0xffffffff": {…}}},
+      "recentlyUnloaded": {"tenant/namespace/0x00000000_0x80000000": 1762999990000},
+      "policies": {"isolation": {…}, "failureDomains": {…}, "antiAffinityGroups": {…}},
+      "memory": {"usage": {"b1:8080": 0.61}},
+      "configuration": {"loadBalancerLoadSheddingStrategy": "ThresholdShedder"}
+    }
+
+With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads.
+
+Only `format` and `brokers` have to be there. Without `bundleData` the windows are those of a leader that has just
+seen the reports; without `brokerData` the averages are the sums of the windows. Figures that are no numbers are the
+texts "NaN", "Infinity" and "-Infinity", as Pulsar writes them.
+
+Free of numpy, as a leader answers with it while its broker serves.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from barycenter.load.policies import (
+    NO_POLICIES,
+    AutoFailoverData,
+    ClusterPolicies,
+    IsolationPolicies,
+    IsolationPolicy,
+    NamespaceIsolationData,
+    stored_form,
+)
+from barycenter.load.reports.load_report import BundleData, LocalBrokerData, TimeAverageBrokerData, encode_report
+from barycenter.load.reports.windows import LiveFold, broker_averages
+from barycenter.load.snapshot.extensible_document import ExtensibleDocument
+
+if TYPE_CHECKING:
+    from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+
+FORMAT: Final = "barycenter-snapshot"
+
+
+class PoliciesDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What administrators demand: isolation policies as they are stored, broker id to failure domain, namespace to
+    anti-affinity group."""
+
+    isolation: dict[str, Any] = {}
+    failure_domains: dict[str, str] = {}
+    anti_affinity_groups: dict[str, str] = {}
+
+    @staticmethod
+    def of(policies: ClusterPolicies) -> "PoliciesDocument":
+        return PoliciesDocument(
+            isolation={policy.name: stored_form(_isolation_data(policy)) for policy in policies.isolation.policies},
+            failure_domains=dict(policies.domains),
+            anti_affinity_groups=dict(policies.groups),
+        )
+
+    def policies(self) -> ClusterPolicies:
+        """Return the policies.
+
+        Raises:
+            PolicyError: an isolation policy cannot be what it is said to be.
+        """
+        isolation, errors = IsolationPolicies.decode(self.isolation)
+        if errors:
+            raise errors[0]
+        if not (isolation or self.failure_domains or self.anti_affinity_groups):
+            return NO_POLICIES
+        return ClusterPolicies(isolation, self.failure_domains, self.anti_affinity_groups)
+
+
+def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
+    def texts(patterns: tuple[Any, ...]) -> tuple[str, ...]:
+        # a compiled pattern has no \Q left, but may have an escaped backslash before a Q
+        return tuple(pattern.pattern.replace(r"\\Q", r"\x5cQ") for pattern in patterns)
+
+    return NamespaceIsolationData(
+        namespaces=texts(policy.namespaces),
+        primary=texts(policy.primary),
+        secondary=texts(policy.secondary),
+        auto_failover_policy=AutoFailoverData(
+            "min_available", {"min_limit": str(policy.min_limit), "usage_threshold": "100"}
+        ),
+        unload_scope=policy.unload_scope,
+    )
+
+
+class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What shedders remember, each its own: smoothed usages (fractions); rounds running in which a gap was seen, by
+    broker; rounds running out of balance, and when bundles left which broker (epoch ms)."""
+
+    usage: dict[str, float] = {}
+    low_hits: dict[str, int] = {}
+    high_hits: dict[str, int] = {}
+    rounds: int = 0
+    unloaded_at: dict[str, int] = {}
+
+
+class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The document; times are epoch ms. `recently_unloaded` maps a bundle to when it was unloaded.
+
+    `bundle_data` and `broker_data` are None if they are to be made of the reports. `configuration` maps keys of
+    broker.conf to texts.
+    """
+
+    format: Literal["barycenter-snapshot"] = FORMAT
+    taken_at: int = 0
+    brokers: dict[str, LocalBrokerData]
+    bundle_data: dict[str, BundleData] | None = None
+    broker_data: dict[str, TimeAverageBrokerData] | None = None
+    extensible: ExtensibleDocument | None = None
+    preallocated: dict[str, dict[str, BundleData]] = {}
+    recently_unloaded: dict[str, int] = {}
+    policies: PoliciesDocument = PoliciesDocument()
+    memory: MemoryDocument = MemoryDocument()
+    configuration: dict[str, str] = {}
+
+    def snapshot(self) -> "LoadSnapshot":
+        """Return the snapshot that strategies decide upon.
+
+        Raises:
+            PolicyError: an isolation policy cannot be what it is said to be.
+        """
+        from dataclasses import replace
+
+        from barycenter.load.snapshot.builder import build_snapshot
+
+        if self.extensible is not None:
+            from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+
+            return build_extensible_snapshot(
+                self.extensible.loads,
+                self.extensible.top_bundles,
+                self.extensible.lookups,
+                self.extensible.owners,
+                taken_at_ms=self.taken_at,
+                recently_unloaded=self.recently_unloaded,
+                policies=self.policies.policies(),
+            )
+        data = windows_of_reports(self.brokers) if self.bundle_data is None else self.bundle_data
+        averages = self.broker_data
+        if averages is None:
+            averages = {broker: broker_averages(report.last_stats, data) for broker, report in self.brokers.items()}
+        built = build_snapshot(
+            self.brokers,
+            data,
+            averages,
+            preallocated=self.preallocated,
+            recently_unloaded=self.recently_unloaded,
+        )
+        return replace(built, taken_at_ms=self.taken_at, policies=self.policies.policies())
+
+
+def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, BundleData]:
+    """Return the windows of a leader that has just seen these reports and none before."""
+    fold = LiveFold()
+    for broker in sorted(reports):
+        fold.accept(broker, reports[broker])
+    return fold.bundles
+
+
+def encode_snapshot(document: SnapshotDocument) -> bytes:
+    """Return the JSON of `document`; `decode_snapshot` gives the same back, also figures that are no numbers."""
+    fields: dict[str, Any] = {
+        "format": document.format,
+        "takenAt": document.taken_at,
+        "brokers": {broker: _raw(encode_report(report), report) for broker, report in document.brokers.items()},
+    }
+    optional = {
+        "bundleData": document.bundle_data,
+        "brokerData": document.broker_data,
+        "extensible": document.extensible,
+        "preallocated": document.preallocated or None,
+        "recentlyUnloaded": document.recently_unloaded or None,
+        "policies": document.policies if document.policies != PoliciesDocument() else None,
+        "memory": document.memory if document.memory != MemoryDocument() else None,
+        "configuration": document.configuration or None,
+    }
+    for name, value in optional.items():
+        if value is not None:
+            fields[name] = _raw(msgspec.json.encode(value), value)
+    return msgspec.json.encode(fields)
+
+
+def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
+    """Return `encoded`, or where it may have lost a figure that is no number, another form of `value`."""
+    if b":null" not in encoded:
+        return msgspec.Raw(encoded)
+    return msgspec.Raw(msgspec.json.encode(_worded(msgspec.to_builtins(value))))
+
+
+def _worded(value: Any) -> Any:
+    """Return `value` with texts for figures that are no numbers, and without fields that are None."""
+    if isinstance(value, dict):
+        return {key: _worded(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_worded(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+_DECODER: Final = msgspec.json.Decoder(SnapshotDocument)
+_LENIENT: Final = msgspec.json.Decoder(SnapshotDocument, strict=False)
+
+
+def decode_snapshot(document: bytes) -> SnapshotDocument:
+    """Return the snapshot in `document`; unknown fields are ignored.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or a field is missing or has another type; says where.
+    """
+    try:
+        return _DECODER.decode(document)
+    except msgspec.ValidationError:
+        return _LENIENT.decode(document)  # figures as texts

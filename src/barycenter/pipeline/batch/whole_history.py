@@ -1,0 +1,135 @@
+"""The whole history at once: the same tables as the stream's, from all reports and decisions of the logs.
+
+For recovery, for replay, and as the yardstick the stream is held against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+
+from barycenter.load.reports.windows import HISTORY_GAP_MS
+from barycenter.pipeline.batch.balance_history import balance_intervals
+from barycenter.pipeline.batch.broker_averages import broker_averages, membership, newest_reports
+from barycenter.pipeline.batch.ownership_history import ownership_intervals
+from barycenter.pipeline.batch.windows import fold_windows
+from barycenter.pipeline.folds.balance import BalanceSettings
+from barycenter.pipeline.reports.samples import (
+    believable_times,
+    broker_usage,
+    bundle_samples,
+    distinct_reports,
+    load_reports,
+    valid_reports,
+)
+from barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
+from barycenter.pipeline.storage.layout import DECISIONS as DECISION_LOGS
+from barycenter.pipeline.storage.storage import Storage
+from barycenter.pipeline.tables.schemas import (
+    BROKER_DATA,
+    BUNDLE_DATA,
+    CORRUPT,
+    DECISION_LINE,
+    DECISIONS,
+    LAST_TIME_MS,
+    LOAD_REPORT_LINE,
+    OWNERSHIP,
+)
+
+JSON_OPTIONS = {
+    "columnNameOfCorruptRecord": CORRUPT,
+    "mode": "PERMISSIVE",
+    "allowNonNumericNumbers": "false",
+    "ignoreCorruptFiles": "true",
+    "ignoreMissingFiles": "true",  # the log's retention may delete a file between listing and reading
+    "pathGlobFilter": "*.json",
+}
+"""How a report log is read. Names starting with '.' or '_' are passed over by Spark itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTables:
+    """The tables of all reports; BUNDLE_DATA and BROKER_DATA as of the newest report alone."""
+
+    load_reports: DataFrame
+    broker_usage: DataFrame
+    bundle_samples: DataFrame
+    bundle_data: DataFrame
+    broker_data: DataFrame
+    ownership: DataFrame
+    decisions: DataFrame
+    balance: DataFrame
+
+
+def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
+    """Every line of the report log, those already read by the stream included. Output: LOAD_REPORT_LINE."""
+    roots = [storage.address(root) for root in (REPORT_LOG, ARCHIVE) if storage.exists(root)]
+    reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
+    return reader.json(roots).transform(believable_times)
+
+
+def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
+    """The decisions in all logs that are there. Output: DECISIONS, one row per (by, number, at)."""
+    if not any(".jsonl" in entry.name for entry in storage.entries(DECISION_LOGS)):
+        return session.createDataFrame([], DECISIONS)
+    options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
+    lines = session.read.schema(DECISION_LINE).options(**options).json(storage.address(DECISION_LOGS))
+    texts = ("sentence", "bundle", "source", "destination", "refused", "strategy")
+    is_decision = f"{CORRUPT} is null and at between 0 and {LAST_TIME_MS}"
+    is_decision += " and by is not null and number is not null and kind is not null"
+    decisions = lines.where(is_decision).selectExpr(
+        *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
+        "get_json_object(reason, '$.code') as code",
+        *(f"coalesce({name}, '') as {name}" for name in texts),
+    )
+    return decisions.where("code is not null").dropDuplicates(["by", "number", "at"]).select(*DECISIONS.names)
+
+
+def fold_history(
+    lines: DataFrame,
+    decisions: DataFrame,
+    *,
+    history_gap_ms: int = HISTORY_GAP_MS,
+    balance: BalanceSettings | None = None,
+) -> HistoryTables:
+    """Compute the tables of whole logs; nothing is computed before a table is read.
+
+    Input: LOAD_REPORT_LINE and DECISIONS. Bundles and brokers last heard of more than `history_gap_ms` before the
+    newest report are left out of `bundle_data` and `broker_data`.
+    """
+    reports = lines.transform(valid_reports).transform(distinct_reports)
+    samples = bundle_samples(reports)
+    as_of = reports.selectExpr("max(lastUpdate) as newest_ms")
+    bundles = _heard_of(
+        fold_windows(samples, history_gap_ms=history_gap_ms), "unix_millis(as_of)", as_of, history_gap_ms
+    )
+    newest = _heard_of(newest_reports(reports), "lastUpdate", as_of, history_gap_ms)
+    brokers = broker_averages(membership(newest), bundles).crossJoin(
+        F.broadcast(as_of.selectExpr("timestamp_millis(newest_ms) as as_of"))
+    )
+    # Kept once computed: `ownership` and `balance` use them several times. Few beside the reports they come from.
+    intervals = ownership_intervals(reports, as_of, history_gap_ms=history_gap_ms).persist()
+    settings = balance or BalanceSettings(history_gap_ms=history_gap_ms)
+    reported, usage = load_reports(reports), broker_usage(reports)
+    return HistoryTables(
+        load_reports=reported,
+        broker_usage=usage,
+        bundle_samples=samples,
+        bundle_data=bundles.select(*BUNDLE_DATA.names),
+        broker_data=brokers.select(*BROKER_DATA.names),
+        ownership=intervals.selectExpr(
+            *("bundle", "broker", "incarnation", "timestamp_millis(owned_from) as owned_from"),
+            "timestamp_millis(owned_to) as owned_to",
+            "ended",
+        ).select(*OWNERSHIP.names),
+        decisions=decisions,
+        balance=balance_intervals(reported, usage, intervals, decisions, as_of, settings),
+    )
+
+
+def _heard_of(rows: DataFrame, time_ms: str, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
+    """Drop the rows whose `time_ms` lies more than `history_gap_ms` before the newest report."""
+    timed = rows.crossJoin(F.broadcast(as_of))
+    return timed.where(f"newest_ms - {time_ms} <= {history_gap_ms}").drop("newest_ms")

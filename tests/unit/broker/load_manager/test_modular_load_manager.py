@@ -1,0 +1,510 @@
+"""The modular load manager among several brokers, on virtual time: reports, assignment, shedding, splitting."""
+
+import asyncio
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
+from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.load.reasons import Code
+from barycenter.load.reports.load_report import (
+    BundleData,
+    LocalBrokerData,
+)
+from barycenter.load.reports.publication import PipelinePublication
+from barycenter.load.strategy_names import MismatchedStrategiesError, UnknownStrategyError
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.topic import TopicName
+from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
+from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time, topic
+
+
+def test_a_broker_registers_with_a_whole_report_and_numbers_its_reports() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = await balanced(cluster, 1)
+        await b0.report(35)
+        record = await cluster.admin.get(f"/loadbalance/brokers/{b0.id}")
+        assert record is not None
+        stored = msgspec.json.decode(record.value, type=LocalBrokerData)
+        assert stored == b0.report_log.reports[-1]
+        assert [each.sequence for each in b0.report_log.reports] == [1, 2]
+        assert (stored.broker_id, stored.cpu.usage, stored.max_resource_usage) == (b0.id, 35, pytest.approx(0.35))
+        assert stored.incarnation == b0.broker.plane.incarnation
+        assert stored.web_service_url == f"http://{b0.id}"
+        assert len(stored.last_stats) == 2, "its own heartbeat namespaces, without topics"
+        assert await cluster.admin.exists(f"/loadbalance/broker-time-average/{b0.id}")
+
+    on_virtual_time(scenario)
+
+
+def test_bundles_without_reports_in_between_spread_over_the_brokers() -> None:
+    """Each assignment counts for its broker at once, so eight lookups in a row give four bundles to each of two."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        made = await cluster.create_namespace(8)
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        chosen = [
+            (await b0.do(lambda manager, bundle=bundle: manager.select_broker(bundle))) for bundle in made.bundles
+        ]
+        assert sorted(placement.broker for placement in chosen) == [b0.id] * 4 + [b1.id] * 4
+        assert [record.destination for record in b0.told("assign")] == [placement.broker for placement in chosen]
+        assert "LeastLongTermMessageRate" in b0.told("assign")[0].sentence
+
+    on_virtual_time(scenario)
+
+
+def test_a_second_question_gets_the_first_answer_for_a_while() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        first = await b0.do(lambda manager: manager.select_broker(bundle))
+        assert (await b0.do(lambda manager: manager.select_broker(bundle))).reason.code is Code.PREALLOCATED
+        await asyncio.sleep(SAME_ANSWER_MS / 1000 + 1)
+        again = await b0.do(lambda manager: manager.select_broker(bundle))
+        assert again.reason.code is not Code.PREALLOCATED
+        assert again.broker != first.broker, "the broker that did not take it counts as having it"
+
+    on_virtual_time(scenario)
+
+
+def test_a_lookup_goes_to_whom_the_manager_chose() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(4)
+        brokers = await balanced(cluster, 2)
+        await settled(brokers)
+        for number in range(12):
+            await cluster.follow(topic(f"t{number}"), brokers[1].broker)
+        cluster.check_one_server()
+        assert sorted(len(each.broker.owned) for each in brokers) == [2, 2]
+
+    on_virtual_time(scenario)
+
+
+def test_a_bundle_with_a_non_persistent_topic_goes_to_a_broker_that_serves_such_topics() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(4)
+        b0, b1 = await balanced(cluster, 2, enable_non_persistent_topics=False)
+        await settled([b0, b1])
+        for number in range(12):
+            name = TopicName.parse(f"non-persistent://{NAMESPACE}/t{number}")
+            assert (await cluster.follow(name, b1.broker)).broker_id == b0.id
+        assert len(b0.broker.owned) == 4
+
+    on_virtual_time(scenario)
+
+
+def test_nobody_qualifies_without_registered_brokers() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        (b0,) = await balanced(cluster, 1)
+        await b0.do(lambda manager: manager.disable())
+        await cluster.until(lambda: not b0.manager.available_brokers(), "unregistered")
+        assert await b0.do(lambda manager: manager.select_broker(bundle)) is None
+        assert b0.told("refuse")[-1].reason.code is Code.NO_CANDIDATE
+
+    on_virtual_time(scenario)
+
+
+def test_an_overloaded_broker_gives_bundles_to_those_with_room() -> None:
+    """Usages 90, 10, 20, mean 40: (0.9 - 0.4 - 0.1 + 0.05) of 400 MB/s are 180, four bundles."""
+
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, b2 = brokers
+        await b0.do(lambda manager: manager.shed())
+        assert [(owner, bundle) for owner, bundle, _ in b0.peers.unloads] == [
+            (b0.id, str(bundle)) for bundle in bundles[:4]
+        ]
+        destinations = [destination for _, _, destination in b0.peers.unloads]
+        assert sorted(destinations) == [b1.id] * 2 + [b2.id] * 2, "each counts for its destination at once"
+        assert [record.destination for record in b0.told("unload")] == destinations
+        assert "smoothed usage 90 % >= mean + threshold 50 %" in b0.told("unload")[0].sentence
+        assert len(b0.broker.owned) == 4
+
+    shed_scenario(scenario)
+
+
+def test_a_bundle_is_not_shed_to_a_broker_that_does_not_serve_its_non_persistent_topic() -> None:
+    """The topic came when the bundle had its owner."""
+
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, *_ = brokers
+        for number in range(60):
+            await cluster.follow(TopicName.parse(f"non-persistent://{NAMESPACE}/t{number}"), b0.broker)
+        await b0.do(lambda manager: manager.shed())
+        assert not b0.peers.unloads
+        assert Code.POLICIES_FORBID in {record.reason.code for record in b0.told("refuse")}
+
+    shed_scenario(scenario, enable_non_persistent_topics=False)
+
+
+def test_a_bundle_just_moved_stays_for_the_grace_period() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(load_balancer_shedding_grace_period_minutes=1.0)
+        await b0.do(lambda manager: manager.shed())
+        moved = [bundle for _, bundle, _ in b0.peers.unloads]
+        await own(cluster, b0, *map(Bundle.parse, moved))  # an administrator brings them back
+        await b0.report(90)
+        await settled(brokers)
+        b0.peers.unloads.clear()
+        await b0.do(lambda manager: manager.shed())
+        assert not set(moved) & {bundle for _, bundle, _ in b0.peers.unloads}
+        await cluster.until(
+            lambda: bool(set(moved) & {bundle for _, bundle, _ in b0.peers.unloads}), "shed again", within_s=150
+        )
+
+    shed_scenario(scenario)
+
+
+def test_only_the_leader_sheds_and_only_while_it_is_switched_on() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, _ = brokers
+        await b1.do(lambda manager: manager.shed())
+        b0.configure(load_balancer_shedding_enabled=False)
+        await b0.do(lambda manager: manager.shed())
+        assert not b0.peers.unloads
+        assert not b1.peers.unloads
+
+    shed_scenario(scenario)
+
+
+def test_excluded_namespaces_are_left_alone_and_the_refusal_is_told_once() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(load_balancer_shedding_excluded_namespaces=(str(NAMESPACE),))
+        await b0.do(lambda manager: manager.shed())
+        await b0.do(lambda manager: manager.shed())
+        assert not b0.peers.unloads
+        assert [record.reason.code for record in b0.told("refuse")] == [Code.EXCLUDED_NAMESPACE] * 4
+        assert "loadBalancerSheddingExcludedNamespaces" in b0.told("refuse")[0].sentence
+
+    shed_scenario(scenario)
+
+
+def test_an_unload_that_fails_is_told_and_does_not_stop_the_others() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.peers.error = RuntimeError("409 bundle is busy")
+        await b0.do(lambda manager: manager.shed())
+        assert [record.reason.detail for record in b0.told("refuse")] == ["409 bundle is busy"] * 4
+        assert len(b0.broker.owned) == 8
+        b0.peers.error = None
+        await b0.do(lambda manager: manager.shed())
+        assert len(b0.peers.unloads) == 4, "a failed unload starts no grace period"
+
+    shed_scenario(scenario)
+
+
+def test_one_broker_alone_sheds_nothing_and_says_why() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = await balanced(cluster, 1)
+        await b0.report(99)
+        await b0.do(lambda manager: manager.shed())
+        await b0.do(lambda manager: manager.shed())
+        assert [record.reason.code for record in b0.told("shed")] == [Code.TOO_FEW_BROKERS]
+
+    on_virtual_time(scenario)
+
+
+def test_a_bundle_with_too_many_topics_is_split_where_it_is_owned() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(2)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        await own(cluster, b1, *made)
+        b1.carries(traffic(0, topics=1001), traffic(0, topics=1000))
+        await b1.report()
+        await settled(brokers)
+        await b0.do(lambda manager: manager.check_splits())
+        assert b0.peers.splits == [(b1.id, str(made[0]), "range_equally_divide", True)]
+        assert await cluster.boundaries() == ["0x00000000", "0x40000000", "0x80000000", "0xffffffff"]
+        assert "loadBalancerNamespaceBundleMaxTopics" in b0.told("split")[0].sentence
+        await b0.do(lambda manager: manager.check_splits())
+        assert len(b0.peers.splits) == 1, "the report still lists it, but it is no bundle any more"
+
+    on_virtual_time(scenario)
+
+
+def test_a_namespace_with_as_many_bundles_as_allowed_is_not_split() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(4)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        b0.configure(load_balancer_namespace_maximum_bundles=4)
+        await own(cluster, b1, made[0])
+        b1.carries(traffic(0, topics=5000))
+        await b1.report()
+        await settled(brokers)
+        for _ in range(2):
+            await b0.do(lambda manager: manager.check_splits())
+        assert not b0.peers.splits
+        assert [record.reason.code for record in b0.told("refuse")] == [Code.NAMESPACE_FULL]
+
+    on_virtual_time(scenario)
+
+
+def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(1)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        await own(cluster, b1, made[0])
+        for rate in (10, 20, 30):
+            b1.carries(traffic(0, rate=rate))
+            await b1.report()
+        await settled(brokers)
+        await b0.do(lambda manager: manager.write_resource_quotas())
+        record = await cluster.admin.get(f"/loadbalance/bundle-data/{made[0]}")
+        assert record is not None
+        data = msgspec.json.decode(record.value, type=BundleData)
+        assert (data.long_term_data.num_samples, data.long_term_data.msg_rate_in) == (3, pytest.approx(20))
+        late = await Balanced(cluster, 8090).start()
+        await settled([*brokers, late])
+        known = late.manager._picture.fold.bundles[str(made[0])].long_term_data
+        assert (known.num_samples, known.msg_rate_in) == (4, pytest.approx(22.5)), "stored data and one more sample"
+
+    on_virtual_time(scenario)
+
+
+def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(4)).bundles)
+        (b0,) = await balanced(cluster, 1)
+        await own(cluster, b0, *made)
+        b0.configure(load_balancer_max_number_of_bundles_in_bundle_load_report=2)
+        b0.carries(*(traffic(rate * 1e6) for rate in (1, 7, 3, 7)))
+        await b0.report()
+        await settled([b0])
+        await b0.do(lambda manager: manager.write_resource_quotas())
+        stored = [bundle for bundle in made if await cluster.admin.exists(f"/loadbalance/bundle-data/{bundle}")]
+        assert stored == [made[1], made[3]]
+
+    on_virtual_time(scenario)
+
+
+def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
+    async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        picture, turns = brokers[0].manager._picture, 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(count_turns())
+        await asyncio.sleep(0)
+        turns = 0
+        await picture.prepare()
+        assert turns >= len(brokers), "one for each broker's report"
+        picture.snapshot()
+        turns = 0
+        await picture.prepare()
+        assert turns == 0, "nothing changed"
+        other.cancel()
+
+    shed_scenario(run)
+
+
+def test_the_leader_cleans_up_after_a_dead_broker() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0, b1 = brokers = await balanced(cluster, 2)
+        await settled(brokers)
+        b1.broker.crash()
+        await cluster.until(lambda: b0.manager.available_brokers() == {b0.id}, "session expired")
+        await cluster.until(lambda: b0.manager._picture.brokers == {b0.id}, "picture refreshed")
+        await asyncio.sleep(1)
+        assert not await cluster.admin.exists(f"/loadbalance/broker-time-average/{b1.id}")
+
+    on_virtual_time(scenario)
+
+
+def publication(brokers: list[Balanced], *, bundle: str, rate: float) -> PipelinePublication:
+    """Return what a pipeline publishes that knows every report written so far."""
+    newest = [each.report_log.reports[-1] for each in brokers]
+    one = [1.0]
+    return PipelinePublication(
+        batch_id=1,
+        published_at=0,
+        as_of=max(report.last_update for report in newest),
+        last_sequence={
+            each.id: (report.incarnation, report.sequence) for each, report in zip(brokers, newest, strict=True)
+        },
+        bundle=[bundle],
+        topics=[2],
+        short_num_samples=[10],
+        short_msg_rate_in=[rate],
+        short_msg_rate_out=one,
+        short_msg_throughput_in=one,
+        short_msg_throughput_out=one,
+        long_num_samples=[1000],
+        long_msg_rate_in=[rate],
+        long_msg_rate_out=one,
+        long_msg_throughput_in=one,
+        long_msg_throughput_out=one,
+    )
+
+
+def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_while_it_is_late() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = list((await cluster.create_namespace(1)).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        b0.configure(load_balancer_pipeline_max_lag_seconds=60.0)
+        await own(cluster, b1, made[0])
+        b1.carries(traffic(0, rate=7))
+        await b1.report()
+        await settled(brokers)
+
+        def known_rate() -> float:
+            return b0.manager._picture.bundle_data()[str(made[0])].long_term_data.msg_rate_in
+
+        assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
+        b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
+        assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
+        scores = b0.manager._picture.snapshot().brokers.long.rate.tolist()
+        assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
+        await b1.report()
+        await settled(brokers)
+        await asyncio.sleep(59)
+        assert b0.manager.pipeline_state().in_use, "a report waits, but not for too long"
+        await asyncio.sleep(2)
+        assert (known_rate(), b0.manager.pipeline_state().is_late) == (7, True)
+        b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=900)
+        assert (known_rate(), b0.manager.pipeline_state().in_use) == (900, True)
+
+    on_virtual_time(scenario)
+
+
+PACKAGE = "org.apache.pulsar.broker.loadbalance.impl."
+
+
+def test_the_avg_shedder_moves_bundles_to_the_partner_it_chose() -> None:
+    """90 and 10 % are paired: after two rounds half of the difference of 400 MB/s, four bundles, goes to b1 alone."""
+
+    async def scenario(_: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, _b2 = brokers
+        b0.configure(
+            load_balancer_load_shedding_strategy=PACKAGE + "AvgShedder",
+            load_balancer_load_placement_strategy=PACKAGE + "AvgShedder",
+            load_balancer_distribute_bundles_evenly_enabled=False,
+            max_unload_percentage=0.5,
+        )
+        await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == []
+        await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == [(b0.id, str(bundle), b1.id) for bundle in bundles[:4]]
+        assert "AvgShedder" in b0.told("unload")[0].sentence
+
+    shed_scenario(scenario)
+
+
+@pytest.mark.parametrize(
+    ("shedder", "placer"),
+    [
+        ("UniformLoadShedder", "LeastResourceUsageWithWeight"),
+        ("RangeThresholdShedder", "RoundRobinBrokerSelector"),
+        ("DeviationShedder", "LeastLongTermMessageRate"),
+    ],
+)
+def test_strategies_take_effect_by_their_names_while_the_broker_runs(shedder: str, placer: str) -> None:
+    async def scenario(_: ControlCluster, brokers: list[Balanced], _bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(
+            load_balancer_load_shedding_strategy=PACKAGE + shedder,
+            load_balancer_load_placement_strategy=PACKAGE + placer,
+            max_unload_percentage=0.5,
+        )
+        await b0.do(lambda manager: manager.shed())
+        assert {source for source, _, _ in b0.peers.unloads} == {b0.id}
+        assert {record.strategy for record in b0.told("unload")} == {shedder}
+
+    shed_scenario(scenario)
+
+
+def test_the_avg_shedder_without_its_placement_is_refused_and_nothing_is_shed() -> None:
+    async def scenario(_: ControlCluster, brokers: list[Balanced], _bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        b0.configure(load_balancer_load_shedding_strategy="AvgShedder")
+        with capture_logs() as logs:
+            for _round in range(3):
+                await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == []
+        refused = [entry["reason"] for entry in logs if entry["event"] == "shedding_strategy_refused"]
+        assert "set loadBalancerLoadPlacementStrategy=AvgShedder, too" in refused[0]
+
+    shed_scenario(scenario)
+
+
+def test_a_broker_that_names_the_avg_shedder_for_placement_alone_does_not_start() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0 = Balanced(cluster, 8080)
+
+        def factory(context: LoadManagerContext) -> ModularLoadManager:
+            config = context.config.current
+            context.config.current = msgspec.structs.replace(
+                config, load_balancer_load_placement_strategy=PACKAGE + "AvgShedder"
+            )
+            return b0.factory(context)
+
+        with pytest.raises(MismatchedStrategiesError, match="set loadBalancerLoadSheddingStrategy=AvgShedder, too"):
+            await cluster.add(8080, factory)
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_that_names_an_unknown_strategy_does_not_start() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0 = Balanced(cluster, 8080)
+
+        def factory(context: LoadManagerContext) -> ModularLoadManager:
+            config = context.config.current
+            context.config.current = msgspec.structs.replace(config, load_balancer_load_shedding_strategy="Nonsense")
+            return b0.factory(context)
+
+        with pytest.raises(UnknownStrategyError, match="Nonsense"):
+            await cluster.add(8080, factory)
+
+    on_virtual_time(scenario)
+
+
+def test_the_log_says_once_that_the_pipeline_is_late_and_once_that_it_is_back() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = brokers = await balanced(cluster, 1)
+        b0.configure(load_balancer_pipeline_max_lag_seconds=10.0)
+        b0.pipeline.publication = publication(brokers, bundle="t/n/0x00000000_0xffffffff", rate=1)
+        with capture_logs() as events:
+            await b0.report()
+            await asyncio.sleep(30)
+            assert metric(b0, "barycenter_pipeline_in_use") == 0
+            assert metric(b0, "barycenter_pipeline_lag_seconds") > 10
+            b0.pipeline.publication = publication(brokers, bundle="t/n/0x00000000_0xffffffff", rate=1)
+            await asyncio.sleep(30)
+            assert metric(b0, "barycenter_pipeline_in_use") == 1
+        told = [event["event"] for event in events if event["event"].startswith("pipeline_")]
+        assert told == ["pipeline_late", "pipeline_back"]
+
+    on_virtual_time(scenario)
+
+
+def metric(broker: Balanced, name: str) -> float:
+    labels = {"cluster": "standalone", "broker": broker.id}
+    value = broker.manager.metrics.registry.get_sample_value(name, labels)
+    assert value is not None
+    return value
+
+
+def test_decisions_count_in_metrics_of_pulsars_names() -> None:
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0 = brokers[0]
+        await b0.do(lambda manager: manager.shed())
+        await b0.report()
+        registry = b0.manager.metrics.registry
+        labels = {"cluster": "standalone", "broker": b0.id}
+        unloading = {**labels, "metric": "bundleUnloading"}
+        assert registry.get_sample_value("pulsar_lb_unload_bundle_total", unloading) == 4
+        assert registry.get_sample_value("pulsar_lb_unload_broker_total", unloading) == 1
+        assert registry.get_sample_value("pulsar_lb_cpu_usage", {**labels, "metric": "loadBalancing"}) == 90
+
+    shed_scenario(scenario)

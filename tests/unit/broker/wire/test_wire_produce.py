@@ -1,0 +1,278 @@
+"""Producers over the wire: names, receipts, damaged messages, fences, and what an unload says and drops."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.naming.topic import TopicName
+from barycenter.protocol import commands
+from barycenter.protocol import pulsar_api_pb2 as api
+from support.one_broker import OneBroker
+from support.wire_client import TYPE, WireClient, entry_of
+
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[OneBroker]:
+    running = await OneBroker(BrokerConfig(connection_liveness_check_timeout_millis=100)).start()
+    yield running
+    await running.stop()
+
+
+def topic_of(broker: OneBroker) -> PersistentTopic:
+    found = broker.registry.get_loaded(TopicName.parse(TOPIC))
+    assert isinstance(found, PersistentTopic)
+    return found
+
+
+async def stored(client: WireClient, count: int) -> list[bytes]:
+    """Return the first `count` payloads of the topic."""
+    await client.subscribe(TOPIC, f"check-{count}", 900, permits=1000, initial_position=api.CommandSubscribe.Earliest)
+    messages = await client.messages(count)
+    await client.settled()
+    assert client.pending(TYPE.MESSAGE) == [], "more was stored than expected"
+    return [commands_payload(entry) for _, entry in messages]
+
+
+def commands_payload(entry: bytes) -> bytes:
+    size = int.from_bytes(entry[6:10], "big")
+    return entry[10 + size :]
+
+
+async def test_generated_names_are_unique_and_kept_on_reconnect(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    first = await client.produce(TOPIC, 1)
+    second = await client.produce(TOPIC, 2)
+    assert first.producer_name != second.producer_name
+    assert first.last_sequence_id == -1
+    other = await WireClient.connect(broker.port)
+    again = await other.produce(TOPIC, 1, producer_name=first.producer_name, user_provided_name=False, epoch=1)
+    assert again.producer_name == first.producer_name
+
+
+async def test_receipts_come_in_order_and_carry_positions_that_grow(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    positions = await client.send_all(500)
+    assert positions == sorted(positions)
+    assert len(set(positions)) == 500
+
+
+async def test_no_receipt_before_the_entry_is_durable() -> None:
+    """The disk is held up: neither receipt nor message; both come once it is done."""
+    delay = [30.0]
+    storage = MemoryLedgerStorage(MemoryDisk(), durability_delay_s=lambda: delay[0])
+    running = await OneBroker(ledgers=storage).start()
+    client = await WireClient.connect(running.port)
+    await client.produce(TOPIC)
+    await client.subscribe(TOPIC, permits=10)
+    client.send(0)
+    await client.settled()
+    assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.MESSAGE) == []
+    topic = topic_of(running)
+    topic.write_durable([((next(iter(topic.producers.values())), 0, 0, 1, 10), topic.ledger.last_position)])
+    assert (await client.expect(TYPE.SEND_RECEIPT)).sequence_id == 0
+    running.server.abort()
+
+
+async def test_a_damaged_message_fails_alone_and_in_its_turn(broker: OneBroker) -> None:
+    """Its error comes between the receipts of its neighbours, which are stored."""
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    damaged = bytearray(entry_of(b"1", sequence_id=1))
+    damaged[-1] ^= 1
+    client.write(
+        commands.send(1, 0, entry_of(b"0"))
+        + commands.send(1, 1, bytes(damaged))
+        + commands.send(1, 2, entry_of(b"2", sequence_id=2))
+    )
+    answers = []
+    for _ in range(3):
+        number, message, _ = await client.take(lambda number, _: number in (TYPE.SEND_RECEIPT, TYPE.SEND_ERROR))
+        answers.append((number == TYPE.SEND_RECEIPT, message.sequence_id))
+        if number == TYPE.SEND_ERROR:
+            assert message.error == api.ChecksumError
+    assert answers == [(True, 0), (False, 1), (True, 2)]
+    assert await stored(client, 2) == [b"0", b"2"]
+
+
+async def test_an_entry_without_metadata_fails_alone(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    client.write(commands.send(1, 0, b"\x00\x00"))
+    assert (await client.expect(TYPE.SEND_ERROR)).error == api.ChecksumError
+    assert len(await client.send_all(1, first=1)) == 1
+
+
+async def test_closing_a_producer_waits_for_its_receipts(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    for number in range(10):
+        client.send(number)
+    client.write(commands.close_producer(1, 77))
+    seen = []
+    while TYPE.SUCCESS not in seen:
+        number, _, _ = await client.take(lambda number, _: number in (TYPE.SEND_RECEIPT, TYPE.SUCCESS))
+        seen.append(number)
+    assert seen == [TYPE.SEND_RECEIPT] * 10 + [TYPE.SUCCESS]
+    assert not topic_of(broker).producers
+    assert (await client.ask(commands.close_producer(1, 78), TYPE.SUCCESS))[1].request_id == 78
+
+
+async def test_a_name_is_taken_while_its_holder_answers(broker: OneBroker) -> None:
+    holder = await WireClient.connect(broker.port)
+    await holder.produce(TOPIC, producer_name="mine")
+    other = await WireClient.connect(broker.port)
+    assert (await other.produce(TOPIC, producer_name="mine")).error == api.ProducerBusy
+
+
+async def test_a_holder_that_gives_no_sign_of_life_loses_its_name(broker: OneBroker) -> None:
+    holder = await WireClient.connect(broker.port)
+    holder.answers_pings = False
+    await holder.produce(TOPIC, producer_name="mine")
+    other = await WireClient.connect(broker.port)
+    assert (await other.produce(TOPIC, producer_name="mine")).producer_name == "mine"
+    await holder.expect_closed()
+
+
+async def test_the_same_producer_asked_for_twice_is_confirmed_twice(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    first = await client.produce(TOPIC, producer_name="mine")
+    second = await client.produce(TOPIC, producer_name="mine")
+    assert first.producer_name == second.producer_name == "mine"
+    assert len(topic_of(broker).producers) == 1
+
+
+async def test_a_bundle_that_is_not_served_refuses_producers(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    broker.authority.term(TopicName.parse(TOPIC)).active = False
+    assert (await client.produce(TOPIC)).error == api.ServiceNotReady
+
+
+async def test_an_unload_answers_what_was_written_then_closes_and_drops_the_rest(broker: OneBroker) -> None:
+    """Receipts first, then CLOSE_PRODUCER; what is sent afterwards is dropped silently and sent again later."""
+    client = await WireClient.connect(broker.port)
+    name = (await client.produce(TOPIC)).producer_name
+    for number in range(20):
+        client.send(number, b"%d" % number)
+    await client.settled()
+    assert await broker.unload() == 1
+    seen = []
+    while TYPE.CLOSE_PRODUCER not in seen:
+        number, _, _ = await client.take(lambda number, _: number in (TYPE.SEND_RECEIPT, TYPE.CLOSE_PRODUCER))
+        seen.append(number)
+    assert seen == [TYPE.SEND_RECEIPT] * 20 + [TYPE.CLOSE_PRODUCER]
+    client.send(20, b"20")
+    await client.settled()
+    assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.SEND_ERROR) == []
+    await client.produce(TOPIC, producer_name=name, user_provided_name=False, epoch=1)
+    await client.send_all(1, first=20)
+    assert await stored(client, 21) == [b"%d" % number for number in range(21)]
+
+
+async def test_nothing_is_acknowledged_once_the_term_is_revoked() -> None:
+    """The entry may be durable: it is not this broker's to say so any more."""
+    storage = MemoryLedgerStorage(MemoryDisk(), durability_delay_s=lambda: 0.01)
+    running = await OneBroker(ledgers=storage).start()
+    client = await WireClient.connect(running.port)
+    await client.produce(TOPIC)
+    await client.send_all(1)
+    topic = topic_of(running)
+    client.send(1)
+    await client.settled()
+    topic.owned.revoked = True
+    await topic.wait_drained()
+    await client.settled()
+    assert client.pending(TYPE.SEND_RECEIPT) == []
+    assert topic.owned.acknowledged_entries == 1
+    await running.stop()
+
+
+async def test_a_fenced_ledger_ends_the_term_without_a_receipt(broker: OneBroker) -> None:
+    """Another owner opens the topic; our next write finds out, and clients are told to look again."""
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    await client.subscribe(TOPIC)
+    await client.send_all(3)
+    later_owner = await ManagedLedger.open(
+        broker.store, MemoryLedgerStorage(broker.disk), TopicName.parse(TOPIC), epoch=99, clock=broker.clock
+    )
+    client.send(3)
+    await client.expect(TYPE.CLOSE_PRODUCER)
+    await client.expect(TYPE.CLOSE_CONSUMER)
+    await client.settled()
+    assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.SEND_ERROR) == []
+    assert len(broker.authority.losses) == 1
+    assert later_owner.last_position.entry_id == 2
+    await later_owner.close()
+
+
+async def test_a_full_disk_refuses_in_order_and_recovers(broker: OneBroker) -> None:
+    """All that was under way fails, later sends of that producer are dropped, and a new producer starts afresh."""
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC, producer_name="mine")
+    await client.send_all(2)
+    broker.disk.capacity_bytes = broker.disk.used_bytes
+    for number in range(2, 5):
+        client.send(number, b"%d" % number)
+    error = await client.expect(TYPE.SEND_ERROR)
+    assert (error.sequence_id, error.error) == (2, api.PersistenceError)
+    await client.expect(TYPE.CLOSE_PRODUCER)
+    broker.disk.capacity_bytes = None
+    client.send(5)
+    await client.settled()
+    assert client.pending(TYPE.SEND_RECEIPT) == []
+    await client.produce(TOPIC, producer_name="mine", epoch=1)
+    await client.send_all(4, first=2)
+    assert await stored(client, 6) == [b"%d" % number for number in range(6)]
+
+
+async def test_reading_stops_while_too_much_is_unanswered() -> None:
+    """With the disk held up the broker takes no more than its limit and a read's worth, and goes on afterwards."""
+    delay = [0.05]
+    storage = MemoryLedgerStorage(MemoryDisk(), durability_delay_s=lambda: delay[0])
+    config = BrokerConfig(max_pending_publish_requests_per_connection=10)
+    running = await OneBroker(config, ledgers=storage).start()
+    client = await WireClient.connect(running.port)
+    await client.produce(TOPIC)
+    assert len(await client.send_all(2000)) == 2000
+    await running.stop()
+
+
+async def test_terms_count_what_they_acknowledged(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    await client.send_all(7)
+    owned = topic_of(broker).owned
+    assert owned.acknowledged_entries == 7
+    assert owned.first_acknowledged_at_ms is not None
+    assert owned.last_acknowledged_at_ms is not None
+
+
+async def test_a_producer_that_waits_for_its_turn_is_told_so_and_told_again_when_it_has_the_topic(
+    broker: OneBroker,
+) -> None:
+    first, second = await WireClient.connect(broker.port), await WireClient.connect(broker.port)
+    await first.produce(TOPIC, producer_name="first", access_mode=api.Exclusive)
+    waiting = await second.produce(TOPIC, producer_name="second", access_mode=api.WaitForExclusive)
+    assert (waiting.producer_ready, waiting.producer_name, waiting.schema_version) == (False, "second", b"")
+    assert not waiting.HasField("topic_epoch")
+    await second.settled()
+    assert second.pending(TYPE.PRODUCER_SUCCESS) == []
+
+    await first.ask(commands.close_producer(1, first.request_id()), TYPE.SUCCESS)
+    ready = await second.expect(TYPE.PRODUCER_SUCCESS)
+    assert (ready.producer_ready, ready.request_id, ready.topic_epoch) == (True, waiting.request_id, 1)
+
+
+async def test_a_producer_that_need_not_wait_is_told_once(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    ready = await client.produce(TOPIC, access_mode=api.WaitForExclusive)
+    assert (ready.producer_ready, ready.topic_epoch) == (True, 0)
+    await client.settled()
+    assert client.pending(TYPE.PRODUCER_SUCCESS) == []

@@ -1,0 +1,168 @@
+"""The windows: one recurrence, one closed form, each report counted once."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.load.reports.load_report import (
+    LONG_SAMPLES,
+    SHORT_SAMPLES,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    TimeAverageMessageData,
+    default_bundle_data,
+    with_stats,
+)
+from barycenter.load.reports.windows import (
+    HISTORY_GAP_MS,
+    LiveFold,
+    broker_averages,
+    closed_form_weights,
+    fold,
+    fold_bundle,
+    fold_window,
+)
+
+BUNDLE = "t/n/0x00000000_0xffffffff"
+
+
+def report(
+    rate: float, sequence: int, *, incarnation: str = "i", at_ms: int = 0, bundle: str = BUNDLE
+) -> LocalBrokerData:
+    stats = {bundle: NamespaceBundleStats(msg_rate_in=rate, topics=sequence)}
+    return with_stats(
+        LocalBrokerData(incarnation=incarnation, sequence=sequence, last_update=at_ms or sequence * 1000), stats
+    )
+
+
+def test_the_first_sample_replaces_what_was_there() -> None:
+    after = fold_bundle(default_bundle_data(), NamespaceBundleStats(msg_rate_in=3, topics=4))
+    assert (after.short_term_data.msg_rate_in, after.short_term_data.num_samples, after.topics) == (3, 1, 4)
+    assert after.long_term_data.msg_throughput_out == 0
+
+
+def test_a_window_is_a_mean_until_it_is_full_and_then_forgets() -> None:
+    average, n = 0.0, 0
+    for sample in range(1, 11):
+        average, n = fold(average, n, float(sample), 10)
+    assert (average, n) == (pytest.approx(5.5), 10)
+    average, n = fold(average, n, 105.5, 10)
+    assert (average, n) == (pytest.approx(5.5 + 10), 10)
+
+
+@given(
+    st.integers(0, 12), st.lists(st.floats(-1e6, 1e6), max_size=40), st.floats(-1e6, 1e6), st.sampled_from([1, 2, 10])
+)
+def test_the_closed_form_is_the_recurrence(prior_n: int, samples: list[float], prior: float, max_samples: int) -> None:
+    prior_n = min(prior_n, max_samples)
+    average, n = prior if prior_n else 0.0, prior_n
+    for sample in samples:
+        average, n = fold(average, n, sample, max_samples)
+    weight, weights = closed_form_weights(prior_n, len(samples), max_samples)
+    closed = weight * (prior if prior_n else 0.0) + sum(w * x for w, x in zip(weights, samples, strict=True))
+    assert closed == pytest.approx(average, abs=1e-6)
+    assert weight + sum(weights) == pytest.approx(1.0 if prior_n or samples else 0.0)
+    assert n == min(max_samples, prior_n + len(samples))
+
+
+def test_columns_fold_like_scalars() -> None:
+    averages, counts = np.array([0.0, 2.0, 7.0]), np.array([0, 4, 10])
+    samples = np.array([5.0, 12.0, 17.0])
+    folded, now = fold(averages, counts, samples, 10)
+    alone = [fold(a, int(n), x, 10) for a, n, x in zip(averages.tolist(), counts, samples.tolist(), strict=True)]
+    assert list(zip(folded.tolist(), now.tolist(), strict=True)) == alone
+
+
+def test_counts_out_of_range_are_bounded() -> None:
+    odd = TimeAverageMessageData(max_samples=10, num_samples=99, msg_rate_in=10)
+    assert fold_window(odd, NamespaceBundleStats(msg_rate_in=20)).num_samples == 10
+    empty = TimeAverageMessageData(max_samples=0, num_samples=-5, msg_rate_in=10)
+    assert fold_window(empty, NamespaceBundleStats(msg_rate_in=20)).msg_rate_in == 20
+
+
+def test_a_report_counts_once_however_often_it_is_seen() -> None:
+    live = LiveFold()
+    assert live.accept("b", report(10, 1))
+    assert not live.accept("b", report(10, 1))
+    assert live.accept("b", report(20, 2))
+    assert not live.accept("b", report(10, 1))
+    window = live.bundles[BUNDLE].short_term_data
+    assert (window.num_samples, window.msg_rate_in, live.bundles[BUNDLE].topics) == (2, 15, 2)
+
+
+def test_a_restarted_broker_numbers_anew() -> None:
+    live = LiveFold()
+    live.accept("b", report(10, 5))
+    restarted = report(30, 1, incarnation="j", at_ms=9000)
+    assert live.accept("b", restarted)
+    assert live.bundles[BUNDLE].long_term_data.num_samples == 2
+
+
+def test_reports_without_numbers_differ_in_their_time() -> None:
+    live = LiveFold()
+    first = report(10, 0, incarnation="", at_ms=1000)
+    assert live.accept("b", first)
+    assert not live.accept("b", first)
+    assert live.accept("b", report(10, 0, incarnation="", at_ms=2000))
+
+
+def test_a_bundle_keeps_its_history_over_a_move_and_loses_it_after_a_long_silence() -> None:
+    live = LiveFold()
+    live.accept("a", report(10, 1, at_ms=1000))
+    live.accept("a", report(0, 2, at_ms=2000, bundle="t/n/other"))
+    assert live.retain({"a"}, 3000) == []
+    live.accept("b", report(30, 1, at_ms=4000))
+    assert live.bundles[BUNDLE].short_term_data.msg_rate_in == 20
+    live.accept("b", report(0, 2, at_ms=5000, bundle="t/n/third"))
+    late_ms = 4000 + HISTORY_GAP_MS + 1
+    live.accept("b", report(7, 3, at_ms=late_ms))
+    assert live.bundles[BUNDLE].short_term_data.msg_rate_in == 7
+    assert live.retain({"b"}, late_ms + 1000) == ["t/n/other", "t/n/third"]
+
+
+def test_a_broker_that_left_is_forgotten_and_its_last_report_is_not_counted_again() -> None:
+    live = LiveFold()
+    live.accept("a", report(10, 1))
+    live.retain(set(), 1000)
+    assert not live.reports
+    assert not live.accept("a", report(10, 1))
+
+
+def test_prior_data_is_continued() -> None:
+    live = LiveFold()
+    prior = default_bundle_data()
+    for _ in range(3):
+        prior = fold_bundle(prior, NamespaceBundleStats(msg_rate_in=10))
+    assert live.unknown(report(50, 1)) == [BUNDLE]
+    live.remember(BUNDLE, prior, 0)
+    live.accept("b", report(50, 1))
+    assert live.bundles[BUNDLE].short_term_data.msg_rate_in == 20
+    assert live.bundles[BUNDLE].long_term_data.num_samples == 4
+
+
+def test_broker_averages_are_sums_of_windows_and_unknown_bundles_count_by_default() -> None:
+    data = {BUNDLE: fold_bundle(default_bundle_data(), NamespaceBundleStats(msg_rate_in=10, msg_throughput_out=7))}
+    sums = broker_averages([BUNDLE, "t/n/unknown"], data)
+    assert (sums.long_term_msg_rate_in, sums.short_term_msg_throughput_out) == (60, 50_007)
+
+
+def test_the_window_sizes_are_those_of_pulsar() -> None:
+    data = default_bundle_data()
+    assert (
+        (data.short_term_data.max_samples, data.long_term_data.max_samples)
+        == (SHORT_SAMPLES, LONG_SAMPLES)
+        == (10, 1000)
+    )
+
+
+def test_a_silent_bundle_is_forgotten_on_time_however_often_was_looked_before() -> None:
+    """Also one that was remembered as of an earlier time than any other, after a look that found none."""
+    live = LiveFold()
+    live.accept("a", report(10, 1, at_ms=HISTORY_GAP_MS))
+    assert live.retain({"a"}, HISTORY_GAP_MS + 5) == []
+    live.remember("t/n/old", default_bundle_data(), 10)
+    live.accept("a", report(10, 2, at_ms=HISTORY_GAP_MS + 6))
+    assert [live.retain({"a"}, HISTORY_GAP_MS + at) for at in (10, 11, 12)] == [[], ["t/n/old"], []]
+    live.accept("a", report(10, 3, at_ms=HISTORY_GAP_MS + 20, bundle="t/n/other"))
+    assert [live.retain({"a"}, 2 * HISTORY_GAP_MS + at) for at in (6, 7, 30)] == [[], [BUNDLE], []]

@@ -1,0 +1,240 @@
+"""AvgShedder, both halves, on numbers worked by hand (names W… are those of the published examples)."""
+
+import random
+
+import numpy as np
+import pytest
+
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
+from barycenter.load.reasons import Code, render
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
+from barycenter.load.shedding.fitting import FittingPlan
+from barycenter.load.strategies import after_plan, placer_of, shedder_of, with_plan
+from barycenter.load.strategy_names import MismatchedStrategiesError
+from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles, steady
+
+# W10 meets the threshold exactly, where 32-bit percentages round
+HALVES = AvgShedderSettings(share=0.5, low=14.999)
+
+
+def at(*usages: float, bundles: int = 20) -> Cluster:
+    """Return brokers b00, b01, … of these CPU usages in percent, with 1,000 msg/s a percent in equal bundles."""
+    cluster = Cluster()
+    for number, usage in enumerate(usages):
+        load = equal_bundles(bundles, throughput=0, rate=1000 * usage, first=100 * number)
+        cluster.add(f"b{number:02}", cpu=usage, bundles=load)
+    return cluster
+
+
+def ideal_rounds(*usages: float, rounds: int) -> dict[int, list[float]]:
+    """Play rounds in which a pair that acts shares its load equally; return the loads after each that changed some."""
+    loads, hits, found = list(usages), HitCounts(), {}
+    for number in range(1, rounds + 1):
+        plan, hits = avg_shedder(at(*loads).snapshot(), HALVES, hits)
+        pairs = {(int(unload.source[1:]), int(str(unload.destination)[1:])) for unload in plan}
+        for source, destination in pairs:
+            loads[source] = loads[destination] = (loads[source] + loads[destination]) / 2
+        if pairs:
+            found[number] = list(loads)
+    return found
+
+
+def test_w8_a_gap_of_80_acts_at_once_in_the_second_round() -> None:
+    assert ideal_rounds(90, 10, rounds=30) == {2: [50, 50]}
+
+
+@pytest.mark.parametrize(
+    ("usages", "expected"),
+    [
+        ((10, 30, 80), {2: [45, 30, 45], 10: [37.5, 37.5, 45]}),
+        (
+            (40, 40, 40, 40, 69, 70),
+            {8: [55, 54.5, 40, 40, 54.5, 55], 16: [47.5, 54.5, 47.5, 47.5, 54.5, 47.5]},
+        ),
+        (
+            (10, 60, 70, 80, 80),
+            {2: [45, 60, 70, 80, 45], 8: [62.5, 60, 70, 62.5, 45], 10: [62.5, 60, 57.5, 62.5, 57.5]},
+        ),
+        ((20, 51, 52, 80, 80, 80), {2: [50, 51, 52, 80, 80, 50], 8: [65, 51, 52, 65, 65, 65]}),
+        ((*[50.0] * 5, 0), {2: [25, 50, 50, 50, 50, 25], 10: [37.5, 50, 50, 37.5, 37.5, 37.5]}),
+    ],
+    ids=["w9", "w10", "w11", "w12", "w17"],
+)
+def test_w9_to_w17_rounds_of_ideal_sharing(usages: tuple[float, ...], expected: dict[int, list[float]]) -> None:
+    """Which of equal brokers acts is not part of the published numbers, so each round's loads compare sorted."""
+    found = ideal_rounds(*usages, rounds=40)
+    assert {number: sorted(loads) for number, loads in found.items()} == {
+        number: sorted(loads) for number, loads in expected.items()
+    }
+
+
+def test_w15_and_w16_an_idle_broker_is_filled() -> None:
+    """Ten at 80 and one at 5, or at 0, ends at three of 80 and eight near 70."""
+    tenth = ideal_rounds(*[80.0] * 10, 5, rounds=40)
+    assert list(tenth) == [2, 10, 18]
+    assert sorted(tenth[2])[:3] == [42.5, 42.5, 80]
+    assert sorted(tenth[10])[:5] == [61.25, 61.25, 61.25, 61.25, 80]
+    assert sorted(tenth[18]) == pytest.approx([70.625] * 8 + [80] * 3)
+    none = ideal_rounds(*[80.0] * 10, 0, rounds=40)
+    assert (list(none), sorted(none[12])) == ([2, 4, 12], [70.0] * 8 + [80.0] * 3)
+
+
+@pytest.mark.parametrize("usages", [(12, 2, 1, 1), (85, 90, 95, 99)], ids=["w18", "w19"])
+def test_w18_and_w19_gaps_below_15_move_nothing(usages: tuple[float, ...]) -> None:
+    assert ideal_rounds(*usages, rounds=20) == {}
+
+
+def test_w13_load_that_is_not_of_the_brokers_bundles_cannot_move() -> None:
+    cluster = at(10, 50).add("b02", cpu=70)
+    hits = HitCounts()
+    for _ in range(3):
+        plan, hits = avg_shedder(cluster.snapshot(), HALVES, hits)
+        assert len(plan) == 0
+
+
+def test_w14_the_fuller_broker_with_less_traffic_gives_up_its_counts() -> None:
+    """150 MB/s at 40 % and 100 MB/s at 60 %: the gap is 20, the amount is negative."""
+    cluster = Cluster()
+    cluster.add("b1", cpu=40, bundles=equal_bundles(5, throughput=150e6))
+    cluster.add("b2", cpu=60, bundles=equal_bundles(5, throughput=100e6, first=10))
+    hits = HitCounts({"b1": 7, "b2": 7})
+    plan, after = avg_shedder(cluster.snapshot(), HALVES, hits)
+    assert (len(plan), after) == (0, HitCounts())
+    assert plan.broker_reason(1).code is Code.BELOW_MINIMUM_THROUGHPUT
+
+
+def test_w22_all_pairs_act_at_once() -> None:
+    rounds = ideal_rounds(*[80.0] * 10, *[0.0] * 10, rounds=5)
+    assert rounds == {2: [40.0] * 20}
+
+
+def test_counts_belong_to_brokers_so_changing_partners_do_not_postpone_it() -> None:
+    """80, 80, 20 needing three hits: the first round pairs b0 with b2, the second b1 with b2, and the third acts."""
+    options = AvgShedderSettings(share=0.5, high_hits=3, low_hits=9)
+    hits = HitCounts()
+    counts, plans = [], []
+    for first, second in ((80, 79), (79, 80), (80, 79)):
+        plan, hits = avg_shedder(at(first, second, 20).snapshot(), options, hits)
+        counts.append(dict(hits.high))
+        plans.append(plan)
+    assert counts == [{"b00": 1, "b02": 1}, {"b01": 1, "b02": 2}, {}]
+    assert [len(plan) > 0 for plan in plans] == [False, False, True]
+
+
+def test_a_gap_of_30_counts_for_the_low_threshold_only() -> None:
+    _, hits = avg_shedder(at(60, 30).snapshot(), HALVES, HitCounts({}, {"b00": 1, "b01": 1}))
+    assert hits == HitCounts({"b00": 1, "b01": 1}, {})
+
+
+def acting(cluster: Cluster, **options: object) -> FittingPlan:
+    """Return the plan of a pair that has waited long enough."""
+    settings = AvgShedderSettings(share=0.5, **options)  # type: ignore[arg-type]
+    return avg_shedder(cluster.snapshot(), settings, HitCounts(dict.fromkeys(cluster.reports, 9)))[0]
+
+
+def test_bundles_that_do_not_fit_or_carry_nothing_stay() -> None:
+    """25,000 msg/s may leave: not 26,000, then 20,000, not 6,000, then 5,000, not 0."""
+    cluster = at(80, 30, bundles=5)
+    for index, rate in enumerate((26_000.0, 6_000.0, 20_000.0, 5_000.0, 0.0)):
+        cluster.data[bundle_name(index)] = steady(NamespaceBundleStats(msg_rate_in=rate))
+    plan = acting(cluster)
+    assert [unload.bundle for unload in plan] == [bundle_name(2), bundle_name(3)]
+    assert {unload.destination for unload in plan} == {"b01"}
+    sentence = render(plan.unload(0).reason)
+    for part in ("paired with b01", "gap 50 % >= ", "AvgShedder", "loadBalancerAvgShedder"):
+        assert part in sentence
+
+
+def test_throughput_counts_when_the_rates_are_too_close() -> None:
+    cluster = Cluster().add("b0", cpu=80, bundles=equal_bundles(10, throughput=100e6, rate=2000))
+    cluster.add("b1", cpu=20)
+    assert [unload.bundle for unload in acting(cluster)] == [bundle_name(index) for index in range(5)]
+    assert "bytes/s" not in render(acting(cluster, minimum_rate=999).unload(0).reason).split("because")[0]
+
+
+def test_a_sole_bundle_may_move() -> None:
+    cluster = Cluster().add("b0", cpu=80, bundles=equal_bundles(1, throughput=0, rate=10_000)).add("b1", cpu=20)
+    cluster.data[bundle_name(0)] = steady(NamespaceBundleStats(msg_rate_in=4000))
+    assert [unload.bundle for unload in acting(cluster)] == [bundle_name(0)]
+
+
+def test_verdicts_name_the_partner_and_what_is_missing() -> None:
+    plan, _ = avg_shedder(at(80, 79, 50, 20).snapshot(), HALVES, HitCounts())
+    assert [refusal.reason.code for refusal in plan.refusals()] == [Code.GAP_TOO_NEW] * 4
+    assert "rounds 1 < hits 2" in render(plan.broker_reason(0))
+    assert "rounds 1 < hits 8" in render(plan.broker_reason(1))
+    lesser = acting(at(80, 20)).broker_reason(1)
+    assert lesser.code is Code.LESSER_OF_PAIR
+    assert avg_shedder(Cluster().snapshot(), HALVES, HitCounts())[0].reason.code is Code.BALANCED
+
+
+BOTH = BrokerConfig(
+    load_balancer_load_shedding_strategy="org.apache.pulsar.broker.loadbalance.impl.AvgShedder",
+    load_balancer_load_placement_strategy="AvgShedder",
+)
+
+
+def test_what_was_shed_is_placed_where_the_shedder_meant_it_to_go() -> None:
+    cluster = at(90, 50, 51, 10)
+    plan, _ = shedder_of(BOTH)(cluster.snapshot(), HitCounts({}, {"b00": 1}))
+    memory = with_plan(SelectionMemory(), plan)
+    settings = SelectionSettings(MODULAR, distribute_evenly=False)
+    assert len(plan) > 0
+    for unload in plan:
+        request = PlacementRequest(unload.bundle)
+        placement, memory = select_broker(
+            cluster.snapshot(), request, settings, placer_of(BOTH), random.Random(3), memory
+        )
+        assert (placement.broker, placement.reason.code) == (unload.destination, Code.PINNED)
+    assert after_plan(memory, plan).placement == Pins()
+
+
+def test_pins_are_taken_from_a_plan_without_making_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = shedder_of(BOTH)(at(90, 50, 51, 10).snapshot(), HitCounts({}, {"b00": 1}))
+    meant = {unload.bundle: unload.destination for unload in plan if unload.destination is not None}
+    assert meant
+    monkeypatch.setattr(type(plan), "unload", None)
+    assert with_plan(SelectionMemory(), plan).placement == Pins(meant)
+
+
+def test_other_strategies_have_no_pins() -> None:
+    plan, _ = shedder_of(BrokerConfig())(at(90, 10).snapshot(), None)
+    memory = SelectionMemory(placement="theirs")
+    assert with_plan(memory, plan) is memory
+    assert after_plan(memory, plan) is memory
+
+
+def test_a_pin_to_a_broker_that_left_is_replaced_by_a_draw() -> None:
+    snapshot = at(10, 20, 30).snapshot()
+    everyone = np.ones(3, bool)
+    choice, pins = avg_shedder_placement(snapshot, everyone, "x", random.Random(0), Pins({"x": "gone"}))
+    assert choice.code is Code.DRAWN
+    again, after = avg_shedder_placement(snapshot, everyone, "x", random.Random(7), pins)
+    assert (again.broker, again.code, after) == (choice.broker, Code.PINNED, pins)
+    assert len(Pins({"a": "gone", "b": "b00"}).planned({"c": "b01"}, snapshot.brokers.names)) == 2
+
+
+def test_draws_are_even_and_pins_stay_when_there_are_many() -> None:
+    snapshot, rng, pins = at(10, 20, 30).snapshot(), random.Random(0), Pins()
+    for number in range(1500):
+        _, pins = avg_shedder_placement(snapshot, np.ones(3, bool), f"bundle-{number}", rng, pins)
+    assert (len(pins), len(list(pins))) == (1500, 1500)
+    chosen = list(pins.values())
+    assert min(chosen.count(name) for name in snapshot.brokers.names) > 430
+
+
+@pytest.mark.parametrize("other", ["shedding", "placement"])
+def test_it_has_to_be_both_or_neither(other: str) -> None:
+    """Naming it in one key only is refused with both keys and the mend."""
+    half = (
+        BrokerConfig(load_balancer_load_placement_strategy="AvgShedder")
+        if other == "shedding"
+        else BrokerConfig(load_balancer_load_shedding_strategy="AvgShedder")
+    )
+    mend = "loadBalancerLoadSheddingStrategy" if other == "shedding" else "loadBalancerLoadPlacementStrategy"
+    with pytest.raises(MismatchedStrategiesError, match=rf"set {mend}=AvgShedder, too"):
+        shedder_of(half)

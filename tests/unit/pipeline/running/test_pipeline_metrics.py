@@ -1,0 +1,83 @@
+"""What Prometheus is told of a pipeline is what its status says."""
+
+import urllib.request
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from barycenter.pipeline.running.metrics import StatusCollector, serve_metrics
+from barycenter.pipeline.running.status import STATES, PipelineStatus
+
+COUNT = st.integers(0, 2**40)
+SECONDS = st.none() | st.floats(0, 1e6)
+STATUSES = st.builds(
+    PipelineStatus,
+    state=st.sampled_from(STATES),
+    pid=COUNT,
+    updated_at=COUNT,
+    batch_seconds_p50=SECONDS,
+    batch_seconds_p99=SECONDS,
+    lag_ms_p50=st.none() | COUNT,
+    lag_ms_p99=st.none() | COUNT,
+    as_of=COUNT,
+    **dict.fromkeys(
+        [
+            *("batches", "failures", "reports", "samples", "bundles", "duplicate_reports", "late_reports"),
+            *("held_reports", "corrupt_reports", "decisions", "corrupt_decisions"),
+        ],
+        COUNT,
+    ),
+)
+
+
+def told(text: str) -> dict[tuple[str, str], float]:
+    """(name without the prefix, the one label's value or "") to the value."""
+    return {
+        (sample.name.removeprefix("barycenter_pipeline_"), next(iter(sample.labels.values()), "")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@given(STATUSES)
+def test_every_figure_of_the_status_is_told_and_none_that_is_not_known(status: PipelineStatus) -> None:
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(lambda: status))
+    figures = told(generate_latest(registry).decode())
+
+    assert {state for state in STATES if figures.pop(("state", state))} == {status.state}
+    expected: dict[tuple[str, str], float] = {}
+    for name, value in msgspec.structs.asdict(status).items():
+        if name in ("state", "pid", "updated_at", "batch_id", "error", "lag_ms") or value is None:
+            continue
+        if name in ("held_reports", "bundles"):
+            expected[name, ""] = value
+        elif name == "as_of":
+            expected |= {("newest_report_timestamp_seconds", ""): value / 1000} if value else {}
+        elif "_p" in name:
+            base, quantile = name.rsplit("_p", 1)
+            in_ms = base == "lag_ms"
+            expected["lag_seconds" if in_ms else base, f"0.{quantile.rstrip('0')}"] = value / 1000 if in_ms else value
+        else:
+            expected[f"{name}_total", ""] = value
+    assert figures == expected
+
+
+def test_it_answers_while_the_pipeline_runs_and_lets_go_of_the_port_afterwards() -> None:
+    status = PipelineStatus(state="running", pid=1, updated_at=2, batches=3)
+    with serve_metrics(lambda: status, 0) as port:
+        for expected in (3, 4):
+            status = msgspec.structs.replace(status, batches=expected)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                assert told(answer.read().decode())["batches_total", ""] == expected
+        with (
+            pytest.raises(OSError, match=f"127.0.0.1:{port}.*another --metrics-port"),
+            serve_metrics(lambda: status, port),
+        ):
+            pass
+    with serve_metrics(lambda: status, port) as again:
+        assert again == port

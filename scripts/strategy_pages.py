@@ -20,7 +20,8 @@ from barycenter.load.simple.settings import SimpleSettings
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings
 from barycenter.load.splitting.request import TrafficLimits
-from barycenter.load.strategy_names import STRATEGIES, ManagerKind, Role
+from barycenter.load.strategies import STRATEGIES, Role
+from barycenter.load.managers import ManagerKind
 
 INDEX = """# Strategies
 
@@ -294,7 +295,7 @@ MANAGERS = (
         name="noop_load_manager",
         title="The no-op load manager",
         manager="no-op",
-        sources=("broker/load_manager/contract.py:NoopLoadManager",),
+        sources=("broker/load_manager/noop_load_manager.py:NoopLoadManager",),
         examples=(Program("examples/noop_load_manager.py"),),
         more_keys=("loadManagerClassName",),
         chosen_by=f"Chosen by `loadManagerClassName={ManagerKind.NOOP.class_name}`.",

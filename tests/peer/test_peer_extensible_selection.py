@@ -22,7 +22,7 @@ from barycenter.load.selection.extensible_selection import (
 from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import placer_of
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support.extensible_choices import EXTENSIBLE, ExtensibleCluster, policy
 from support.peer_cases import configuration, drawn
 from support.pulsar_peer import PulsarPeer

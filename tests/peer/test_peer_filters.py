@@ -13,7 +13,7 @@ from barycenter.load.filters.max_topics import below_max_topics
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support.extensible_choices import ExtensibleCluster
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, load_document

@@ -16,7 +16,7 @@ from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, with_stats
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.strategies import after_plan, placer_of, shedder_of, with_plan
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 from support.snapshot_cases import a_policy
 

@@ -33,7 +33,7 @@ from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support import simple_cases
 from support.extensible_choices import ExtensibleCluster, extensible_clusters
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from barycenter.broker.load_manager.contract import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from support.simulation.scenario import run_scenario
 
@@ -19,7 +19,7 @@ def _simple_load_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     made: list[SimpleLoadManager] = []
 
     def make(context: LoadManagerContext) -> SimpleLoadManager:
-        made.append(SimpleLoadManager(context, LoadInstruments.in_memory(context)))
+        made.append(SimpleLoadManager(context, LoadManagerEnvironment.in_memory(context)))
         return made[-1]
 
     monkeypatch.setattr("support.simulation.cluster._balancing_in_memory", make)

@@ -7,8 +7,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from barycenter.broker.load_manager.contract import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.load_manager.pipeline_feed import FixedPipeline
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
@@ -71,16 +71,16 @@ class ManagedBroker(Generic[M]):
         self.manager: M
         self.broker: ControlBroker
 
-    def make(self, context: LoadManagerContext, instruments: LoadInstruments) -> M:
+    def make(self, context: LoadManagerContext, environment: LoadManagerEnvironment) -> M:
         raise NotImplementedError
 
     def factory(self, context: LoadManagerContext) -> M:
         env = dataclasses.replace(context.env, peers=self.peers)
         context = dataclasses.replace(context, env=env, bundle_stats=lambda: self.stats)
-        instruments = LoadInstruments.in_memory(
+        environment = LoadManagerEnvironment.in_memory(
             context, meter=self.meter, report_log=self.report_log, pipeline=self.pipeline
         )
-        self.manager = self.make(context, instruments)
+        self.manager = self.make(context, environment)
         return self.manager
 
     async def start(self, **settings: Any) -> Self:
@@ -118,15 +118,15 @@ class ManagedBroker(Generic[M]):
 class Balanced(ManagedBroker[ModularLoadManager]):
     """A broker with the modular load manager."""
 
-    def make(self, context: LoadManagerContext, instruments: LoadInstruments) -> ModularLoadManager:
-        return ModularLoadManager(context, instruments)
+    def make(self, context: LoadManagerContext, environment: LoadManagerEnvironment) -> ModularLoadManager:
+        return ModularLoadManager(context, environment)
 
 
 class SimplyBalanced(ManagedBroker[SimpleLoadManager]):
     """A broker with the simple load manager."""
 
-    def make(self, context: LoadManagerContext, instruments: LoadInstruments) -> SimpleLoadManager:
-        return SimpleLoadManager(context, instruments)
+    def make(self, context: LoadManagerContext, environment: LoadManagerEnvironment) -> SimpleLoadManager:
+        return SimpleLoadManager(context, environment)
 
     @property
     def newest(self) -> int:
@@ -159,7 +159,7 @@ async def simply_settled(brokers: list[SimplyBalanced]) -> None:
     def all_seen() -> bool:
         newest = {each.id: each.newest for each in brokers}
         return all(
-            {name: report.sequence for name, report in each.manager._picture.reports.items()} == newest
+            {name: report.sequence for name, report in each.manager._load_data.reports.items()} == newest
             for each in brokers
         )
 
@@ -177,7 +177,7 @@ async def settled(brokers: list[Balanced]) -> None:
     def all_seen() -> bool:
         newest = {each.id: each.report_log.reports[-1].sequence for each in brokers}
         return all(
-            {name: report.sequence for name, report in each.manager._picture.fold.reports.items()} == newest
+            {name: report.sequence for name, report in each.manager._load_data.fold.reports.items()} == newest
             for each in brokers
         )
 

@@ -14,7 +14,8 @@ from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.contract import LoadManagerContext, NoopLoadManager
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.namespaces.bundle_cache import boundaries_value, local_policies_path
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement

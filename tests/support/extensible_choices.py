@@ -12,7 +12,7 @@ from barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support import policy_oracles
 from support.load_cases import Cluster, bundle_name
 

@@ -9,7 +9,7 @@ import msgspec
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support.load_cases import bundle_name
 
 NAMESPACES = ("t/a", "t/a", "t/b")

@@ -1,6 +1,7 @@
 """Snapshots as documents for tests, and whether two snapshots are the same."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -67,6 +68,10 @@ def _assert_same(one: Any, other: Any, place: str) -> None:
         for field in dataclasses.fields(one):
             if field.name != "_found":
                 _assert_same(getattr(one, field.name), getattr(other, field.name), f"{place}.{field.name}")
+    elif isinstance(one, Mapping):
+        assert set(one) == set(other), place
+        for key in one:
+            _assert_same(one[key], other[key], f"{place}[{key}]")
     elif isinstance(one, list | tuple):
         assert list(one) == list(other), place
     else:

@@ -2,7 +2,7 @@
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.strategies import shedder_of
-from barycenter.load.strategy_names import NothingToDecideError
+from barycenter.load.strategies import NothingToDecideError
 
 try:
     shedder_of(BrokerConfig(load_manager_class_name="NoopLoadManager"))

@@ -25,7 +25,7 @@ from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLoo
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.reports.simple_load_report import as_local_broker_data, decode_load_report
 from barycenter.load.snapshot.extensible_snapshot import as_report
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from barycenter.logs.load_report_log import ReportLog
 
 _AT_ONCE: Final = 16

@@ -18,7 +18,8 @@ from barycenter.broker.cluster.leadership import Duty, Leadership
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.contract import LoadManager, LoadManagerContext, LoadManagerFactory
+from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.switch import LoadManagerSwitch
 from barycenter.broker.lookup.namespace_service import NamespaceService
 from barycenter.broker.lookup.owner_search import OwnerSearch
@@ -31,7 +32,7 @@ from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
-from barycenter.load.strategy_names import check_change
+from barycenter.load.strategies import check_change
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle

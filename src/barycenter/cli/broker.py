@@ -22,7 +22,7 @@ from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.load.advice.configuration_advice import key_advice
-from barycenter.load.strategy_names import StrategyError
+from barycenter.load.managers import StrategyError
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.open import UnknownStoreError, open_store

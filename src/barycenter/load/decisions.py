@@ -8,7 +8,7 @@ import msgspec
 from barycenter.load.reasons import Code, Reason
 
 
-class Placement(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """`broker` (an id) shall own `bundle`; None: no broker qualifies."""
 
     bundle: str
@@ -16,7 +16,7 @@ class Placement(msgspec.Struct, frozen=True):
     reason: Reason
 
 
-class Unload(msgspec.Struct, frozen=True):
+class Unload(msgspec.Struct, frozen=True, gc=False):
     """`bundle` leaves `source`, for `destination` if one is known already."""
 
     bundle: str
@@ -25,7 +25,7 @@ class Unload(msgspec.Struct, frozen=True):
     destination: str | None = None
 
 
-class Split(msgspec.Struct, frozen=True):
+class Split(msgspec.Struct, frozen=True, gc=False):
     """`bundle`, owned by `broker`, is divided, at the hash `boundary` if that was decided with it."""
 
     bundle: str
@@ -34,15 +34,19 @@ class Split(msgspec.Struct, frozen=True):
     boundary: int | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """`subject` (a bundle or a broker) was considered for `action` ("assign", "unload", "split") and left alone."""
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """`subject` (a bundle or a broker) was considered for `action` ("assign", "unload", "split") and left alone.
+
+    `source` is the broker of a bundle that was to be shed.
+    """
 
     action: str
     subject: str
     reason: Reason
+    source: str = ""
 
 
 def stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
     """Return that a bundle stays although it was to be shed; because of `cause`, or else of why it was to be."""
     reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
-    return Refusal("unload", unload.bundle, reason)
+    return Refusal("unload", unload.bundle, reason, unload.source)

@@ -127,7 +127,7 @@ class Code(StrEnum):
     ADMIN = "admin"
 
 
-class Compared(msgspec.Struct, frozen=True):
+class Compared(msgspec.Struct, frozen=True, gc=False):
     """One comparison that held: `what` (value) `relation` `against` (limit), both in `unit`.
 
     Units: "%" (the numbers are fractions), "msg/s", "bytes/s", "topics", "sessions", "bundles", "brokers", "".
@@ -141,7 +141,7 @@ class Compared(msgspec.Struct, frozen=True):
     unit: str = ""
 
 
-class Alternative(msgspec.Struct, frozen=True):
+class Alternative(msgspec.Struct, frozen=True, gc=False):
     """What else might have been chosen, why it was not, and by which comparison."""
 
     name: str
@@ -149,7 +149,7 @@ class Alternative(msgspec.Struct, frozen=True):
     compared: Compared | None = None
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Why. `settings` are the configuration keys that would change the answer; `flags` name doubtful input data."""
 
     code: Code

@@ -1,217 +1,280 @@
-"""The strategies a configuration can name, by Pulsar's class name or its last part.
+"""The one catalogue of strategies: what configurations can name, for which load manager, and where each lives.
 
-    loadBalancerLoadSheddingStrategy=org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder
-    loadBalancerLoadSheddingStrategy=ThresholdShedder
+A name is Pulsar's class name or its last part. A class of another package is not Pulsar's and cannot run here, even if
+its last part is known. Each load manager has strategies of its own:
 
-Needs numpy; only a leader imports it.
+| load manager | shedding | placement | splitting |
+|---|---|---|---|
+| simple | its own | by `loadBalancerPlacementStrategy` | its own |
+| modular | by `loadBalancerLoadSheddingStrategy` | by `loadBalancerLoadPlacementStrategy` | its own |
+| extensible | TransferShedder | its own LeastResourceUsageWithWeight, not the modular one's | its own |
+| no-op | none | none | none |
+
+A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. Modules are imported when the
+first of their strategies is asked for, since they need numpy and every broker checks its configuration at start.
+
+Source: Pulsar's `ModularLoadManagerImpl.initialize` and `UnloadScheduler`.
 """
 
-import random
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+import enum
+import importlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from barycenter.load.placement import least_long_term_message_rate as long_term
-from barycenter.load.placement import least_resource_usage_with_weight as least_usage
-from barycenter.load.placement import least_resource_usage_with_weight_extensible as extensible_usage
-from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
-from barycenter.load.placement.choice import PlacementChoice, PlacementMemory, remembered
-from barycenter.load.placement.round_robin_broker_selector import (
-    NAME as ROUND_ROBIN,
-)
-from barycenter.load.placement.round_robin_broker_selector import (
-    RoundRobinMemory,
-    round_robin_broker_selector,
-)
-from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings, may_transfer
-from barycenter.load.selection.modular_selection import Placer, SelectionMemory
-from barycenter.load.shedding import (
-    avg_shedder,
-    deviation_shedder,
-    overload_shedder,
-    range_threshold_shedder,
-    threshold_shedder,
-    transfer_shedder,
-    uniform_load_shedder,
-)
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.strategy_names import (
+from barycenter.load.managers import (
+    MANAGER_KEY,
+    PULSAR_PACKAGE,
     ManagerKind,
-    OwnStrategiesError,
-    Role,
+    ManagerSwitchRefusedError,
+    StrategyError,
+    in_its_place,
     manager_in_force,
-    placer_name,
-    shedder_name,
+    manager_kind,
+    short_name,
 )
+from barycenter.load.simple.settings import SimpleSettings
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
+    from barycenter.load.placement.placer import Placer
+    from barycenter.load.shedding.shedder import Shedder
+    from barycenter.load.splitting.splitter import Splitter
+    from barycenter.load.strategy import Strategy
 
-SheddingMemory: TypeAlias = object
-"""What a shedder remembers from one run to the next: a value, opaque to all others; None at first."""
-
-Shedder = Callable[[LoadSnapshot, SheddingMemory], tuple[ShedPlan, SheddingMemory]]
-"""A shedder with its settings put in."""
-
-
-def _threshold(config: "BrokerConfig") -> Shedder:
-    settings = threshold_shedder.ThresholdShedderSettings.of(config)
-
-    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
-        history = memory if isinstance(memory, Mapping) else {}
-        return threshold_shedder.threshold_shedder(snapshot, settings, history)
-
-    return shed
+SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
+PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
+SIMPLE_PLACEMENT_KEY: Final = "loadBalancerPlacementStrategy"
 
 
-def _overload(config: "BrokerConfig") -> Shedder:
-    settings = overload_shedder.OverloadShedderSettings.of(config)
-    return lambda snapshot, memory: (overload_shedder.overload_shedder(snapshot, settings), memory)
+class Role(enum.StrEnum):
+    SHEDDING = "shedding"
+    PLACEMENT = "placement"
+    SPLITTING = "splitting"
 
 
-def _uniform(config: "BrokerConfig") -> Shedder:
-    settings = uniform_load_shedder.UniformLoadShedderSettings.of(config)
-    return lambda snapshot, memory: (uniform_load_shedder.uniform_load_shedder(snapshot, settings), memory)
+@dataclass(frozen=True, slots=True)
+class StrategyRow:
+    """A strategy of one load manager: its short name, Pulsar's class name, and its class here.
+
+    `is_named`: a configuration key names it; else its load manager has it whatever is configured. `with_other`: it
+    sheds and places as one, so both keys name it, or neither.
+    """
+
+    name: str
+    role: Role
+    manager: ManagerKind
+    class_name: str
+    module: str
+    implementation: str
+    is_named: bool = True
+    with_other: bool = False
+
+    def load(self) -> "type[Strategy[Any]]":
+        """Return the class."""
+        module = importlib.import_module(f"barycenter.load.{self.module}")
+        found: type[Strategy[Any]] = getattr(module, self.implementation)
+        return found
 
 
-def _avg(config: "BrokerConfig") -> Shedder:
-    settings = avg_shedder.AvgShedderSettings.of(config)
-
-    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
-        hits = memory if isinstance(memory, avg_shedder.HitCounts) else avg_shedder.HitCounts()
-        return avg_shedder.avg_shedder(snapshot, settings, hits)
-
-    return shed
+def _row(
+    name: str, manager: ManagerKind, place: str, module: str, *, as_: str = "", named: bool = True, both: bool = False
+) -> StrategyRow:
+    role = Role(module.partition(".")[0]) if not module.startswith("simple.") else Role(module.partition(".")[2])
+    class_name = f"{PULSAR_PACKAGE}.{place}.{name}"
+    return StrategyRow(name, role, manager, class_name, module, as_ or name, named, both)
 
 
-def _range_threshold(config: "BrokerConfig") -> Shedder:
-    settings = range_threshold_shedder.range_threshold_settings(config)
+_MODULAR, _EXTENSIBLE, _SIMPLE = ManagerKind.MODULAR, ManagerKind.EXTENSIBLE, ManagerKind.SIMPLE
+_SIMPLE_NAME: Final = short_name(_SIMPLE.class_name)
 
-    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
-        history = memory if isinstance(memory, Mapping) else {}
-        return range_threshold_shedder.range_threshold_shedder(snapshot, settings, history)
-
-    return shed
-
-
-def _deviation(config: "BrokerConfig") -> Shedder:
-    member = deviation_shedder.throughput_deviation(config)
-    return lambda snapshot, memory: (deviation_shedder.deviation_shedder(snapshot, member), memory)
-
-
-def _transfer(config: "BrokerConfig") -> Shedder:
-    settings = transfer_shedder.TransferShedderSettings.of(config)
-    selection = ExtensibleSelectionSettings.of(config)
-
-    def may(snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None) -> bool:
-        return may_transfer(snapshot, bundle, source, destination, selection)
-
-    def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
-        before = memory if isinstance(memory, transfer_shedder.TransferMemory) else transfer_shedder.TransferMemory()
-        return transfer_shedder.transfer_shedder(snapshot, settings, before, may)
-
-    return shed
-
-
-def _least_long_term_message_rate(config: "BrokerConfig") -> Placer:
-    settings = long_term.LeastLongTermMessageRateSettings.of(config)
-
-    def place(
-        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
-    ) -> tuple[PlacementChoice, PlacementMemory]:
-        return long_term.least_long_term_message_rate(snapshot, candidates, settings, rng), memory
-
-    return place
+STRATEGIES: Final = (
+    _row("ThresholdShedder", _MODULAR, "impl", "shedding.threshold_shedder"),
+    _row("OverloadShedder", _MODULAR, "impl", "shedding.overload_shedder"),
+    _row("UniformLoadShedder", _MODULAR, "impl", "shedding.uniform_load_shedder"),
+    _row("AvgShedder", _MODULAR, "impl", "shedding.avg_shedder", both=True),
+    _row("RangeThresholdShedder", _MODULAR, "impl", "shedding.range_threshold_shedder"),
+    _row("DeviationShedder", _MODULAR, "impl", "shedding.deviation_shedder"),
+    _row("LeastLongTermMessageRate", _MODULAR, "impl", "placement.least_long_term_message_rate"),
+    _row("LeastResourceUsageWithWeight", _MODULAR, "impl", "placement.least_resource_usage_with_weight"),
+    _row("RoundRobinBrokerSelector", _MODULAR, "impl", "placement.round_robin_broker_selector"),
+    _row("AvgShedder", _MODULAR, "impl", "placement.avg_shedder", as_="AvgShedderPlacement", both=True),
+    _row("BundleSplitterTask", _MODULAR, "impl", "splitting.bundle_splitter", named=False),
+    _row("TransferShedder", _EXTENSIBLE, "extensions.scheduler", "shedding.transfer_shedder"),
+    _row(
+        "LeastResourceUsageWithWeight",
+        _EXTENSIBLE,
+        "extensions.strategy",
+        "placement.least_resource_usage_with_weight_extensible",
+    ),
+    _row(
+        "DefaultNamespaceBundleSplitStrategyImpl",
+        _EXTENSIBLE,
+        "extensions.strategy",
+        "splitting.default_split_strategy",
+        as_="DefaultSplitStrategy",
+        named=False,
+    ),
+    _row(_SIMPLE_NAME, _SIMPLE, "impl", "simple.shedding", as_="SimpleShedder", named=False),
+    _row(_SIMPLE_NAME, _SIMPLE, "impl", "simple.splitting", as_="SimpleSplitter", named=False),
+)
+"""All strategies; those of one role and load manager that a key names in the order in which they are told."""
 
 
-def _least_resource_usage(config: "BrokerConfig") -> Placer:
-    settings = least_usage.LeastResourceUsageSettings.of(config)
-
-    def place(
-        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
-    ) -> tuple[PlacementChoice, PlacementMemory]:
-        before = remembered(memory, least_usage.LeastResourceUsageMemory)
-        return least_usage.least_resource_usage_with_weight(snapshot, candidates, settings, rng, before)
-
-    return place
+def of_role(manager: ManagerKind, role: Role) -> tuple[StrategyRow, ...]:
+    """Return the strategies that a load manager can be given."""
+    return tuple(row for row in STRATEGIES if row.manager is manager and row.role is role)
 
 
-def _least_resource_usage_extensible(config: "BrokerConfig") -> Placer:
-    settings = extensible_usage.LeastResourceUsageExtensibleSettings.of(config)
-
-    def place(
-        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
-    ) -> tuple[PlacementChoice, PlacementMemory]:
-        choice = extensible_usage.least_resource_usage_with_weight_extensible(snapshot, candidates, settings, rng)
-        return choice, memory
-
-    return place
+def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
+    """Return the short names of the strategies that a load manager can be given."""
+    return frozenset(row.name for row in of_role(manager, role))
 
 
-def _round_robin(_config: "BrokerConfig") -> Placer:
-    def place(
-        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, _rng: random.Random, memory: PlacementMemory
-    ) -> tuple[PlacementChoice, PlacementMemory]:
-        return round_robin_broker_selector(snapshot, candidates, remembered(memory, RoundRobinMemory))
-
-    return place
+SHEDDER_NAMES: Final = supported(ManagerKind.MODULAR, Role.SHEDDING)
+PLACER_NAMES: Final = supported(ManagerKind.MODULAR, Role.PLACEMENT)
+BOTH: Final = frozenset(row.name for row in STRATEGIES if row.with_other)
+"""Strategies that shed and place as one: both keys name it, or neither."""
 
 
-def _avg_placement(_config: "BrokerConfig") -> Placer:
-    def place(
-        snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
-    ) -> tuple[PlacementChoice, PlacementMemory]:
-        return avg_shedder_placement(snapshot, candidates, bundle, rng, remembered(memory, Pins))
+class UnknownStrategyError(StrategyError):
+    """No strategy of that name for the load manager; the text names the key, the value and what is allowed."""
 
-    return place
-
-
-SHEDDERS: Final[Mapping[str, Callable[["BrokerConfig"], Shedder]]] = {
-    threshold_shedder.NAME: _threshold,
-    overload_shedder.NAME: _overload,
-    uniform_load_shedder.NAME: _uniform,
-    avg_shedder.NAME: _avg,
-    range_threshold_shedder.NAME: _range_threshold,
-    deviation_shedder.NAME: _deviation,
-}
-
-PLACERS: Final[Mapping[str, Callable[["BrokerConfig"], Placer]]] = {
-    long_term.NAME: _least_long_term_message_rate,
-    least_usage.NAME: _least_resource_usage,
-    ROUND_ROBIN: _round_robin,
-    avg_shedder.NAME: _avg_placement,
-}
-
-SHEDDERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Shedder]]]] = {
-    ManagerKind.MODULAR: SHEDDERS,
-    ManagerKind.EXTENSIBLE: {transfer_shedder.NAME: _transfer},
-}
-
-PLACERS_OF: Final[Mapping[ManagerKind, Mapping[str, Callable[["BrokerConfig"], Placer]]]] = {
-    ManagerKind.MODULAR: PLACERS,
-    ManagerKind.EXTENSIBLE: {extensible_usage.NAME: _least_resource_usage_extensible},
-}
-"""By load manager; one that decides otherwise than by a strategy that a key names has its own."""
+    def __init__(self, key: str, name: str, known: Collection[str], detail: str = "") -> None:
+        mend = f"use one of {', '.join(sorted(known))}" if detail else in_its_place(name, known)
+        super().__init__(f"{key}={name!r} {detail or 'is not a strategy known here'}; {mend}")
+        self.key = key
+        self.name = name
 
 
-def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Shedder:
+class MismatchedStrategiesError(StrategyError):
+    """A strategy that sheds and places as one is named by one key only; the text names both keys and the mend."""
+
+    def __init__(self, name: str, key: str, other_key: str, other: str) -> None:
+        super().__init__(
+            f"{key} is {name}, which sheds and places as one, but {other_key} is {other}; "
+            f"set {other_key}={name}, too, or another strategy in {key}"
+        )
+        self.key = key
+
+
+class OwnStrategiesError(StrategyError):
+    """The load manager decides by itself, not by a strategy that a key names."""
+
+    def __init__(self, manager: ManagerKind, role: Role) -> None:
+        super().__init__(
+            f"the {manager} load manager has a {role} of its own, which no other can use; set {MANAGER_KEY}="
+            f"{ManagerKind.MODULAR.class_name} to choose one by its name"
+        )
+
+
+class NothingToDecideError(StrategyError):
+    """The no-op load manager has no strategies."""
+
+    def __init__(self, role: Role) -> None:
+        super().__init__(
+            f"{MANAGER_KEY} is {ManagerKind.NOOP.class_name}, which has no {role}; "
+            f"set {MANAGER_KEY}={ManagerKind.MODULAR.class_name}"
+        )
+
+
+def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
+    """Tell whether running brokers can go from one configuration to the other.
+
+    Raises:
+        StrategyError: they cannot; the text says why and what to do.
+    """
+    if before.load_manager_class_name != after.load_manager_class_name:
+        old, new = manager_in_force(before), manager_kind(after.load_manager_class_name)
+        if old is not new and ManagerKind.EXTENSIBLE in (old, new):
+            raise ManagerSwitchRefusedError(old, new)
+    if manager_in_force(after) is ManagerKind.MODULAR:
+        shedder_name(after)
+        placer_name(after)
+
+
+def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
+    """Return the short name of the shedder that a load manager uses: the one in force unless given.
+
+    For the modular one that of `loadBalancerLoadSheddingStrategy`. The extensible one has TransferShedder and takes it
+    whatever the key says, as in Pulsar; the simple one sheds by itself.
+
+    Raises:
+        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
+        MismatchedStrategiesError: it, or the placement strategy, sheds and places as one, and the other is another.
+        NothingToDecideError: the load manager is the no-op one.
+    """
+    manager = manager or manager_in_force(config)
+    match manager:
+        case ManagerKind.EXTENSIBLE | ManagerKind.SIMPLE:
+            return of_role(manager, Role.SHEDDING)[0].name
+        case ManagerKind.NOOP:
+            raise NothingToDecideError(Role.SHEDDING)
+    name = _of_modular(SHEDDING_KEY, config.load_balancer_load_shedding_strategy, Role.SHEDDING)
+    placer = short_name(config.load_balancer_load_placement_strategy)
+    if name != placer and name in BOTH:
+        raise MismatchedStrategiesError(name, SHEDDING_KEY, PLACEMENT_KEY, placer)
+    if name != placer and placer in BOTH:
+        raise MismatchedStrategiesError(placer, PLACEMENT_KEY, SHEDDING_KEY, name)
+    return name
+
+
+def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
+    """Return the short name of the placement strategy that a load manager uses: the one in force unless given.
+
+    For the modular one that of `loadBalancerLoadPlacementStrategy`, for the simple one that of
+    `loadBalancerPlacementStrategy`, where an unknown name means weightedRandomSelection, as in Pulsar.
+
+    Raises:
+        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
+        NothingToDecideError: the load manager is the no-op one.
+    """
+    manager = manager or manager_in_force(config)
+    match manager:
+        case ManagerKind.EXTENSIBLE:
+            return of_role(manager, Role.PLACEMENT)[0].name
+        case ManagerKind.SIMPLE:
+            return SimpleSettings.of(config).strategy.value
+        case ManagerKind.NOOP:
+            raise NothingToDecideError(Role.PLACEMENT)
+    return _of_modular(PLACEMENT_KEY, config.load_balancer_load_placement_strategy, Role.PLACEMENT)
+
+
+def _of_modular(key: str, class_name: str, role: Role) -> str:
+    wanted = class_name.strip()
+    mine = of_role(ManagerKind.MODULAR, role)
+    for each in mine:
+        if wanted in (each.name, each.class_name):
+            return each.name
+    known = [each.name for each in mine]
+    raise UnknownStrategyError(key, class_name, known, _why_not(wanted, role, known))
+
+
+def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:
+    """Return what is wrong with a name that the modular load manager does not know; "" if nobody knows it."""
+    name = short_name(class_name)
+    other = next((each for each in STRATEGIES if class_name in (each.name, each.class_name)), None)
+    if other is not None and other.role is not role:
+        return f"is a strategy of {other.role}, not of {role}"
+    if other is not None:
+        return f"belongs to the {other.manager} load manager, and {MANAGER_KEY} names the modular one"
+    return f"is a class that is not Pulsar's, and only Pulsar's {name} can run here" if name in known else ""
+
+
+def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Shedder[Any]":
     """Return the shedder of a load manager, the one in force unless given.
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
         MismatchedStrategiesError: one of the two keys alone names a strategy that sheds and places as one.
-        OwnStrategiesError: it decides by itself (`load.simple`).
-        NothingToDecideError: it is the no-op one.
+        NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    name = shedder_name(config, manager)
-    if manager not in SHEDDERS_OF:
-        raise OwnStrategiesError(manager, Role.SHEDDING)
-    return SHEDDERS_OF[manager][name](config)
+    shedder: Shedder[Any] = _made(config, manager, Role.SHEDDING, shedder_name(config, manager))
+    return shedder
 
 
-def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Placer:
+def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Placer[Any]":
     """Return the placement strategy of a load manager, the one in force unless given.
 
     Raises:
@@ -220,22 +283,34 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> Pla
         NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    name = placer_name(config, manager)
-    if manager not in PLACERS_OF:
-        raise OwnStrategiesError(manager, Role.PLACEMENT)
-    return PLACERS_OF[manager][name](config)
+    placer: Placer[Any] = _made(config, manager, Role.PLACEMENT, placer_name(config, manager))
+    return placer
 
 
-def with_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:
-    """Return what placement shall know of a plan before it is carried out: the destinations that AvgShedder chose."""
-    if plan.strategy != avg_shedder.NAME:
-        return memory
-    pins = remembered(memory.placement, Pins)
-    return replace(memory, placement=pins.planned(plan.destinations(), plan.snapshot.brokers.names))
+def splitter_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Splitter[Any]":
+    """Return the split strategy of a load manager, the one in force unless given.
+
+    Raises:
+        NothingToDecideError: it is the no-op one.
+    """
+    manager = manager or manager_in_force(config)
+    splitter: Splitter[Any] = _made(config, manager, Role.SPLITTING, splitter_name(manager))
+    return splitter
 
 
-def after_plan(memory: SelectionMemory, plan: ShedPlan) -> SelectionMemory:
-    """Return what placement shall know once carrying out the plan was tried: its destinations are forgotten."""
-    if plan.strategy != avg_shedder.NAME or not isinstance(memory.placement, Pins):
-        return memory
-    return replace(memory, placement=memory.placement.without([plan.snapshot.bundles.names[row] for row in plan.rows]))
+def splitter_name(manager: ManagerKind) -> str:
+    """Return the short name of the split strategy of a load manager.
+
+    Raises:
+        NothingToDecideError: it is the no-op one.
+    """
+    if manager is ManagerKind.NOOP:
+        raise NothingToDecideError(Role.SPLITTING)
+    return of_role(manager, Role.SPLITTING)[0].name
+
+
+def _made(config: "BrokerConfig", manager: ManagerKind, role: Role, name: str) -> Any:
+    row = next((row for row in of_role(manager, role) if row.name == name), None)
+    if row is None:
+        raise OwnStrategiesError(manager, role)
+    return row.load().of(config)

@@ -31,19 +31,8 @@ from barycenter.load.snapshot.document import MemoryDocument
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting import bundle_splitter, default_split_strategy
 from barycenter.load.splitting.bundle_splitter import SplitPlan
-from barycenter.load.strategy_names import (
-    BOTH,
-    PLACEMENT_KEY,
-    SHEDDING_KEY,
-    STRATEGIES,
-    ManagerKind,
-    Role,
-    StrategyError,
-    in_its_place,
-    placer_name,
-    shedder_name,
-    short_name,
-)
+from barycenter.load.strategies import BOTH, PLACEMENT_KEY, SHEDDING_KEY, STRATEGIES, Role, placer_name, shedder_name
+from barycenter.load.managers import ManagerKind, StrategyError, in_its_place, short_name
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.snapshots.decided import Decided, Figures

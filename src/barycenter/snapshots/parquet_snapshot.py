@@ -25,6 +25,7 @@ from barycenter.load.snapshot.load_snapshot import (
     LoadSnapshot,
     MessageColumns,
     Preallocations,
+    namespace_of,
 )
 
 METADATA_KEY: Final = b"barycenter.snapshot"
@@ -154,18 +155,19 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
     if rest.extensible is not None:
         own = {name: _column_of(name, items) for name, items in rest.extensible.items()}
         extensible = ExtensibleLoad(**own, **{name: column_of.pop(name) for name in _OF_BUNDLES})
+    bundles = BundleTable(
+        names=table.column("bundle").to_numpy().tolist(),  # several times quicker than to_pylist
+        owner=_rows(table, "broker", rest.names),
+        namespace=_rows(table, "namespace", rest.namespaces),
+        **_unflat(BundleTable, column_of),
+    )
     return LoadSnapshot(
         brokers=BrokerTable(
             names=tuple(rest.names), versions=tuple(rest.versions), class_names=tuple(rest.class_names), **brokers
         ),
-        bundles=BundleTable(
-            names=table.column("bundle").to_numpy().tolist(),  # several times quicker than to_pylist
-            owner=_rows(table, "broker", rest.names),
-            namespace=_rows(table, "namespace", rest.namespaces),
-            **_unflat(BundleTable, column_of),
-        ),
+        bundles=bundles,
         namespaces=tuple(rest.namespaces),
-        preallocations=_preallocations(rest),
+        preallocations=_preallocations(rest, bundles),
         extensible=extensible,
         taken_at_ms=rest.taken_at,
         policies=rest.policies.policies(),
@@ -226,19 +228,15 @@ def _preallocated(found: Preallocations | None) -> dict[str, list[float | int]] 
 
 
 def _held(found: Preallocations | None) -> list[tuple[str, int, str]]:
-    if found is None:
-        return []
-    return sorted((namespace, row, bundle) for namespace, pairs in found.held.items() for row, bundle in pairs)
+    return [] if found is None else sorted((namespace_of(bundle), row, bundle) for row, bundle in found.pairs)
 
 
-def _preallocations(rest: _Rest) -> Preallocations | None:
+def _preallocations(rest: _Rest, bundles: BundleTable) -> Preallocations | None:
     if rest.preallocated is None:
         return None
-    held: dict[str, set[tuple[int, str]]] = {}
-    for namespace, row, bundle in rest.held:
-        held.setdefault(namespace, set()).add((row, bundle))
-    return Preallocations(
+    return Preallocations.of(
         np.array(rest.preallocated["longRate"], np.float64),
         np.array(rest.preallocated["topics"], np.int64),
-        {namespace: frozenset(pairs) for namespace, pairs in held.items()},
+        [(row, bundle) for _, row, bundle in rest.held],
+        bundles,
     )

@@ -30,7 +30,7 @@ from barycenter.load.snapshot.document import MemoryDocument, SnapshotDocument, 
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument, ExtensibleItem, kind_of, messages_in
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.strategy_names import ManagerKind, short_name
+from barycenter.load.managers import ManagerKind, short_name
 from barycenter.snapshots.doubts import doubts
 from barycenter.snapshots.parquet_snapshot import Beside, NoSnapshotError, read_columns, write_columns
 from barycenter.snapshots.tables import TablesError, read_tables, tables_below

@@ -13,8 +13,8 @@ import structlog
 from barycenter.broker.broker import Broker
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.contract import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.config.broker_config import BrokerConfig
@@ -306,7 +306,7 @@ class Cluster:
 
 
 def _balancing_in_memory(context: LoadManagerContext) -> ModularLoadManager:
-    return ModularLoadManager(context, LoadInstruments.in_memory(context))
+    return ModularLoadManager(context, LoadManagerEnvironment.in_memory(context))
 
 
 @contextmanager

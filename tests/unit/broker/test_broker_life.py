@@ -10,7 +10,7 @@ from barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
 from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.contract import NoopLoadManager
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.broker.wire.server import PortInUseError
 from barycenter.config.broker_config import BrokerConfig

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from barycenter.cli.main import main
 from barycenter.config.broker_conf import keys
 from barycenter.load.splitting.algorithms import ALGORITHMS
-from barycenter.load.strategy_names import STRATEGIES, ManagerKind
+from barycenter.load.strategies import STRATEGIES
+from barycenter.load.managers import ManagerKind
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "strategies"

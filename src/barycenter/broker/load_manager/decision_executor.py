@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.metrics import LoadMetrics
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.reasons import Code, Reason
@@ -18,7 +19,6 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 
 if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
     from barycenter.load.splitting.bundle_splitter import SplitPlan
 
 log = structlog.get_logger(__name__)
@@ -26,10 +26,10 @@ log = structlog.get_logger(__name__)
 _REMEMBERED_REFUSALS: Final = 10_000
 
 
-class Orders:
+class DecisionExecutor:
     """The orders of one load manager. A failure is told as a refusal and never raised: the next one has its turn."""
 
-    def __init__(self, context: "LoadManagerContext", decisions: DecisionLog, metrics: LoadMetrics) -> None:
+    def __init__(self, context: LoadManagerContext, decisions: DecisionLog, metrics: LoadMetrics) -> None:
         self._context = context
         self._decisions = decisions
         self._metrics = metrics

@@ -3,27 +3,25 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import FilePipeline, NoPipeline, PipelineFeed
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage, UsageMeter, usage_meter
 from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender, ReportLogs, TopicReportLog
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.logs.load_report_log import FileReportLog, NoReportLog, ReportLog
 
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
-
 
 @dataclass(frozen=True, slots=True)
-class LoadInstruments:
+class LoadManagerEnvironment:
     meter: UsageMeter
     report_log: ReportLog
     pipeline: PipelineFeed
     decisions: DecisionLog
 
     @staticmethod
-    def of_machine(context: "LoadManagerContext", decisions: DecisionLog | None = None) -> "LoadInstruments":
+    def of_machine(context: LoadManagerContext, decisions: DecisionLog | None = None) -> "LoadManagerEnvironment":
         """Return those of a real broker: this machine's usage, files below `barycenterDataDir`, a topic if asked.
 
         Without a report log there is nothing that a pipeline could read, so none is expected.
@@ -40,18 +38,18 @@ class LoadInstruments:
         if config.barycenter_load_report_topic_enabled and service_url is not None:
             report_log = ReportLogs(report_log, TopicReportLog(partial(ClientReportSender, service_url)))
         decisions = decisions or context.decisions or DecisionLog(context.urls.broker_id, data / "decisions")
-        return LoadInstruments(usage_meter(config), report_log, pipeline, decisions)
+        return LoadManagerEnvironment(usage_meter(config), report_log, pipeline, decisions)
 
     @staticmethod
     def in_memory(
-        context: "LoadManagerContext",
+        context: LoadManagerContext,
         *,
         meter: UsageMeter | None = None,
         report_log: ReportLog | None = None,
         pipeline: PipelineFeed | None = None,
-    ) -> "LoadInstruments":
+    ) -> "LoadManagerEnvironment":
         """Return some that touch no file; the usage is unknown, so 0 %, unless `meter` says otherwise."""
-        return LoadInstruments(
+        return LoadManagerEnvironment(
             meter or FixedUsage(),
             report_log or NoReportLog(),
             pipeline or NoPipeline(),

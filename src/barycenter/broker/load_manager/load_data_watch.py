@@ -1,4 +1,4 @@
-"""Keeps a load manager's picture of the cluster up to date: refreshed after every change under /loadbalance/brokers."""
+"""Keeps a load manager's load data of the cluster up to date: refreshed after every change under /loadbalance/brokers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,10 +14,10 @@ log = structlog.get_logger(__name__)
 _RETRY_S = 1.0
 
 
-class PictureWatch:
-    """Has the picture refreshed, never twice at a time.
+class LoadDataWatch:
+    """Has the load data refreshed, never twice at a time.
 
-    `refresh` reads what changed, `known` tells which brokers the picture holds. After a refresh the watch rests
+    `refresh` reads what changed, `known` tells which brokers the load data holds. After a refresh the watch rests
     `pause_share` times as long as it took: in a large cluster some broker reports all the time.
     """
 
@@ -43,7 +43,7 @@ class PictureWatch:
         self._stop_listening = self._registration.on_change(self._changed.set)
         with suppress(MetadataError):
             await self._run(first)
-        self._task = asyncio.create_task(self._watch(), name="load picture")
+        self._task = asyncio.create_task(self._watch(), name="load data")
 
     async def close(self) -> None:
         """Refresh no more. Idempotent."""
@@ -66,7 +66,7 @@ class PictureWatch:
     async def catch_up(self, *, with_every_change: bool) -> None:
         """Refresh if no broker is known, or one of them left; also after any other change if `with_every_change`.
 
-        Without an answer of the store the picture stays as it is.
+        Without an answer of the store the load data stays as it is.
 
         Raises:
             MetadataError: no broker is known, and the store does not answer.
@@ -84,7 +84,7 @@ class PictureWatch:
         except MetadataError as error:
             if not self._known():
                 raise
-            log.warning("load_picture_not_refreshed", reason=str(error))
+            log.warning("load_data_not_refreshed", reason=str(error))
 
     async def _run(self, work: Callable[[], Awaitable[None]], *, unless: Callable[[], bool] = lambda: False) -> None:
         async with self._refreshing:
@@ -105,8 +105,8 @@ class PictureWatch:
             try:
                 await self.refresh()
             except MetadataError as error:
-                log.warning("load_picture_not_refreshed", reason=str(error))
+                log.warning("load_data_not_refreshed", reason=str(error))
                 pause_s = _RETRY_S
             except Exception:
-                log.exception("load_picture_not_refreshed")
+                log.exception("load_data_not_refreshed")
             await asyncio.sleep(pause_s + self._pause_share * (loop.time() - started_s))

@@ -19,18 +19,8 @@ from barycenter.config.broker_config import BrokerConfig, key_name
 from barycenter.config.key import format_value
 from barycenter.load.advice.facts import Advice, Facts, Severity
 from barycenter.load.advice.rules import findings
-from barycenter.load.strategy_names import (
-    MANAGER_KEY,
-    SHEDDING_KEY,
-    TRANSFER_SHEDDER,
-    ManagerKind,
-    StrategyError,
-    UnknownLoadManagerError,
-    manager_kind,
-    placer_name,
-    shedder_name,
-    short_name,
-)
+from barycenter.load.managers import MANAGER_KEY, ManagerKind, StrategyError, UnknownLoadManagerError, manager_kind, short_name
+from barycenter.load.strategies import SHEDDING_KEY, TRANSFER_SHEDDER, placer_name, shedder_name
 
 __all__ = ["Advice", "Severity", "advice", "key_advice"]
 

@@ -7,13 +7,8 @@ from functools import cached_property
 
 from barycenter.config.broker_config import BrokerConfig, key_name
 from barycenter.config.key import format_value
-from barycenter.load.strategy_names import (
-    ManagerKind,
-    StrategyError,
-    manager_in_force,
-    placer_name,
-    shedder_name,
-)
+from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
+from barycenter.load.strategies import placer_name, shedder_name
 
 
 class Severity(enum.StrEnum):

@@ -6,7 +6,7 @@ from typing import Final
 from barycenter.load.advice.facts import Advice, Facts, Rule, Severity
 from barycenter.load.advice.shedding_rules import BY_SHEDDER, EVENLY, SHEDDING, frozen_history
 from barycenter.load.simple.settings import SimpleStrategy
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 
 
 def findings(facts: Facts) -> Iterator[Advice]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from barycenter.load.advice.facts import Facts, Rule, Severity
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 
 _MEBIBYTE: Final = 1_048_576
 _MARGIN: Final = 0.05

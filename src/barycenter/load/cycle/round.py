@@ -1,104 +1,60 @@
-"""One round of a leader: shed, then place what was shed, one bundle after the other.
+"""One round of a leader: shed, then find a place for what was shed, one bundle after the other.
+
+`moves` is the loop of every round. It yields an unload with its destination, or a refusal, and is sent what became of
+the unload: a live leader awaits its owner before it answers, `barycenter decide` and replays answer `CARRIED_OUT`. So
+what is tried on a snapshot is what the leader would do with it.
 
 The modular load manager chooses a destination for each bundle. The extensible one's TransferShedder names it, unless
-`loadBalancerTransferEnabled` is off: then the next lookup chooses, as is done here at once.
-
-The live leader, `barycenter decide` and replays go through the same functions, so that what is tried on a snapshot is
-what the leader would do with it.
-
-A snapshot does not know which bundles hold non-persistent topics, so all are placed as those without. (Nor does
-Pulsar's leader know it when it sheds. A live leader here does of the topics that it was asked for, and keeps to brokers
-that serve them.)
+`loadBalancerTransferEnabled` is off: then the next lookup chooses, as is done here at once. The simple one leaves it to
+the next lookup.
 
 A bundle that moves counts for its destination from then on, so the next one of the same round sees it there; it is not
 shed again while it counts as recently unloaded. Snapshot, settings, memory and random numbers are arguments.
 
-Source: Pulsar's `ModularLoadManagerImpl.doLoadShedding`.
+Source: Pulsar's `ModularLoadManagerImpl.doLoadShedding`, `SimpleLoadManagerImpl.doLoadShedding`.
 """
 
 import random
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import msgspec
 import numpy as np
 
-from barycenter.load.decisions import Placement, Refusal, Unload, stays
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports.load_report import BundleData, TimeAverageMessageData, default_bundle_data
-from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings, select_broker_extensible
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.selection.unload_veto import unload_veto
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.transfer_shedder import TransferMemory
-from barycenter.load.simple.shedding import SimpleShedPlan
-from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot, MessageColumns
-from barycenter.load.strategies import Shedder, SheddingMemory, after_plan, placer_of, shedder_of, with_plan
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.cycle.destinations import Destinations, FilteredSelection, Selection
+from barycenter.load.cycle.simple_destinations import SimpleSelection
+from barycenter.load.decisions import Placement, Refusal, Unload
+from barycenter.load.reasons import Reason
+from barycenter.load.shedding.shedder import Shedder, SheddingPlan
+from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
+from barycenter.load.managers import ManagerKind
+from barycenter.load.strategies import shedder_of
+from barycenter.load.strategy import Memory, MemoryDocument
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
-EXCLUDED_KEY: Final = "loadBalancerSheddingExcludedNamespaces"
+
+class Carried(NamedTuple):
+    """What became of an unload. `load` is what is known of the cluster since, the bundle on its way included; None:
+    nothing beyond the move."""
+
+    out: bool
+    load: LoadSnapshot | None = None
 
 
-Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemory], tuple[Placement, SelectionMemory]]
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """How a bundle's broker is chosen: policies, filters, and the placement strategy at their end.
-
-    `excluded_namespaces` are not shed. `vetoes`: policies may hold a bundle that is to be shed (else the shedder asks
-    them itself).
-    """
-
-    choose: Choose
-    excluded_namespaces: Collection[str] = ()
-    vetoes: bool = True
-
-    @staticmethod
-    def of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> "Selection":
-        """Return what a configuration asks of the modular or the extensible load manager.
-
-        Raises:
-            StrategyError: it names a placement strategy that there is not.
-        """
-        placer = placer_of(config, manager)
-        if manager is ManagerKind.EXTENSIBLE:
-            extensible = ExtensibleSelectionSettings.of(config)
-            return Selection(
-                lambda snapshot, request, rng, memory: select_broker_extensible(
-                    snapshot, request, extensible, placer, rng, memory
-                ),
-                vetoes=False,
-            )
-        settings = SelectionSettings.of(config)
-        return Selection(
-            lambda snapshot, request, rng, memory: select_broker(snapshot, request, settings, placer, rng, memory),
-            settings.excluded_namespaces,
-        )
+CARRIED_OUT: Final = Carried(True)
 
 
 @dataclass(frozen=True, slots=True)
-class CycleMemory:
-    """What is remembered from one round to the next."""
-
-    shedding: SheddingMemory = None
-    selection: SelectionMemory = field(default_factory=SelectionMemory)
-
-
-@dataclass(frozen=True, slots=True)
-class CycleOutcome:
+class RoundOutcome:
     """`moves` have their destinations; `placements[i]` says why `moves[i]` goes there. `refused` stay where they are.
 
     `snapshot` is the load with the moved bundles on their way.
     """
 
-    plan: ShedPlan | SimpleShedPlan
+    plan: SheddingPlan
     moves: tuple[Unload, ...]
     placements: tuple[Placement, ...]
     refused: tuple[Refusal, ...]
@@ -115,127 +71,95 @@ class CycleOutcome:
         yield from self.plan.refusals()
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """A round with its strategies put in."""
+def moves(
+    plan: SheddingPlan, destinations: Destinations[Any]
+) -> Generator[Unload | Refusal, Carried | None, RoundOutcome]:
+    """Yield what a plan comes to, in its order; is sent what became of each unload (nothing of a refusal).
 
-    shedder: Shedder
-    selection: Selection
-
-    @staticmethod
-    def of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> "Cycle":
-        """Return the round that a configuration asks of the modular or the extensible load manager.
-
-        Raises:
-            StrategyError: it names strategies that there are not, or two that do not go together.
-        """
-        return Cycle(shedder_of(config, manager), Selection.of(config, manager))
-
-    def run(self, snapshot: LoadSnapshot, memory: CycleMemory, rng: random.Random) -> tuple[CycleOutcome, CycleMemory]:
-        """Return what the leader would do, and what it would remember."""
-        plan, shedding = self.shedder(snapshot, memory.shedding)
-        selection = with_plan(memory.selection, plan)
-        moves, placements, refused, moved = [], [], [], []
-        after = snapshot
-        for position, unload in enumerate(plan):
-            request = PlacementRequest(unload.bundle)
-            found, selection = choose_destination(unload, after, request, self.selection, rng, selection)
+    However it ends, it closes the destinations.
+    """
+    moved, placements, refused, rows = [], [], [], []
+    try:
+        for row, unload in zip(plan.rows.tolist(), plan, strict=True):
+            found = destinations.choose(unload)
             if isinstance(found, Refusal):
                 refused.append(found)
+                yield found
                 continue
-            assert found.broker is not None
-            row = int(plan.rows[position])
-            moves.append(msgspec.structs.replace(unload, destination=found.broker))
-            placements.append(found)
-            moved.append(row)
-            if isinstance(shedding, TransferMemory):
-                shedding = shedding.after_unload(unload.source, snapshot.taken_at_ms)
-            if snapshot.bundles.has_windows[row]:
-                after = _on_its_way(after, unload.bundle, found.broker, _data_of(snapshot, row))
-        after = mark_unloaded(after, np.array(moved, np.int64))
-        outcome = CycleOutcome(plan, tuple(moves), tuple(placements), tuple(refused), after)
-        return outcome, CycleMemory(shedding, after_plan(selection, plan))
+            move = unload
+            if unload.destination != found.broker:
+                move = msgspec.structs.replace(unload, destination=found.broker)
+            carried = yield move
+            assert carried is not None, "an unload is answered"
+            if carried.out:
+                destinations.leaves(row, found, carried.load)
+                moved.append(move)
+                placements.append(found)
+                rows.append(row)
+    finally:
+        destinations.close()
+    after = mark_unloaded(destinations.load, np.array(rows, np.int64))
+    return RoundOutcome(plan, tuple(moved), tuple(placements), tuple(refused), after)
 
 
-def choose_destination(
-    unload: Unload,
-    snapshot: LoadSnapshot,
-    request: PlacementRequest,
-    selection: Selection,
-    rng: random.Random,
-    memory: SelectionMemory,
-) -> tuple[Placement | Refusal, SelectionMemory]:
-    """Return where a bundle that is to be shed shall go, with a broker, or why it stays; and what to remember.
+@dataclass(frozen=True, slots=True)
+class RoundMemory(Generic[Memory]):
+    """What is remembered from one round to the next: by the shedder, and by the choice of destinations."""
 
-    A destination that the modular manager's shedder names is a wish, which placement knows of; the extensible one's is
-    an order.
+    shedding: Any
+    selection: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Round(Generic[Memory]):
+    """A round with its strategies put in."""
+
+    shedder: Shedder[Any]
+    selection: Selection[Memory]
+
+    def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
+        """Return what is remembered before the first round; by the shedder what a document says."""
+        shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
+        return RoundMemory(shedding, self.selection.start())
+
+    def document(self, memory: RoundMemory[Memory]) -> MemoryDocument:
+        """Return what the shedder remembers."""
+        return self.shedder.document(memory.shedding)
+
+    def run(
+        self, snapshot: LoadSnapshot, memory: RoundMemory[Memory], rng: random.Random
+    ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
+        """Return what the leader would do if all is carried out, and what it would remember."""
+        plan, shedding = self.shedder.decide(snapshot, memory.shedding)
+        destinations = self.selection.destinations(plan, snapshot, memory.selection, rng)
+        steps = moves(plan, destinations)
+        try:
+            step = next(steps)
+            while True:
+                step = steps.send(None if isinstance(step, Refusal) else CARRIED_OUT)
+        except StopIteration as end:
+            outcome: RoundOutcome = end.value
+        for move in outcome.moves:
+            shedding = self.shedder.unloaded(move, snapshot.taken_at_ms, shedding)
+        return outcome, RoundMemory(shedding, destinations.memory)
+
+
+def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Round[Any]:
+    """Return the round that a configuration asks of a load manager.
+
+    Raises:
+        StrategyError: it names strategies that there are not, or two that do not go together.
     """
-    if request.namespace in selection.excluded_namespaces:
-        return stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,)), memory
-    if unload.destination is not None and not selection.vetoes:
-        return Placement(unload.bundle, unload.destination, unload.reason), memory
-    veto = unload_veto(snapshot, request, unload.source) if selection.vetoes else None
-    if veto is not None:
-        return Refusal("unload", unload.bundle, msgspec.structs.replace(veto, cause=unload.reason)), memory
-    found, memory = selection.choose(snapshot, request, rng, memory)
-    if found.broker is None:
-        return stays(unload, Code.NO_DESTINATION, cause=found.reason), memory
-    if found.broker == unload.source:
-        return stays(unload, Code.SAME_BROKER, cause=found.reason), memory
-    return found, memory
+    return Round(shedder_of(config, manager), selection_of(config, manager))
 
 
-def place(
-    snapshot: LoadSnapshot, bundles: Iterable[str], selection: Selection, rng: random.Random, memory: SelectionMemory
-) -> tuple[tuple[Placement, ...], LoadSnapshot, SelectionMemory]:
-    """Choose owners of unowned bundles one after the other; each counts for its broker when the next is chosen.
+def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Selection[Any]:
+    """Return how a load manager of a configuration chooses brokers.
 
-    A bundle that the snapshot does not know counts with the default data, as for the leader. Returns also the load
-    with the bundles on their way, and what to remember.
+    Raises:
+        StrategyError: it names a placement strategy that there is not.
     """
-    found = []
-    for bundle in bundles:
-        placement, memory = selection.choose(snapshot, PlacementRequest(bundle), rng, memory)
-        found.append(placement)
-        if placement.broker is not None:
-            row = _row_of(snapshot, bundle)
-            data = default_bundle_data() if row is None else _data_of(snapshot, row)
-            snapshot = _on_its_way(snapshot, bundle, placement.broker, data)
-    return tuple(found), snapshot, memory
-
-
-def _row_of(snapshot: LoadSnapshot, bundle: str) -> int | None:
-    """Return a row of the bundle, if windows are known of it."""
-    names = snapshot.bundles.names
-    row = bisect_left(names, bundle)
-    known = row < len(names) and names[row] == bundle and snapshot.bundles.has_windows[row]
-    return row if known else None
-
-
-def _on_its_way(snapshot: LoadSnapshot, bundle: str, broker: str, data: BundleData) -> LoadSnapshot:
-    """Return the snapshot with `bundle` counted for `broker`, unless it is already."""
-    held = snapshot.on_their_way.held.get(bundle.rpartition("/")[0], frozenset())
-    known = (snapshot.brokers.index[broker], bundle) in held
-    return snapshot if known else snapshot.adding_preallocation(broker, bundle, data)
-
-
-def _data_of(snapshot: LoadSnapshot, row: int) -> BundleData:
-    bundles = snapshot.bundles
-    return BundleData(
-        short_term_data=_window(bundles.short, int(bundles.short_samples[row]), row),
-        long_term_data=_window(bundles.long, int(bundles.long_samples[row]), row),
-        topics=int(bundles.topics[row]),
-    )
-
-
-def _window(columns: MessageColumns, samples: int, row: int) -> TimeAverageMessageData:
-    return TimeAverageMessageData(
-        num_samples=samples,
-        msg_rate_in=float(columns.rate_in[row]),
-        msg_rate_out=float(columns.rate_out[row]),
-        msg_throughput_in=float(columns.throughput_in[row]),
-        msg_throughput_out=float(columns.throughput_out[row]),
-    )
+    return SimpleSelection.of(config) if manager is ManagerKind.SIMPLE else FilteredSelection.of(config, manager)
 
 
 def mark_unloaded(snapshot: LoadSnapshot, rows: Integers) -> LoadSnapshot:

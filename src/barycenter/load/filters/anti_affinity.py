@@ -12,7 +12,6 @@ have a namespace each, even distribution decides as if there were no group.
 Source: Pulsar's `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers`, `shouldAntiAffinityNamespaceUnload`.
 """
 
-from bisect import bisect_left
 from functools import lru_cache
 
 import numpy as np
@@ -35,30 +34,40 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
     members = snapshot.policies.members_of(namespace)
     if members is None:
         return None
-    row_of = _rows_of(snapshot, members)
-    is_member = np.zeros(len(snapshot.namespaces), bool)
-    is_member[[row for row in row_of.values() if row < len(is_member)]] = True
-    bundles, brokers = snapshot.bundles, len(snapshot.brokers)
-    counted = is_member[bundles.namespace]
+    group = snapshot.policies.groups[namespace]
+    counts = _reported(snapshot, group, members)
     if snapshot.extensible is not None:
-        return np.bincount(bundles.owner[counted & snapshot.extensible.owned], minlength=brokers).astype(np.int64)
-    on_their_way = snapshot.on_their_way.held
-    # one number for each broker and namespace, so that a namespace counts once for its broker
-    width = len(snapshot.namespaces) + len(members)
-    reported = bundles.owner[counted].astype(np.int64) * width + bundles.namespace[counted]
-    arriving = [broker * width + row_of[name] for name in members for broker, _ in on_their_way.get(name, ())]
-    pairs = np.unique(np.concatenate([reported, np.array(arriving, np.int64)]))
-    return np.bincount(pairs // width, minlength=brokers).astype(np.int64)
+        return counts
+    arriving = snapshot.on_their_way.arriving
+    brokers = len(snapshot.brokers)
+    for name in members if len(members) <= arriving.most else [each for each in arriving if each in set(members)]:
+        coming = arriving.get_or_none(name)
+        if coming is not None:
+            row = snapshot.namespace_row(name)
+            here = coming > 0 if row is None else (coming > 0) & (snapshot.bundles.reported(row, brokers) == 0)
+            counts = counts + here
+    return counts
 
 
-def _rows_of(snapshot: LoadSnapshot, namespaces: tuple[str, ...]) -> dict[str, int]:
-    """Return the row of each namespace; those without bundles get rows of their own, after all others."""
-    found = {}
-    for number, name in enumerate(namespaces):
-        row = bisect_left(snapshot.namespaces, name)
-        is_there = row < len(snapshot.namespaces) and snapshot.namespaces[row] == name
-        found[name] = row if is_there else len(snapshot.namespaces) + number
-    return found
+def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> Integers:
+    """Return how much of a group each broker has by what is reported; found once for each group. Not to be changed."""
+    bundles, brokers = snapshot.bundles, len(snapshot.brokers)
+    owned = None if snapshot.extensible is None else snapshot.extensible.owned
+    before = bundles.memo.get(("group", group))
+    if before is not None and before[0] is members and before[1] is owned:
+        counts: Integers = before[2]
+        return counts
+    namespaces = [row for name in members if (row := snapshot.namespace_row(name)) is not None]
+    rows = np.concatenate([np.zeros(0, np.int64), *map(bundles.rows_of_namespace, namespaces)])
+    if owned is not None:
+        holders = bundles.owner[rows[owned[rows]]]
+    else:
+        # one number for each broker and namespace, so that a namespace counts once for its broker
+        width = len(snapshot.namespaces)
+        holders = np.unique(bundles.owner[rows].astype(np.int64) * width + bundles.namespace[rows]) // max(1, width)
+    counts = np.bincount(holders, minlength=brokers)
+    bundles.memo["group", group] = (members, owned, counts)
+    return counts
 
 
 def anti_affinity(
@@ -84,16 +93,15 @@ def anti_affinity(
             )
         )
         candidates = outcomes[0].kept
-    outcomes.append(_fewest(candidates, counts.astype(np.float64), Code.GROUP_ON_BROKER, (ANTI_AFFINITY_SETTING,)))
+    outcomes.append(_fewest(candidates, counts, Code.GROUP_ON_BROKER, (ANTI_AFFINITY_SETTING,)))
     return tuple(outcomes)
 
 
-def _fewest(candidates: Flags, figures: Floats, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
+def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
     least = float(figures[candidates].min())
-    kept = candidates & (figures == least)
     return FilterOutcome(
-        kept=kept,
-        removed=candidates & ~kept,
+        among=candidates,
+        kept=candidates & (figures == least),
         code=code,
         settings=settings,
         what="of the group",

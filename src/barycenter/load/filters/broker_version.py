@@ -67,4 +67,4 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     latest = max(keys.values())
     kept = np.zeros(len(candidates), bool)
     kept[[row for row, key in keys.items() if key == latest]] = True
-    return FilterOutcome(kept, candidates & ~kept, Code.OLDER_VERSION, ("preferLaterVersions",))
+    return FilterOutcome(candidates, kept, Code.OLDER_VERSION, ("preferLaterVersions",))

@@ -20,15 +20,15 @@ from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
     """Remove brokers with more bundles of `namespace`, reported or preallocated, than the one with the fewest."""
     counts = snapshot.bundles_of_namespace(namespace)
-    least = int(counts[candidates].min()) if candidates.any() else 0
-    kept = candidates & (counts == least)
+    least = int(counts[candidates].min()) if np.count_nonzero(candidates) else 0
+    fewest = counts == least
     return FilterOutcome(
-        kept=kept,
-        removed=candidates & ~kept,
+        among=candidates,
+        kept=candidates & fewest,
         code=Code.NOT_FEWEST_BUNDLES,
         settings=("loadBalancerDistributeBundlesEvenlyEnabled",),
         what=f"bundles of {namespace}",
-        figures=counts.astype(np.float64),
+        figures=counts,
         against="fewest",
         limit=float(least),
         unit="bundles",

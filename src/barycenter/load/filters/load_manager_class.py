@@ -6,8 +6,6 @@ nobody runs the same one the modular load manager puts the filter aside.
 Source: Pulsar's `BrokerLoadManagerClassFilter`.
 """
 
-import numpy as np
-
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
@@ -15,7 +13,6 @@ from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:
     """Remove brokers whose report names another class than `class_name`, or none; the last part of the name counts."""
-    wanted = class_name.rpartition(".")[2]
-    names = snapshot.brokers.class_names
-    same = np.array([name is not None and name.rpartition(".")[2] == wanted for name in names], bool)
-    return FilterOutcome(candidates & same, candidates & ~same, Code.OTHER_LOAD_MANAGER, ("loadManagerClassName",))
+    same = snapshot.brokers.runs_class(class_name.rpartition(".")[2])
+    kept = candidates if same.all() else candidates & same
+    return FilterOutcome(candidates, kept, Code.OTHER_LOAD_MANAGER, ("loadManagerClassName",))

@@ -14,8 +14,6 @@ below the maximum it makes no difference.
 Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMaxTopicCountFilter`.
 """
 
-import numpy as np
-
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
@@ -26,8 +24,9 @@ _KEY = "loadBalancerBrokerMaxTopics"
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
     """Remove brokers above `maximum`; if that leaves none, remove nobody."""
     topics = snapshot.brokers.topics + snapshot.preallocated_topics
-    kept = candidates & (topics <= maximum)
-    ignored = bool(candidates.any()) and not kept.any()
+    above = topics > maximum
+    kept = candidates & ~above if above.any() else candidates
+    ignored = kept is not candidates and not kept.any() and bool(candidates.any())
     return _outcome(candidates, candidates if ignored else kept, topics, ">", maximum, ignored=ignored)
 
 
@@ -41,12 +40,12 @@ def _outcome(
     candidates: Flags, kept: Flags, topics: Integers, relation: str, maximum: int, *, ignored: bool = False
 ) -> FilterOutcome:
     return FilterOutcome(
+        among=candidates,
         kept=kept,
-        removed=candidates & ~kept,
         code=Code.TOO_MANY_TOPICS,
         settings=(_KEY,),
         what="topics",
-        figures=topics.astype(np.float64),
+        figures=topics,
         relation=relation,
         against="maximum",
         limit=float(maximum),

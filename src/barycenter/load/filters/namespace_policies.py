@@ -12,9 +12,9 @@ any.
 Source: Pulsar's `LoadManagerShared.applyNamespacePolicies`, `SimpleResourceAllocationPolicies`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -26,59 +26,83 @@ from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 ISOLATION_SETTING = "namespaceIsolationPolicies"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class IsolationColumns:
-    """What each policy, by its name, says of each broker. `shared` brokers are primary in none of them."""
+    """What policies say of brokers; each is asked when the first namespace needs it."""
 
-    primary: Mapping[str, Flags]
-    secondary: Mapping[str, Flags]
-    shared: Flags
-    has_port: Flags
+    brokers: tuple[str, ...]
+    isolation: IsolationPolicies
+
+    def of(self, policy: IsolationPolicy) -> tuple[Flags, Flags]:
+        """Return which brokers are primary in the policy, and which are secondary and not primary."""
+        found = self._found.get(policy.name)
+        if found is None:
+            primary = self._flags(policy.is_primary)
+            found = self._found[policy.name] = primary, self._flags(policy.is_secondary) & ~primary
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, tuple[Flags, Flags]]:
+        return {}
+
+    @cached_property
+    def shared(self) -> Flags:
+        """Brokers that are primary in no policy."""
+        return self._flags(self.isolation.is_shared)
+
+    @cached_property
+    def has_port(self) -> Flags:
+        return self._flags(lambda broker: host_of_broker(broker) is not None)
+
+    def _flags(self, of: Callable[[str], bool]) -> Flags:
+        return np.fromiter(map(of, self.brokers), bool, len(self.brokers))
 
 
 @lru_cache(maxsize=4)
 def isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -> IsolationColumns:
-    """Match all brokers with all policies; remembered, so that each snapshot costs this once."""
-    primary = {
-        policy.name: np.array([policy.is_primary(broker) for broker in brokers], bool) for policy in isolation.policies
-    }
-    secondary = {
-        policy.name: np.array([policy.is_secondary(broker) for broker in brokers], bool)
-        for policy in isolation.policies
-    }
-    somewhere = np.logical_or.reduce([np.zeros(len(brokers), bool), *primary.values()])
-    has_port = np.array([host_of_broker(broker) is not None for broker in brokers], bool)
-    return IsolationColumns(primary, secondary, ~somewhere, has_port)
+    """Return the columns of these brokers and policies, the same ones for the same: matching costs much."""
+    return IsolationColumns(brokers, isolation)
 
 
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
     """Return which live brokers, or which `among` them, may serve the bundle; only those `among` count as live."""
-    live = np.ones(len(snapshot.brokers), bool) if among is None else among
+    live = snapshot.brokers.everyone if among is None else among
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
     if policy is not None:
         return _of_policy(isolation_columns(snapshot.brokers.names, isolation), policy, request.namespace, live)
+    if among is not None:
+        return _without_policy(snapshot, request, among)
+    memo, key = snapshot.brokers.memo, ("without policy", request.non_persistent)
+    found: tuple[IsolationPolicies, FilterOutcome] | None = memo.get(key)
+    if found is None or found[0] is not isolation:
+        found = memo[key] = isolation, _without_policy(snapshot, request, live)
+    return found[1]
+
+
+def _without_policy(snapshot: LoadSnapshot, request: PlacementRequest, live: Flags) -> FilterOutcome:
     enabled = snapshot.brokers.non_persistent if request.non_persistent else snapshot.brokers.persistent
     kind = FilterOutcome(
-        live & enabled,
-        live & ~enabled,
+        live,
+        live if enabled.all() else live & enabled,
         Code.TOPIC_KIND_DISABLED,
         ("enableNonPersistentTopics" if request.non_persistent else "enablePersistentTopics",),
     )
+    isolation = snapshot.policies.isolation
     return kind if not isolation else _shared(isolation_columns(snapshot.brokers.names, isolation), kind)
 
 
 def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: str, live: Flags) -> FilterOutcome:
-    primary = live & columns.primary[policy.name]
-    secondary = live & columns.secondary[policy.name] & ~primary
-    count = int(primary.sum())
+    primary, secondary = columns.of(policy)
+    primary, secondary = live & primary, live & secondary
+    count = int(np.count_nonzero(primary))
     fails_over = count < policy.min_limit
     note = f"{namespace} has isolation policy {policy.name}, {count} of whose primary brokers live"
     if fails_over:
         note += f", fewer than min_limit {policy.min_limit}, so the secondary ones help out"
     return FilterOutcome(
+        among=live,
         kept=primary | secondary if fails_over else primary,
-        removed=live & ~primary & ~(secondary & fails_over),
         code=Code.NOT_IN_ISOLATION_POLICY,
         settings=(ISOLATION_SETTING,),
         codes=((live & ~columns.has_port, Code.ID_WITHOUT_PORT), (secondary, Code.SECONDARY_IN_RESERVE)),
@@ -92,8 +116,8 @@ def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
     nameless = kind.kept & ~columns.has_port
     gone = others | nameless
     return FilterOutcome(
-        kept=kind.kept & ~gone,
-        removed=kind.removed | gone,
+        among=kind.among,
+        kept=kind.kept & ~gone if gone.any() else kind.kept,
         code=kind.code,
         settings=(ISOLATION_SETTING, *kind.settings) if gone.any() else kind.settings,
         codes=((nameless, Code.ID_WITHOUT_PORT), (others, Code.KEPT_FOR_OTHERS)),

@@ -7,8 +7,10 @@ A filter only removes: what it keeps is a subset of the candidates it was given.
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from barycenter.load.reasons import Alternative, Code, Compared
-from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, namespace_of
 
 
 class FilterFailedError(Exception):
@@ -24,23 +26,23 @@ class PlacementRequest:
 
     @cached_property
     def namespace(self) -> str:
-        return self.bundle.rpartition("/")[0]
+        return namespace_of(self.bundle)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterOutcome:
-    """`kept` of the candidates; why the others went, with the figure of each broker, in `unit`, and the line it missed.
+class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
+    """`kept` of the candidates `among`; why the others went, with each broker's figure, in `unit`, and its line.
 
-    `codes` say it of the brokers in these rows, the first that names a row, and `code` of all others. `note` is told
-    whoever is chosen. `ignored`: the filter would have left nobody, so it kept all.
+    `kept` may be `among` itself, the very object, if nobody went. `codes` say it of the brokers in these rows, the
+    first that names a row, and `code` of all others. `note` is told whoever is chosen. `ignored`: the filter would have
+    left nobody, so it kept all.
     """
 
+    among: Flags
     kept: Flags
-    removed: Flags
     code: Code
     settings: tuple[str, ...] = ()
     what: str = ""
-    figures: Floats | None = None
+    figures: Floats | Integers | None = None
     relation: str = ">"
     against: str = "limit"
     limit: float = 0.0
@@ -48,6 +50,11 @@ class FilterOutcome:
     ignored: bool = False
     codes: tuple[tuple[Flags, Code], ...] = ()
     note: str = ""
+
+    @property
+    def removed(self) -> Flags:
+        """The candidates that went."""
+        return self.among & ~self.kept
 
     def alternative(self, snapshot: LoadSnapshot, broker: int) -> Alternative:
         """Say why the broker in that row was removed."""

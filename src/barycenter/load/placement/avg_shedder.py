@@ -12,43 +12,26 @@ was tried). Where we differ: pins to brokers that left are dropped with the next
 
 import random
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from barycenter.load.placement.choice import PlacementChoice, no_choice
-from barycenter.load.placement.drawing import draws
+from barycenter.load.growing_map import GrowingMap
+from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code
 from barycenter.load.shedding.avg_shedder import NAME
-from barycenter.load.snapshot.load_snapshot import Flags, Indices, LoadSnapshot
+from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
-_MERGE: Final = 512
-"""Pins since the last merge; few, so that one more costs little however many there are."""
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Pins(Mapping[str, str]):
+class Pins(GrowingMap[str, str]):
     """Bundle to broker; a value: adding makes another one."""
-
-    settled: Mapping[str, str] = field(default_factory=dict)
-    recent: Mapping[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, bundle: str) -> str:
-        found = self.recent.get(bundle)
-        return self.settled[bundle] if found is None else found
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.settled
-        yield from (bundle for bundle in self.recent if bundle not in self.settled)
-
-    def __len__(self) -> int:
-        return len(self.settled.keys() | self.recent.keys())
-
-    def adding(self, bundle: str, broker: str) -> "Pins":
-        recent = {**self.recent, bundle: broker}
-        return Pins(self.settled, recent) if len(recent) < _MERGE else Pins({**self.settled, **recent})
 
     def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
         """Return these with `destinations` on top, and without those to other than `brokers`."""
@@ -60,40 +43,42 @@ class Pins(Mapping[str, str]):
         return Pins({bundle: broker for bundle, broker in self.items() if bundle not in gone}) if gone else self
 
 
-def avg_shedder_placement(
-    snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, pins: Pins
-) -> tuple[PlacementChoice, Pins]:
-    """Choose the bundle's pin if that is a candidate, else draw one (the CRC-32 of a random number) and pin it."""
-    rows = np.flatnonzero(candidates)
-    if not len(rows):
-        return no_choice(NAME), pins
-    pinned = snapshot.brokers.index.get(pins.get(bundle, ""))
-    if pinned is not None and candidates[pinned]:
-        return PlacementChoice(pinned, NAME, Code.PINNED, rejected_count=len(rows) - 1), pins
-    number = rng.randrange(-(2**31), 2**31)
-    chosen = int(rows[zlib.crc32(str(number).encode()) % len(rows)])
-    choice = PlacementChoice(chosen, NAME, Code.DRAWN, rejected_count=len(rows) - 1)
-    return choice, pins.adding(bundle, snapshot.brokers.names[chosen])
+@dataclass(frozen=True, slots=True)
+class AvgShedderPlacement(Placer[Pins]):
+    """Has no settings of its own."""
 
+    name: ClassVar[str] = NAME
 
-def place_all(
-    snapshot: LoadSnapshot, candidates: Flags, bundles: Sequence[str], rng: random.Random, pins: Pins
-) -> tuple[Indices, Pins]:
-    """Place `bundles` and return their brokers' rows: the same as so many single choices; all -1 without candidates.
+    @classmethod
+    def of(cls, _config: "BrokerConfig") -> Self:
+        return cls()
 
-    Draws included. Each bundle stands in `bundles` once.
-    """
-    rows = np.flatnonzero(candidates)
-    if not len(rows) or not bundles:
-        return np.full(len(bundles), -1, np.int32), pins
-    names, index, known = snapshot.brokers.names, snapshot.brokers.index, {**pins.settled, **pins.recent}
-    placed = np.full(len(bundles), -1, np.int32)
-    if known:
-        placed[:] = [index.get(known.get(bundle, ""), -1) for bundle in bundles]
-    free = np.flatnonzero((placed < 0) | ~candidates[placed])
-    numbers = (draws(rng, 2**32, len(free)) - 2**31).tolist()
-    hashes = np.array([zlib.crc32(b"%d" % number) for number in numbers], np.int64)
-    placed[free] = chosen = rows[hashes % len(rows)]
-    unpinned = bundles if len(free) == len(bundles) else [bundles[position] for position in free.tolist()]
-    drawn = dict(zip(unpinned, map(names.__getitem__, chosen.tolist()), strict=True))
-    return placed, Pins({**known, **drawn}) if drawn else pins
+    def start(self) -> Pins:
+        return Pins()
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Pins
+    ) -> tuple[PlacementChoice, Pins]:
+        """Choose the bundle's pin if that is a candidate, else draw one (the CRC-32 of a random number) and pin it."""
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
+            return no_choice(NAME), memory
+        pinned = snapshot.brokers.index.get(memory.get_or_none(bundle) or "")
+        if pinned is not None and candidates[pinned]:
+            return PlacementChoice(pinned, NAME, Code.PINNED, rejected_count=len(rows) - 1), memory
+        number = rng.randrange(-(2**31), 2**31)
+        chosen = int(rows[zlib.crc32(str(number).encode()) % len(rows)])
+        choice = PlacementChoice(chosen, NAME, Code.DRAWN, rejected_count=len(rows) - 1)
+        return choice, memory.adding(bundle, snapshot.brokers.names[chosen])
+
+    def planned(self, plan: ShedPlan, memory: Pins) -> Pins:
+        """Pin the bundles of the AvgShedder's plan to its destinations; pins to brokers that left are dropped."""
+        if plan.strategy != NAME:
+            return memory
+        return memory.planned(plan.destinations(), plan.snapshot.brokers.names)
+
+    def tried(self, plan: ShedPlan, memory: Pins) -> Pins:
+        """Drop the pins of the plan's bundles."""
+        if plan.strategy != NAME:
+            return memory
+        return memory.without([plan.snapshot.bundles.names[row] for row in plan.rows.tolist()])

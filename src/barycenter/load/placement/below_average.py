@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.placement.choice import PlacementChoice
+from barycenter.load.placement.placer import PlacementChoice, least_rows
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
 from barycenter.load.shedding.plan import sequential_mean
 from barycenter.load.snapshot.load_snapshot import Floats, Integers, LoadSnapshot
@@ -63,7 +63,7 @@ def _rejected(
     snapshot: LoadSnapshot, rows: Integers, usage: Floats, chosen: int, line: float, equal: set[int]
 ) -> tuple[Alternative, ...]:
     """Return the other candidates, least usage first, unknown last; those drawn from were equally good."""
-    some = rows[np.argsort(usage[rows], kind="stable")][: MAX_ALTERNATIVES + 1].tolist()
+    some = rows[least_rows(usage[rows], MAX_ALTERNATIVES + 1)].tolist()
     others = [row for row in some if row != chosen][:MAX_ALTERNATIVES]
     return tuple(_alternative(snapshot.brokers.names[row], float(usage[row]), line, row in equal) for row in others)
 

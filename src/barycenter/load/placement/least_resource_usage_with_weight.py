@@ -12,40 +12,22 @@ brokers that left are dropped at once.
 """
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from barycenter.load.placement.below_average import DIFFERENCE_KEY, below_average, draw_below_average
-from barycenter.load.placement.choice import PlacementChoice, no_choice
-from barycenter.load.placement.drawing import draws
+from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
+from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
-from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, Indices, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "LeastResourceUsageWithWeight"
-
-
-@dataclass(frozen=True, slots=True)
-class LeastResourceUsageSettings:
-    """`difference` (to the mean) and `history_weight` are fractions."""
-
-    difference: float = 0.1
-    history_weight: float = 0.9
-    weights: ResourceWeights = DEFAULT_WEIGHTS
-
-    @staticmethod
-    def of(config: "BrokerConfig") -> "LeastResourceUsageSettings":
-        return LeastResourceUsageSettings(
-            difference=config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0,
-            history_weight=config.load_balancer_history_resource_percentage,
-            weights=resource_weights(config),
-        )
+_KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
 
 
 @dataclass(frozen=True)
@@ -63,71 +45,55 @@ class LeastResourceUsageMemory:
         return np.array([known.get(name, np.nan) for name in brokers.names], float)
 
 
-def least_resource_usage_with_weight(
-    snapshot: LoadSnapshot,
-    candidates: Flags,
-    settings: LeastResourceUsageSettings,
-    rng: random.Random,
-    memory: LeastResourceUsageMemory,
-) -> tuple[PlacementChoice, LeastResourceUsageMemory]:
-    """Choose at random among the candidates of history c with `c + difference <= mean`, or among all if there are none.
+@dataclass(frozen=True, slots=True)
+class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
+    """`difference` (to the mean) and `history_weight` are fractions."""
 
-    Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
-    broker without history, without bundles or without messages.
-    """
-    rows = np.flatnonzero(candidates)
-    if not len(rows):
-        return no_choice(NAME), memory
-    scores = _stepping(snapshot, candidates, settings)(memory.of(snapshot.brokers))
-    keys = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
-    choice = draw_below_average(snapshot, rows, scores, settings.difference, rng, strategy=NAME, settings=keys)
-    return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
+    name: ClassVar[str] = NAME
+    difference: float = 0.1
+    history_weight: float = 0.9
+    weights: ResourceWeights = DEFAULT_WEIGHTS
 
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            difference=config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0,
+            history_weight=config.load_balancer_history_resource_percentage,
+            weights=resource_weights(config),
+        )
 
-def place_all(
-    snapshot: LoadSnapshot,
-    candidates: Flags,
-    count: int,
-    settings: LeastResourceUsageSettings,
-    rng: random.Random,
-    memory: LeastResourceUsageMemory,
-) -> tuple[Indices, LeastResourceUsageMemory]:
-    """Place `count` bundles and return their brokers' rows: the same as so many single choices, draws included.
+    def start(self) -> LeastResourceUsageMemory:
+        return LeastResourceUsageMemory()
 
-    Since nothing but the histories changes from one to the next, and these come to rest after some hundred steps, the
-    others are drawn at once. All -1 without candidates.
-    """
-    rows = np.flatnonzero(candidates)
-    placed = np.full(count, -1, np.int32)
-    if not len(rows) or not count:
-        return placed, memory
-    step = _stepping(snapshot, candidates, settings)
-    past = memory.of(snapshot.brokers)
-    for position in range(count):
-        scores = step(past)
-        best, _ = below_average(rows, scores, settings.difference)
-        drawn_from = best if len(best) else rows
-        at_rest = np.array_equal(scores[rows], past[rows])
-        times = count - position if at_rest else 1
-        numbers = draws(rng, len(drawn_from), times) if len(drawn_from) > 1 else np.zeros(times, np.int64)
-        placed[position : position + times] = drawn_from[numbers]
-        past = scores
-        if at_rest:
-            break
-    return placed, LeastResourceUsageMemory(snapshot.brokers.names, past)
+    def decide(
+        self,
+        snapshot: LoadSnapshot,
+        candidates: Flags,
+        _bundle: str,
+        rng: random.Random,
+        memory: LeastResourceUsageMemory,
+    ) -> tuple[PlacementChoice, LeastResourceUsageMemory]:
+        """Choose at random among the candidates of history c with `c + difference <= mean`, or among all without one.
 
+        Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
+        broker without history, without bundles or without messages.
+        """
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
+            return no_choice(NAME), memory
+        past = memory.of(snapshot.brokers)
+        usage, idle = self._usage(snapshot.brokers)
+        smoothed = past * self.history_weight + (1 - self.history_weight) * usage
+        smoothed = np.where(np.isnan(past) | idle, usage, smoothed)
+        scores = np.where(candidates, smoothed, past)
+        choice = draw_below_average(snapshot, rows, scores, self.difference, rng, strategy=NAME, settings=_KEYS)
+        return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
 
-def _stepping(
-    snapshot: LoadSnapshot, candidates: Flags, settings: LeastResourceUsageSettings
-) -> Callable[[Floats], Floats]:
-    """Return what takes histories one step."""
-    brokers, latest = snapshot.brokers, snapshot.brokers.latest
-    usage, weight = brokers.weighted_usage(settings.weights), settings.history_weight
-    idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
-    share = (1 - weight) * usage
-
-    def step(past: Floats) -> Floats:
-        smoothed = np.where(np.isnan(past) | idle, usage, past * weight + share)
-        return np.where(candidates, smoothed, past)
-
-    return step
+    def _usage(self, brokers: BrokerTable) -> tuple[Floats, Flags]:
+        """Return each broker's usage, and which take it for their history at once."""
+        idle: Flags | None = brokers.memo.get((NAME, "idle"))
+        if idle is None:
+            latest = brokers.latest
+            idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
+            brokers.memo[NAME, "idle"] = idle
+        return brokers.weighted_usage(self.weights), idle

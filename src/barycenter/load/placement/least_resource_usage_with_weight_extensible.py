@@ -17,12 +17,12 @@ Source: Pulsar's `extensions.strategy.LeastResourceUsageWithWeight` (3.0 and new
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
 from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
-from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -32,31 +32,34 @@ NAME: Final = "LeastResourceUsageWithWeight"
 
 
 @dataclass(frozen=True, slots=True)
-class LeastResourceUsageExtensibleSettings:
+class LeastResourceUsageWithWeight(Placer[None]):
     """`difference` (to the mean) is a fraction."""
 
+    name: ClassVar[str] = NAME
     difference: float = 0.1
 
-    @staticmethod
-    def of(config: "BrokerConfig") -> "LeastResourceUsageExtensibleSettings":
-        return LeastResourceUsageExtensibleSettings(
-            config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0)
+
+    def start(self) -> None:
+        return None
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: None
+    ) -> tuple[PlacementChoice, None]:
+        """Choose at random among the candidates of usage u with `u + difference <= mean`, or among all without one.
+
+        The mean is that of the candidates whose load is known.
+        """
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
+            return no_choice(NAME), memory
+        keys = (DIFFERENCE_KEY,)
+        choice = draw_below_average(
+            snapshot, rows, _usage(snapshot), self.difference, rng, strategy=NAME, settings=keys
         )
-
-
-def least_resource_usage_with_weight_extensible(
-    snapshot: LoadSnapshot, candidates: Flags, settings: LeastResourceUsageExtensibleSettings, rng: random.Random
-) -> PlacementChoice:
-    """Choose at random among the candidates of usage u with `u + difference <= mean`, or among all if there are none.
-
-    The mean is that of the candidates whose load is known.
-    """
-    rows = np.flatnonzero(candidates)
-    if not len(rows):
-        return no_choice(NAME)
-    return draw_below_average(
-        snapshot, rows, _usage(snapshot), settings.difference, rng, strategy=NAME, settings=(DIFFERENCE_KEY,)
-    )
+        return choice, memory
 
 
 def _usage(snapshot: LoadSnapshot) -> Floats:

@@ -10,14 +10,18 @@ neither loads nor capacities.
 Source: Pulsar's `RoundRobinBrokerSelector`.
 """
 
+import random
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot.load_snapshot import Flags, Indices, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "RoundRobinBrokerSelector"
 _WRAP: Final = 2**31 - 1
@@ -31,45 +35,40 @@ class RoundRobinMemory:
     order: tuple[str, ...] = ()
 
 
-def round_robin_broker_selector(
-    snapshot: LoadSnapshot, candidates: Flags, memory: RoundRobinMemory
-) -> tuple[PlacementChoice, RoundRobinMemory]:
-    """Choose the next of the remembered order; it is taken anew, by name, when the candidates differ in number or a
-    hit is not one of them."""
-    names = tuple(snapshot.brokers.names[row] for row in np.flatnonzero(candidates).tolist())
-    if not names:
-        return no_choice(NAME), memory
-    position = memory.counter % len(names)
-    order = memory.order if len(memory.order) == len(names) else names
-    if order[position] not in names:
-        order = names
-    counter = 0 if memory.counter >= _WRAP else memory.counter + 1
-    choice = PlacementChoice(
-        snapshot.brokers.index[order[position]],
-        NAME,
-        Code.NEXT_IN_TURN,
-        rejected_count=len(names) - 1,
-        settings=("loadBalancerSheddingExcludedNamespaces",),
-    )
-    return choice, RoundRobinMemory(counter, order)
+@dataclass(frozen=True, slots=True)
+class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
+    """Has no settings."""
 
+    name: ClassVar[str] = NAME
 
-def place_all(
-    snapshot: LoadSnapshot, candidates: Flags, count: int, memory: RoundRobinMemory
-) -> tuple[Indices, RoundRobinMemory]:
-    """Place `count` bundles and return their brokers' rows, the same as so many single choices; -1: no candidate."""
-    rows = np.flatnonzero(candidates)
-    if not len(rows) or not count:
-        return np.full(count, -1, np.int32), memory
-    counters = (memory.counter + np.arange(count, dtype=np.int64)) % (_WRAP + 1)
-    positions = counters % len(rows)
-    names = tuple(snapshot.brokers.names[row] for row in rows.tolist())
-    order = memory.order if len(memory.order) == len(names) else names
-    index = snapshot.brokers.index
-    remembered = np.array([index.get(name, -1) for name in order], np.int32)
-    hits = remembered[positions]
-    strangers = (hits < 0) | ~candidates[hits]
-    since = int(np.argmax(strangers)) if strangers.any() else count
-    placed = np.concatenate((hits[:since], rows[positions[since:]].astype(np.int32)))
-    after = 0 if counters[-1] >= _WRAP else int(counters[-1]) + 1
-    return placed, RoundRobinMemory(after, order if since == count else names)
+    @classmethod
+    def of(cls, _config: "BrokerConfig") -> Self:
+        return cls()
+
+    def start(self) -> RoundRobinMemory:
+        return RoundRobinMemory()
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, _bundle: str, _rng: random.Random, memory: RoundRobinMemory
+    ) -> tuple[PlacementChoice, RoundRobinMemory]:
+        """Choose the next of the remembered order.
+
+        The order is taken anew, by name, when the candidates differ in number or a hit is not one of them.
+        """
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
+            return no_choice(NAME), memory
+        brokers, position = snapshot.brokers, memory.counter % len(rows)
+        order, hit = memory.order, None
+        if len(order) == len(rows):
+            hit = brokers.index.get(order[position])
+        if hit is None or not candidates[hit]:
+            order, hit = tuple(map(brokers.names.__getitem__, rows.tolist())), int(rows[position])
+        choice = PlacementChoice(
+            hit,
+            NAME,
+            Code.NEXT_IN_TURN,
+            rejected_count=len(rows) - 1,
+            settings=("loadBalancerSheddingExcludedNamespaces",),
+        )
+        return choice, RoundRobinMemory(0 if memory.counter >= _WRAP else memory.counter + 1, order)

@@ -17,8 +17,8 @@ brokers that run the same load manager may name its class in short.
 
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,11 +29,11 @@ from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
-from barycenter.load.placement.round_robin_broker_selector import round_robin_broker_selector
-from barycenter.load.selection.modular_selection import Placer, SelectionMemory
+from barycenter.load.placement.placer import Placer
+from barycenter.load.selection.modular_selection import SelectionMemory, choose, next_in_turn
 from barycenter.load.selection.selection_reason import explained
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -80,7 +80,7 @@ def select_broker_extensible(
     snapshot: LoadSnapshot,
     request: PlacementRequest,
     settings: ExtensibleSelectionSettings,
-    placer: Placer,
+    placer: Placer[Any],
     rng: random.Random,
     memory: SelectionMemory,
     *,
@@ -94,14 +94,12 @@ def select_broker_extensible(
     live = _live(snapshot) & np.array([name not in without for name in snapshot.brokers.names], bool)
     narrowed = narrow(snapshot, request, settings, live)
     if request.namespace in settings.excluded_namespaces:
-        choice, round_robin = round_robin_broker_selector(snapshot, narrowed.candidates, memory.round_robin)
-        memory = replace(memory, round_robin=round_robin)
+        choice, memory = next_in_turn(snapshot, narrowed.candidates, request, rng, memory)
     else:
-        choice, remembered = placer(snapshot, narrowed.candidates, request.bundle, rng, memory.placement)
-        memory = replace(memory, placement=remembered)
+        choice, memory = choose(snapshot, narrowed.candidates, request, placer, rng, memory)
     notes = [outcome.note for outcome in narrowed.outcomes if outcome.note]
     notes += [f"a filter was left out: {failure}" for failure in narrowed.failures]
-    return explained(snapshot, request, choice, narrowed.candidates, narrowed.outcomes, notes), memory
+    return explained(snapshot, request.bundle, choice, narrowed.candidates, narrowed.outcomes, notes), memory
 
 
 def narrow(

@@ -12,9 +12,10 @@ Source: Pulsar's `ModularLoadManagerImpl.selectBroker` (4.x).
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import msgspec
+import numpy as np
 
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.anti_affinity import anti_affinity
@@ -24,23 +25,24 @@ from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import max_topics
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
-from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
-from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
+from barycenter.load.placement.placer import PlacementChoice, Placer
+from barycenter.load.placement.round_robin_broker_selector import RoundRobinBrokerSelector, RoundRobinMemory
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.selection.selection_reason import explained
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.strategy import Remembered
+from barycenter.load.managers import ManagerKind
 from barycenter.naming.namespace import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
-Placer = Callable[[LoadSnapshot, Flags, str, random.Random, PlacementMemory], tuple[PlacementChoice, PlacementMemory]]
-"""A placement strategy with its settings put in; the text names the bundle."""
+_Memory = TypeVar("_Memory")
 
-_OVERLOAD_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
+_OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_IN_TURN: Final = RoundRobinBrokerSelector()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,20 @@ class SelectionSettings:
 class SelectionMemory:
     """What the strategies remember from one selection to the next."""
 
-    placement: PlacementMemory = None
+    placement: Remembered = Remembered()
     round_robin: RoundRobinMemory = field(default_factory=RoundRobinMemory)
+
+    def of_placer(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
+        """Return this with what `placer` remembers changed."""
+        after = self.placement.then(placer, change(placer, self.placement.of(placer)))
+        return self if after is self.placement else replace(self, placement=after)
 
 
 def select_broker(
     snapshot: LoadSnapshot,
     request: PlacementRequest,
     settings: SelectionSettings,
-    placer: Placer,
+    placer: Placer[Any],
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[Placement, SelectionMemory]:
@@ -91,27 +98,51 @@ def select_broker(
     outcomes = [policies]
     notes = [policies.note] if policies.note else []
     candidates = _narrow(snapshot, request, settings, policies.kept, outcomes, notes)
-    if not candidates.any() and policies.kept.any():
+    if not np.count_nonzero(candidates) and policies.kept.any():
         notes.append("no broker passed the filters, so they were put aside")
         candidates = policies.kept
     if request.namespace in settings.excluded_namespaces:
-        choice, round_robin = round_robin_broker_selector(snapshot, candidates, memory.round_robin)
-        memory = replace(memory, round_robin=round_robin)
+        choice, memory = next_in_turn(snapshot, candidates, request, rng, memory)
     else:
-        choice, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
-        memory = replace(memory, placement=remembered)
+        choice, memory = choose(snapshot, candidates, request, placer, rng, memory)
     overload: Compared | None = None
     if choice.broker is not None:
         usage = float(snapshot.brokers.weighted_usage(settings.weights)[choice.broker])
         if usage > settings.overload_limit:
             first = snapshot.brokers.names[choice.broker]
             candidates = candidates | policies.kept
-            second, remembered = placer(snapshot, candidates, request.bundle, rng, memory.placement)
-            memory = replace(memory, placement=remembered)
+            second, memory = choose(snapshot, candidates, request, placer, rng, memory)
             overload = Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%")
             choice = second if second.broker is not None else choice
-    placement = explained(snapshot, request, choice, candidates, outcomes, notes)
+    placement = explained(snapshot, request.bundle, choice, candidates, outcomes, notes)
     return (placement if overload is None else _chosen_again(placement, overload)), memory
+
+
+def choose(
+    snapshot: LoadSnapshot,
+    candidates: Flags,
+    request: PlacementRequest,
+    placer: Placer[Any],
+    rng: random.Random,
+    memory: SelectionMemory,
+) -> tuple[PlacementChoice, SelectionMemory]:
+    """Return the strategy's choice among `candidates`, and what is to be remembered."""
+    before = memory.placement
+    choice, placement = placer.decide(snapshot, candidates, request.bundle, rng, before.of(placer))
+    after = before.then(placer, placement)
+    return choice, memory if after is before else replace(memory, placement=after)
+
+
+def next_in_turn(
+    snapshot: LoadSnapshot,
+    candidates: Flags,
+    request: PlacementRequest,
+    rng: random.Random,
+    memory: SelectionMemory,
+) -> tuple[PlacementChoice, SelectionMemory]:
+    """Return who of `candidates` is next, whatever strategy is set: for namespaces that are excluded from shedding."""
+    choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
+    return choice, replace(memory, round_robin=round_robin)
 
 
 def _narrow(

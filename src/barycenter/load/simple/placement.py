@@ -27,7 +27,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from barycenter.load.decisions import Placement
@@ -35,8 +34,9 @@ from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest
 from barycenter.load.placement.avg_shedder import Pins
-from barycenter.load.placement.choice import PlacementChoice, no_choice
+from barycenter.load.placement.placer import PlacementChoice, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, Reason
+from barycenter.load.selection.selection_reason import explained
 from barycenter.load.simple.quotas import Quotas
 from barycenter.load.simple.ranking import Ranking, least_loaded, rank_brokers, settled
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
@@ -99,14 +99,14 @@ def select_broker(
     outcomes.append(even_distribution(snapshot, outcomes[0].kept, request.namespace))
     registered = np.array([name in live for name in snapshot.brokers.names], bool)
     before = outcomes[-1].kept
-    outcomes.append(FilterOutcome(before & registered, before & ~registered, Code.NOT_LIVE))
+    outcomes.append(FilterOutcome(before, before & registered, Code.NOT_LIVE))
     candidates = outcomes[-1].kept
     if settings.strategy is SimpleStrategy.WEIGHTED_RANDOM_SELECTION:
         choice = weighted_random_selection(ranking, candidates, rng)
     else:
         ranking = ranking.releasing(request.bundle, candidates, quotas.of(request.bundle))
         choice = least_loaded_server(ranking, candidates, settings, memory.cursor)
-    placement = _placement(snapshot, request, choice, candidates, outcomes)
+    placement = explained(snapshot, request.bundle, choice, candidates, outcomes)
     if choice.broker is None or settings.strategy is SimpleStrategy.WEIGHTED_RANDOM_SELECTION:
         return placement, ranking, memory
     name = snapshot.brokers.names[choice.broker]
@@ -258,33 +258,3 @@ def _place_of(number: int, weights: list[int]) -> int:
         if number < reached:
             return place
     raise AssertionError("the number is below the sum of all weights")
-
-
-def _placement(
-    snapshot: LoadSnapshot,
-    request: PlacementRequest,
-    choice: PlacementChoice,
-    candidates: Flags,
-    outcomes: list[FilterOutcome],
-) -> Placement:
-    removed: dict[int, FilterOutcome] = {}
-    for outcome in outcomes:
-        for row in np.flatnonzero(outcome.removed & ~candidates).tolist():
-            removed.setdefault(row, outcome)
-    shown = [*choice.rejected, *(removed[row].alternative(snapshot, row) for row in sorted(removed))]
-    total = choice.rejected_count + len(removed)
-    alternatives = tuple(shown[:MAX_ALTERNATIVES])
-    keys = (*choice.settings, *(key for row in sorted(removed) for key in removed[row].settings))
-    reason = Reason(
-        code=choice.code,
-        strategy=choice.strategy,
-        compared=choice.compared,
-        alternatives=alternatives,
-        more_alternatives=total - len(alternatives),
-        settings=tuple(dict.fromkeys(keys)),
-        flags=() if choice.broker is None else snapshot.flags_of_broker(choice.broker),
-    )
-    if choice.broker is None:
-        return Placement(request.bundle, None, reason)
-    broker = snapshot.brokers.names[choice.broker]
-    return Placement(request.bundle, broker, msgspec.structs.replace(reason, subject=broker))

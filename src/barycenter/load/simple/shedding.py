@@ -14,10 +14,10 @@ equal by the bottleneck fall to the general order of `reports.stats_rank`, its l
 then to the smaller name, not to the order of a hash map.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
@@ -26,10 +26,14 @@ from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.reports.load_report import COUNT_RESOLUTION, RATE_RESOLUTION, THROUGHPUT_RESOLUTION
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.simple.placement import Policies
 from barycenter.load.simple.ranking import truncated
 from barycenter.load.simple.settings import SimpleSettings
 from barycenter.load.snapshot.load_snapshot import RESOURCES, Flags, Floats, Integers, LoadSnapshot
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "SimpleLoadManagerImpl"
 _OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
@@ -98,8 +102,16 @@ class SimpleShedPlan:
     bottleneck: Integers
     refused: tuple[tuple[int, Code, int], ...]
 
+    @property
+    def strategy(self) -> str:
+        return NAME
+
     def __len__(self) -> int:
         return len(self.rows)
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return none: the next lookup of a bundle says where it goes."""
+        return {}
 
     @property
     def reason(self) -> Reason:
@@ -187,47 +199,64 @@ class SimpleShedPlan:
         return f"{what} {figure}, for the bottleneck {_BOTTLENECKS[kind][0]}"
 
 
-def shed(snapshot: LoadSnapshot, settings: SimpleSettings, *, policies: Policies = policy_candidates) -> SimpleShedPlan:
-    """Return what to unload from brokers above the overload threshold (strict), at most one bundle each.
+@dataclass(frozen=True, slots=True)
+class SimpleShedder(Shedder[None]):
+    """`policies` tell which brokers may serve a bundle."""
 
-    Considered is the heaviest bundle alone, by the broker's bottleneck. It stays if it was unloaded recently, or if no
-    broker that `policies` allow is below the comfort level; the broker itself may be that one if the levels cross.
-    """
-    brokers, bundles = snapshot.brokers, snapshot.bundles
-    above = above_load_level(brokers.percent, settings.overload)
-    comfortable = below_load_level(brokers.percent, settings.comfort)
-    kinds = bottlenecks(brokers.percent) if len(brokers) else np.zeros(0, np.int64)
-    movable = bundles.sampled & ~bundles.broker_bound
-    counts = np.bincount(bundles.owner[movable], minlength=len(brokers))
-    heaviest = _heaviest(snapshot, above, kinds, movable)
-    rows: list[int] = []
-    destinations: list[int] = []
-    refused: list[tuple[int, Code, int]] = []
-    for broker in np.flatnonzero(above).tolist():
-        if counts[broker] < 2:
-            refused.append((broker, Code.TOO_FEW_BUNDLES, -1))
-            continue
-        row = heaviest[broker]
-        # Pulsar asks here for the namespace, not the bundle: so kinds of topics count as persistent, and nothing else
-        # but the policies narrows the candidates
-        allowed = policies(snapshot, PlacementRequest(bundles.names[row])).kept
-        found = np.flatnonzero(allowed & comfortable)
-        if not len(found):
-            refused.append((broker, Code.NONE_COMFORTABLE, row))
-        elif bundles.recently_unloaded[row]:
-            refused.append((broker, Code.RECENTLY_UNLOADED, row))
-        else:
-            rows.append(row)
-            destinations.append(int(found[0]))
-    return SimpleShedPlan(
-        snapshot,
-        settings,
-        np.array(rows, np.int64),
-        np.array(destinations, np.int64),
-        above,
-        kinds,
-        tuple(refused),
-    )
+    name: ClassVar[str] = NAME
+    settings: SimpleSettings
+    policies: Policies = policy_candidates
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(SimpleSettings.of(config))
+
+    def start(self) -> None:
+        return None
+
+    def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple[SimpleShedPlan, None]:
+        """Return what to unload from brokers above the overload threshold (strict), at most one bundle each.
+
+        Considered is the heaviest bundle alone, by the broker's bottleneck. It stays if it was unloaded recently, or if
+        no broker that `policies` allow is below the comfort level; the broker itself may be that one if the levels
+        cross.
+        """
+        brokers, bundles = snapshot.brokers, snapshot.bundles
+        above = above_load_level(brokers.percent, self.settings.overload)
+        comfortable = below_load_level(brokers.percent, self.settings.comfort)
+        kinds = bottlenecks(brokers.percent) if len(brokers) else np.zeros(0, np.int64)
+        movable = bundles.sampled & ~bundles.broker_bound
+        counts = np.bincount(bundles.owner[movable], minlength=len(brokers))
+        heaviest = _heaviest(snapshot, above, kinds, movable)
+        rows: list[int] = []
+        destinations: list[int] = []
+        refused: list[tuple[int, Code, int]] = []
+        for broker in np.flatnonzero(above).tolist():
+            if counts[broker] < 2:
+                refused.append((broker, Code.TOO_FEW_BUNDLES, -1))
+                continue
+            row = heaviest[broker]
+            # Pulsar asks here for the namespace, not the bundle: so kinds of topics count as persistent, and nothing
+            # else but the policies narrows the candidates
+            allowed = self.policies(snapshot, PlacementRequest(bundles.names[row])).kept
+            found = np.flatnonzero(allowed & comfortable)
+            if not len(found):
+                refused.append((broker, Code.NONE_COMFORTABLE, row))
+            elif bundles.recently_unloaded[row]:
+                refused.append((broker, Code.RECENTLY_UNLOADED, row))
+            else:
+                rows.append(row)
+                destinations.append(int(found[0]))
+        plan = SimpleShedPlan(
+            snapshot,
+            self.settings,
+            np.array(rows, np.int64),
+            np.array(destinations, np.int64),
+            above,
+            kinds,
+            tuple(refused),
+        )
+        return plan, memory
 
 
 def _criteria(snapshot: LoadSnapshot) -> tuple[Floats, Floats, Floats, Floats]:

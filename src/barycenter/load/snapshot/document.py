@@ -40,6 +40,7 @@ from barycenter.load.policies import (
 from barycenter.load.reports.load_report import BundleData, LocalBrokerData, TimeAverageBrokerData, encode_report
 from barycenter.load.reports.windows import LiveFold, broker_averages
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from barycenter.load.strategy import MemoryDocument
 
 if TYPE_CHECKING:
     from barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -91,17 +92,6 @@ def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
         ),
         unload_scope=policy.unload_scope,
     )
-
-
-class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What shedders remember, each its own: smoothed usages (fractions); rounds running in which a gap was seen, by
-    broker; rounds running out of balance, and when bundles left which broker (epoch ms)."""
-
-    usage: dict[str, float] = {}
-    low_hits: dict[str, int] = {}
-    high_hits: dict[str, int] = {}
-    rounds: int = 0
-    unloaded_at: dict[str, int] = {}
 
 
 class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 
 _MESSAGE: Final = re.compile(rb"key:\[([^\]]*)\], properties:\[.*?\], content:(\{.*\})\s*$")
 _OWNING: Final = frozenset({"Owned", "Releasing", "Splitting"})

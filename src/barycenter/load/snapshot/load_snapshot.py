@@ -11,15 +11,17 @@ Needs numpy; only a leader imports it.
 Source: Pulsar's `LoadData`, `BrokerData`, `LocalBrokerData.getMaxResourceUsageWithWeight`.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from barycenter.load.growing_map import GrowingMap
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports.load_report import BundleData, ResourceWeights
 
@@ -89,23 +91,39 @@ class BrokerTable:
         return {name: row for row, name in enumerate(self.names)}
 
     @cached_property
+    def everyone(self) -> Flags:
+        """All rows. Not to be changed."""
+        everyone = np.ones(len(self), bool)
+        everyone.flags.writeable = False
+        return everyone
+
+    @cached_property
     def percent(self) -> Floats:
         """Usage in percent of the limit, one row for each of RESOURCES, in 32-bit arithmetic widened; always finite."""
         return finite(raw_percent(self.usage, self.limit))[0]
+
+    def runs_class(self, name: str) -> Flags:
+        """Tell which brokers report a load manager whose class name ends in `.name`, or is it. Not to be changed."""
+        found: Flags | None = self.memo.get(("runs class", name))
+        if found is None:
+            own = (each is not None and each.rpartition(".")[2] == name for each in self.class_names)
+            found = self.memo["runs class", name] = np.fromiter(own, bool, len(self))
+        return found
 
     def weighted_usage(self, weights: ResourceWeights) -> Floats:
         """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
 
         Computed once for each weights: a round of decisions asks for every bundle.
         """
-        found = self._usages.get(weights)
+        found: Floats | None = self.memo.get(("weighted usage", weights))
         if found is None:
-            found = self._usages[weights] = self._weighted(weights)
+            found = self.memo["weighted usage", weights] = self._weighted(weights)
             found.flags.writeable = False
         return found
 
     @cached_property
-    def _usages(self) -> dict[ResourceWeights, Floats]:
+    def memo(self) -> dict[tuple[str, object], Any]:
+        """What was computed of the table, by a word and a key; it lives as long as the table."""
         return {}
 
     def _weighted(self, weights: ResourceWeights) -> Floats:
@@ -158,44 +176,101 @@ class BundleTable:
         """Rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
-    def holders(self, namespace: int) -> frozenset[tuple[int, str]]:
-        """Return the (owner, name) pairs of the rows of a namespace; found once for each."""
-        found = self._holders.get(namespace)
+    def rows_of_namespace(self, namespace: int) -> Integers:
+        """Return the rows of the bundles of a namespace."""
+        order, edges = self._by_namespace
+        return order[edges[namespace] : edges[namespace + 1]] if namespace + 1 < len(edges) else order[:0]
+
+    @cached_property
+    def _by_namespace(self) -> tuple[Integers, list[int]]:
+        """The rows grouped by namespace, and where each group begins."""
+        count = int(self.namespace.max()) + 1 if len(self) else 0
+        order = np.arange(len(self))
+        if np.any(self.namespace[1:] < self.namespace[:-1]):
+            order = np.argsort(self.namespace, kind="stable")
+        return order, np.searchsorted(self.namespace[order], np.arange(count + 1)).tolist()
+
+    def reported(self, namespace: int, brokers: int) -> Integers:
+        """Return how many bundles of a namespace each broker reports. Not to be changed."""
+        found: Integers | None = self.memo.get(("reported", namespace))
         if found is None:
-            rows = np.flatnonzero(self.namespace == namespace).tolist()
-            found = self._holders[namespace] = frozenset((int(self.owner[row]), self.names[row]) for row in rows)
+            rows = self.rows_of_namespace(namespace)
+            found = np.bincount(self.owner[rows], minlength=brokers)
+            if len(rows) > brokers:  # to count the few of a small one anew is as quick as to remember them
+                self.memo["reported", namespace] = found
         return found
 
     @cached_property
-    def _holders(self) -> dict[int, frozenset[tuple[int, str]]]:
+    def memo(self) -> dict[tuple[str, object], Any]:
+        """What was computed of the table, by a word and a key; it lives as long as the table."""
         return {}
+
+    def row_with_windows(self, bundle: str) -> int | None:
+        """Return a row of the bundle, if windows are known of it."""
+        row = bisect_left(self.names, bundle)
+        known = row < len(self) and self.names[row] == bundle and self.has_windows[row]
+        return row if known else None
+
+    def is_reported_by(self, broker: int, bundle: str) -> bool:
+        """Tell whether the broker in that row reports `bundle`."""
+        row = bisect_left(self.names, bundle)
+        while row < len(self) and self.names[row] == bundle:
+            if self.owner[row] == broker:
+                return True
+            row += 1
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class Preallocations:
     """Bundles assigned to a broker that no broker reported yet.
 
-    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics.
-    `held` maps namespace to the (broker's row, bundle) pairs on their way.
+    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics. `pairs`
+    holds (broker's row, bundle). `arriving` maps a namespace to how many of its bundles each broker is about to get,
+    those left out that it reports already.
     """
 
     long_rate: Floats
     topics: Integers
-    held: Mapping[str, frozenset[tuple[int, str]]] = field(default_factory=dict)
+    pairs: GrowingMap[tuple[int, str], bool] = field(default_factory=GrowingMap)
+    arriving: GrowingMap[str, Integers] = field(default_factory=GrowingMap)
 
     @staticmethod
     def none(brokers: int) -> "Preallocations":
         return Preallocations(np.zeros(brokers), np.zeros(brokers, np.int64))
 
-    def adding(self, broker: int, bundle: str, data: BundleData) -> "Preallocations":
-        """Return these and one more, `bundle` for the broker in that row; costs as much however many there are."""
+    @staticmethod
+    def of(
+        long_rate: Floats, topics: Integers, pairs: Iterable[tuple[int, str]], bundles: BundleTable
+    ) -> "Preallocations":
+        """Return preallocations of known sums. `bundles` are those that brokers report."""
+        known: dict[tuple[int, str], bool] = {}
+        arriving: dict[str, Integers] = {}
+        for broker, bundle in pairs:
+            if (broker, bundle) not in known:
+                known[broker, bundle] = True
+                counts = arriving.setdefault(namespace_of(bundle), np.zeros(len(topics), np.int64))
+                counts[broker] += not bundles.is_reported_by(broker, bundle)
+        return Preallocations(long_rate, topics, GrowingMap(known), GrowingMap(arriving))
+
+    def adding(
+        self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable
+    ) -> "Preallocations":
+        """Return these and one more, `bundle` for the broker in that row; costs as much however many there are.
+
+        `rate` is its long-term rate in + out (msg/s); one that is no number counts as 0.
+        """
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
-        rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
-        long_rate[broker] += rate if np.isfinite(rate) else 0.0
-        topics[broker] += bounded_count(data.topics)
-        namespace = bundle.rpartition("/")[0]
-        pairs = self.held.get(namespace, frozenset()) | {(broker, bundle)}
-        return Preallocations(long_rate, topics, {**self.held, namespace: pairs})
+        long_rate[broker] += rate if math.isfinite(rate) else 0.0
+        topics[broker] += bounded_count(topic_count)
+        arriving, pairs = self.arriving, self.pairs
+        if (broker, bundle) not in pairs:
+            namespace = namespace_of(bundle)
+            before = arriving.get_or_none(namespace)
+            counts = np.zeros(len(topics), np.int64) if before is None else before.copy()
+            counts[broker] += not bundles.is_reported_by(broker, bundle)
+            arriving, pairs = arriving.adding(namespace, counts), pairs.adding((broker, bundle), True)
+        return Preallocations(long_rate, topics, pairs, arriving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +312,10 @@ class LoadSnapshot:
     taken_at_ms: int = 0
     policies: ClusterPolicies = NO_POLICIES
 
-    @cached_property
+    @property
     def on_their_way(self) -> Preallocations:
         """The preallocations; none if the snapshot was made without."""
-        return Preallocations.none(len(self.brokers)) if self.preallocations is None else self.preallocations
+        return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
     def preallocated_long_rate(self) -> Floats:
@@ -253,20 +328,51 @@ class LoadSnapshot:
 
     def bundles_of_namespace(self, namespace: str) -> Integers:
         """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
-        held = self.on_their_way.held.get(namespace, frozenset())
-        where = bisect_left(self.namespaces, namespace)
-        if where < len(self.namespaces) and self.namespaces[where] == namespace:
-            held |= self.bundles.holders(where)
-        return np.bincount([broker for broker, _ in held], minlength=len(self.brokers)).astype(np.int64)
+        row = self.namespace_row(namespace)
+        brokers = len(self.brokers)
+        reported = np.zeros(brokers, np.int64) if row is None else self.bundles.reported(row, brokers)
+        arriving = self.on_their_way.arriving.get_or_none(namespace)
+        return reported if arriving is None else reported + arriving
+
+    def namespace_row(self, namespace: str) -> int | None:
+        """Return the place of a namespace that has bundles."""
+        row = bisect_left(self.namespaces, namespace)
+        return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
         """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are left out."""
-        return replace(self, preallocations=_preallocations(self.brokers, preallocated))
+        return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 
     def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
         """Return the snapshot with one more preallocation of a bundle that has none; cheap however many there are."""
         row = self.brokers.index.get(broker)
-        return self if row is None else replace(self, preallocations=self.on_their_way.adding(row, bundle, data))
+        if row is None:
+            return self
+        rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
+        return self._with(self.on_their_way.adding(row, bundle, rate, data.topics, self.bundles))
+
+    def moving(self, bundle: int, broker: str) -> "LoadSnapshot":
+        """Return the snapshot with the bundle of that row on its way to `broker`, which has no preallocation of it."""
+        bundles, row = self.bundles, self.brokers.index[broker]
+        rate = float(bundles.long.rate_in[bundle] + bundles.long.rate_out[bundle])
+        topics = int(bundles.topics[bundle])
+        return self._with(self.on_their_way.adding(row, bundles.names[bundle], rate, topics, bundles))
+
+    def _with(self, preallocations: Preallocations) -> "LoadSnapshot":
+        # what `replace` does, in a fifth of the time
+        return LoadSnapshot(
+            self.brokers,
+            self.bundles,
+            self.namespaces,
+            preallocations,
+            self.extensible,
+            self.taken_at_ms,
+            self.policies,
+        )
+
+    def is_on_its_way(self, bundle: str, broker: str) -> bool:
+        """Tell whether `bundle` counts for `broker` already, as a preallocation."""
+        return (self.brokers.index[broker], bundle) in self.on_their_way.pairs
 
     def flags_of_broker(self, broker: int) -> tuple[str, ...]:
         return (
@@ -298,10 +404,12 @@ def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable
     return replace(bundles, recently_unloaded=flags)
 
 
-def _preallocations(brokers: BrokerTable, preallocated: Mapping[str, Mapping[str, BundleData]]) -> Preallocations:
+def _preallocations(
+    brokers: BrokerTable, bundles: BundleTable, preallocated: Mapping[str, Mapping[str, BundleData]]
+) -> Preallocations:
     """Return the sums, added in the order of (broker, bundle), so that the input's order does not matter."""
-    found = Preallocations.none(len(brokers))
-    held: dict[str, set[tuple[int, str]]] = {}
+    long_rate, topics = np.zeros(len(brokers)), np.zeros(len(brokers), np.int64)
+    pairs = []
     for broker in sorted(preallocated):
         row = brokers.index.get(broker)
         if row is None:
@@ -309,10 +417,15 @@ def _preallocations(brokers: BrokerTable, preallocated: Mapping[str, Mapping[str
         for bundle in sorted(preallocated[broker]):
             data = preallocated[broker][bundle]
             rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
-            found.long_rate[row] += rate if np.isfinite(rate) else 0.0
-            found.topics[row] += bounded_count(data.topics)
-            held.setdefault(bundle.rpartition("/")[0], set()).add((row, bundle))
-    return replace(found, held={namespace: frozenset(pairs) for namespace, pairs in held.items()})
+            long_rate[row] += rate if math.isfinite(rate) else 0.0
+            topics[row] += bounded_count(data.topics)
+            pairs.append((row, bundle))
+    return Preallocations.of(long_rate, topics, pairs, bundles)
+
+
+def namespace_of(bundle: str) -> str:
+    """Return the namespace in the name of a bundle."""
+    return bundle.rpartition("/")[0]
 
 
 def bounded_count(count: int) -> int:

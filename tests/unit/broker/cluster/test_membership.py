@@ -11,7 +11,7 @@ from barycenter.broker.cluster.leadership import LEADER_PATH
 from barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.cluster.service_urls import ServiceUrls, parse_advertised_listeners
-from barycenter.broker.load_manager.contract import NoopLoadManager
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.config.broker_conf import ConfigError
 from barycenter.metadata.store import NotificationType

@@ -8,7 +8,7 @@ import pytest
 from barycenter.load.cycle.round import Cycle, CycleMemory
 from barycenter.load.cycle.shedding_memory import shedding_memory
 from barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
-from barycenter.load.strategy_names import shedder_name
+from barycenter.load.strategies import shedder_name
 from barycenter.naming.bundle import Bundle
 from barycenter.snapshots.deciding import configured
 from barycenter.snapshots.snapshot_file import of_document

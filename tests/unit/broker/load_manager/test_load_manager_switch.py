@@ -11,14 +11,16 @@ from structlog.testing import capture_logs
 
 from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH, ChangeRefusedError
 from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.load_manager.contract import LoadManager, LoadManagerContext, NoopLoadManager
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.contract import LoadManager
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-from barycenter.load.strategy_names import LoadManagerNotOfferedError, ManagerKind, manager_in_force
+from barycenter.load.managers import LoadManagerNotOfferedError, ManagerKind, manager_in_force
 from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
@@ -28,7 +30,7 @@ MODULAR, SIMPLE, NOOP = (kind.class_name for kind in (ManagerKind.MODULAR, Manag
 
 
 class Factory:
-    """Makes what the configuration names, on instruments without files; `fault` spoils the next start."""
+    """Makes what the configuration names, on environment without files; `fault` spoils the next start."""
 
     def __init__(self) -> None:
         self.log = MemoryReportLog()
@@ -36,15 +38,15 @@ class Factory:
         self.made: list[LoadManager] = []
 
     def __call__(self, context: LoadManagerContext) -> LoadManager:
-        instruments = LoadInstruments.in_memory(context, report_log=self.log)
+        environment = LoadManagerEnvironment.in_memory(context, report_log=self.log)
         manager: LoadManager
         match manager_in_force(context.config.current):
             case ManagerKind.NOOP:
                 manager = NoopLoadManager(context)
             case ManagerKind.SIMPLE:
-                manager = SimpleLoadManager(context, instruments)
+                manager = SimpleLoadManager(context, environment)
             case _:
-                manager = ModularLoadManager(context, instruments)
+                manager = ModularLoadManager(context, environment)
         if self.fault is not None:
             manager.start = self._fail  # type: ignore[method-assign]
         self.made.append(manager)
@@ -347,7 +349,7 @@ def test_a_threshold_beyond_what_the_network_carries_is_told_once_the_broker_kno
         gigabit = SystemResourceUsage(bandwidth_in=ResourceUsage(0, 1e6), bandwidth_out=ResourceUsage(0, 1e6))
 
         def measured(context: LoadManagerContext) -> LoadManager:
-            return ModularLoadManager(context, LoadInstruments.in_memory(context, meter=FixedUsage(gigabit)))
+            return ModularLoadManager(context, LoadManagerEnvironment.in_memory(context, meter=FixedUsage(gigabit)))
 
         for factory, told in ((measured, ["loadBalancerBundleUnloadMinThroughputThreshold"]), (Factory(), [])):
             broker = cluster.make(8081 + len(cluster.brokers), factory)

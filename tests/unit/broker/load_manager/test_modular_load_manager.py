@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.load.reasons import Code
@@ -15,7 +15,7 @@ from barycenter.load.reports.load_report import (
     LocalBrokerData,
 )
 from barycenter.load.reports.publication import PipelinePublication
-from barycenter.load.strategy_names import MismatchedStrategiesError, UnknownStrategyError
+from barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
@@ -262,7 +262,7 @@ def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
         assert (data.long_term_data.num_samples, data.long_term_data.msg_rate_in) == (3, pytest.approx(20))
         late = await Balanced(cluster, 8090).start()
         await settled([*brokers, late])
-        known = late.manager._picture.fold.bundles[str(made[0])].long_term_data
+        known = late.manager._load_data.fold.bundles[str(made[0])].long_term_data
         assert (known.num_samples, known.msg_rate_in) == (4, pytest.approx(22.5)), "stored data and one more sample"
 
     on_virtual_time(scenario)
@@ -286,7 +286,7 @@ def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
 
 def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        picture, turns = brokers[0].manager._picture, 0
+        picture, turns = brokers[0].manager._load_data, 0
 
         async def count_turns() -> None:
             nonlocal turns
@@ -314,7 +314,7 @@ def test_the_leader_cleans_up_after_a_dead_broker() -> None:
         await settled(brokers)
         b1.broker.crash()
         await cluster.until(lambda: b0.manager.available_brokers() == {b0.id}, "session expired")
-        await cluster.until(lambda: b0.manager._picture.brokers == {b0.id}, "picture refreshed")
+        await cluster.until(lambda: b0.manager._load_data.brokers == {b0.id}, "picture refreshed")
         await asyncio.sleep(1)
         assert not await cluster.admin.exists(f"/loadbalance/broker-time-average/{b1.id}")
 
@@ -358,12 +358,12 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         await settled(brokers)
 
         def known_rate() -> float:
-            return b0.manager._picture.bundle_data()[str(made[0])].long_term_data.msg_rate_in
+            return b0.manager._load_data.bundle_data()[str(made[0])].long_term_data.msg_rate_in
 
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
         assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
-        scores = b0.manager._picture.snapshot().brokers.long.rate.tolist()
+        scores = b0.manager._load_data.snapshot().brokers.long.rate.tolist()
         assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
         await b1.report()
         await settled(brokers)

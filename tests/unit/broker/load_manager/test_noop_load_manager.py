@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from barycenter.broker.load_manager.contract import NoopLoadManager
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import LocalBrokerData

@@ -287,7 +287,7 @@ def test_without_the_store_bundles_are_placed_by_the_reports_known() -> None:
         cluster.backend.partition(b0.broker.store)
         with capture_logs() as logs:
             assert (await b0.do(methodcaller("select_broker", bundle))).broker == b0.id
-        assert "load_picture_not_refreshed" in {each["event"] for each in logs}
+        assert "load_data_not_refreshed" in {each["event"] for each in logs}
 
     on_virtual_time(scenario)
 
@@ -337,7 +337,7 @@ def test_brokers_of_another_load_manager_get_no_bundles() -> None:
                 await asyncio.sleep(1)
             placement = await b0.do(lambda manager: manager.select_broker(bundle))
         assert placement.broker == b0.id
-        assert modular.id not in b0.manager._picture.brokers
+        assert modular.id not in b0.manager._load_data.brokers
         assert len([each for each in logs if each["event"] == "broker_runs_another_load_manager"]) == 1
         urls = await modular.broker.plane.registration.urls_of(b0.id)
         assert urls is not None
@@ -544,8 +544,8 @@ def test_the_leader_stores_factors_and_quotas_and_the_next_broker_begins_with_th
         assert msgspec.json.decode(factor.value) == {"loadFactorCPU": "0.025"}
         await setting(cluster, "loadFactorMemory", "33.5")
         b2 = await SimplyBalanced(cluster, 8082).start(load_manager_class_name="SimpleLoadManagerImpl")
-        assert b2.manager._picture._quotas.memory_factor == 33.5
-        assert b2.manager._picture._quotas.average == default
+        assert b2.manager._load_data._quotas.memory_factor == 33.5
+        assert b2.manager._load_data._quotas.average == default
 
     on_virtual_time(scenario)
 

@@ -14,7 +14,7 @@ from barycenter.broker.cluster.lookup_answers import (
     TooManyLookupsError,
 )
 from barycenter.broker.errors import TopicNotFoundError
-from barycenter.broker.load_manager.contract import NoopLoadManager
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName

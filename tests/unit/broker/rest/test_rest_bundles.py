@@ -7,7 +7,7 @@ import pytest
 
 from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.http_peers import HttpPeers, PeerRequestError
-from barycenter.broker.load_manager.contract import NoopLoadManager
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support.rest_cluster import RestCluster
 
 KEY = "loadManagerClassName"

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from barycenter.broker.broker import Broker
-from barycenter.broker.load_manager.contract import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.load.reasons import Code
@@ -35,7 +35,7 @@ class Machines:
             **{name: getattr(context, name) for name in context.__dataclass_fields__ if name != "bundle_stats"},
             bundle_stats=lambda: self.stats,
         )
-        return SimpleLoadManager(context, LoadInstruments.in_memory(context, meter=meter))
+        return SimpleLoadManager(context, LoadManagerEnvironment.in_memory(context, meter=meter))
 
 
 def usage(cpu: float) -> SystemResourceUsage:
@@ -76,7 +76,7 @@ async def report_all(cluster: RestCluster) -> None:
 
     def seen() -> bool:
         return all(
-            {name: report.sequence for name, report in manager_of(broker)._picture.reports.items()}
+            {name: report.sequence for name, report in manager_of(broker)._load_data.reports.items()}
             == {name: report.sequence for name, report in newest.items() if report is not None}
             for broker in cluster.brokers
         )

@@ -17,7 +17,8 @@ from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.strategies import placer_of, shedder_of, with_plan
-from barycenter.load.strategy_names import STRATEGIES, ManagerKind, Role, StrategyError, placer_name, shedder_name
+from barycenter.load.strategies import STRATEGIES, Role, placer_name, shedder_name
+from barycenter.load.managers import ManagerKind, StrategyError
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 
 SHEDDING = "load_balancer_load_shedding_strategy"

@@ -25,7 +25,7 @@ from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapsh
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
 from barycenter.load.strategies import placer_of
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from support.extensible_choices import policy
 from support.load_cases import MEBIBYTE, bundle_name
 

@@ -23,7 +23,7 @@ from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundle
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from barycenter.load.strategies import PLACERS, SHEDDERS, placer_of, shedder_of
-from barycenter.load.strategy_names import PLACER_NAMES, SHEDDER_NAMES, UnknownStrategyError
+from barycenter.load.strategies import PLACER_NAMES, SHEDDER_NAMES, UnknownStrategyError
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles
 
 PLACER = placer_of(BrokerConfig())

@@ -14,7 +14,7 @@ from barycenter.load.selection.modular_selection import SelectionMemory, Selecti
 from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
 from barycenter.load.shedding.fitting import FittingPlan
 from barycenter.load.strategies import after_plan, placer_of, shedder_of, with_plan
-from barycenter.load.strategy_names import MismatchedStrategiesError
+from barycenter.load.strategies import MismatchedStrategiesError
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles, steady
 
 # W10 meets the threshold exactly, where 32-bit percentages round

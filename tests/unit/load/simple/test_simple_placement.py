@@ -196,7 +196,7 @@ def test_policies_even_distribution_and_registration_narrow_the_candidates() -> 
 
     def not_a(snapshot: LoadSnapshot, request: PlacementRequest) -> FilterOutcome:
         kept = np.array([name != "a" for name in snapshot.brokers.names], bool)
-        return FilterOutcome(kept, ~kept, Code.OTHER_LOAD_MANAGER)
+        return FilterOutcome(np.ones_like(kept), kept, Code.OTHER_LOAD_MANAGER)
 
     placement = leader.place(live={"a", "b", "d"}, policies=not_a)
     assert placement.broker == "d"

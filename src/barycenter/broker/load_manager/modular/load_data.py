@@ -1,8 +1,7 @@
 """What a broker knows of the cluster's load: reports, windows, and bundles that are on their way to a broker.
 
-Every broker keeps this picture, so that whoever becomes leader decides with full windows at once. It imports numpy only
-when a snapshot is asked for, which only a leader does. Nothing here holds the event loop for long, however many bundles
-there are: `prepare` makes what figures take broker by broker, and keeps it until that broker reports again.
+Every broker keeps these load data, so that whoever becomes leader decides with full windows at once. They need no
+numpy; what a leader decides upon is made of them in `snapshots`.
 
 A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when some
 broker reports the bundle, the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at
@@ -13,12 +12,13 @@ Source: Pulsar's `ModularLoadManagerImpl` (`updateAll`, `updateBundleData`, `get
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 import structlog
 
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import (
     PipelineFeed,
     includes,
@@ -40,11 +40,6 @@ from barycenter.load.reports.publication import PipelinePublication
 from barycenter.load.reports.windows import LiveFold, broker_averages
 from barycenter.load.snapshot.document import MemoryDocument, PoliciesDocument, SnapshotDocument
 from barycenter.metadata.errors import MetadataError
-
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
-    from barycenter.load.snapshot.builder import SnapshotBuilder
-    from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 log = structlog.get_logger(__name__)
 
@@ -81,22 +76,6 @@ class _Published:
 
 
 @dataclass(frozen=True, slots=True)
-class _Basis:
-    """What a snapshot was built of."""
-
-    generation: int
-    live: frozenset[str]
-    publication: PipelinePublication | None
-
-    def is_that_of(self, other: "_Basis | None") -> bool:
-        return (
-            other is not None
-            and (self.generation, self.live) == (other.generation, other.live)
-            and self.publication is other.publication
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class PipelineState:
     """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
 
@@ -105,10 +84,10 @@ class PipelineState:
     is_late: bool
 
 
-class LoadPicture:
-    """One broker's picture; `refresh` brings it up to date."""
+class LoadData:
+    """One broker's load data; `refresh` brings it up to date."""
 
-    def __init__(self, context: "LoadManagerContext", feed: PipelineFeed) -> None:
+    def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
         self._context = context
         self._feed = feed
         self.fold = LiveFold()
@@ -117,12 +96,8 @@ class LoadPicture:
         self._received_ms: dict[str, int] = {}
         self._published: _Published | None = None
         self._publishing = asyncio.Lock()
-        self._builder: SnapshotBuilder | None = None
         self._summed: dict[str, tuple[LocalBrokerData, list[BundleData | None], TimeAverageBrokerData]] = {}
-        self._snapshot: LoadSnapshot | None = None
-        self._with_preallocations: LoadSnapshot | None = None
-        self._snapshot_of: _Basis | None = None
-        self._generation = 0
+        self.generation = 0
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -149,7 +124,7 @@ class LoadPicture:
         for broker in gone:
             self._received_ms.pop(broker, None)
         self._settle()
-        self._generation += 1
+        self.generation += 1
         return gone, forgotten
 
     async def _report_of(self, broker: str) -> LocalBrokerData | None:
@@ -169,8 +144,8 @@ class LoadPicture:
 
     async def obtain(self, bundle: str) -> BundleData:
         """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
-        await self._read_publication()
-        publication = self._publication_in_use()
+        await self.read_publication()
+        publication = self.publication_in_use()
         published = None if publication is None else self._columns(publication).bundles.get(bundle)
         return published or self.fold.bundles.get(bundle) or await self._stored(bundle) or default_bundle_data()
 
@@ -190,10 +165,6 @@ class LoadPicture:
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
         """Count `bundle` for `broker` from now on, until it is reported."""
-        if bundle in self.preallocations or self._with_preallocations is None:
-            self._with_preallocations = None
-        else:
-            self._with_preallocations = self._with_preallocations.adding_preallocation(broker, bundle, data)
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
@@ -246,7 +217,7 @@ class LoadPicture:
         is_late = self._feed.is_expected and lag_ms > limit_ms
         return PipelineState(publication is not None and not is_late, lag_ms, is_late)
 
-    def _publication_in_use(self) -> PipelinePublication | None:
+    def publication_in_use(self) -> PipelinePublication | None:
         return self._feed.latest() if self.pipeline_state().in_use else None
 
     def _columns(self, publication: PipelinePublication) -> _Published:
@@ -254,10 +225,10 @@ class LoadPicture:
             self._published = _Published(publication, published_bundles(publication), published_averages(publication))
         return self._published
 
-    async def _read_publication(self) -> None:
+    async def read_publication(self) -> None:
         """Have the columns of the newest publication at hand, if it is in use."""
         async with self._publishing:
-            publication = self._publication_in_use()
+            publication = self.publication_in_use()
             if publication is None or (self._published and self._published.publication is publication):
                 return
             bundles: dict[str, BundleData] = {}
@@ -268,25 +239,25 @@ class LoadPicture:
 
     def bundle_data(self) -> Mapping[str, BundleData]:
         """Return the windows of all bundles: the pipeline's while it is in use, for the rest those folded here."""
-        publication = self._publication_in_use()
+        publication = self.publication_in_use()
         if publication is None:
             return self.fold.bundles
         return {**self.fold.bundles, **self._columns(publication).bundles}
 
     def averages(self, data: Mapping[str, BundleData]) -> dict[str, TimeAverageBrokerData]:
         """Return every broker's time averages: the published ones if of its newest report, else summed here."""
-        publication = self._publication_in_use()
+        publication = self.publication_in_use()
         published = {} if publication is None else self._columns(publication).averages
         found = {}
         for broker, report in self.fold.reports.items():
             if publication is not None and broker in published and is_exactly(publication, broker, report):
                 found[broker] = published[broker]
             else:
-                found[broker] = self._sums(broker, report, data)
+                found[broker] = self.sums(broker, report, data)
         self._summed = {broker: each for broker, each in self._summed.items() if broker in found}
         return found
 
-    def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
+    def sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
         """Return the sums of the windows of a broker's bundles; remembered while report and windows are the same."""
         known = list(map(data.get, report.last_stats))
         before = self._summed.get(broker)
@@ -302,48 +273,8 @@ class LoadPicture:
             found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
         return found
 
-    async def prepare(self) -> None:
-        """Make what `snapshot`, `averages` and `document` take, one broker after the other, so that others go on."""
-        await self._read_publication()
-        if self._basis().is_that_of(self._snapshot_of):
-            return
-        data, builder = self.bundle_data(), self._snapshot_builder()
-        for broker, report in list(self.fold.reports.items()):
-            if builder.prepare(broker, report, data):
-                self._sums(broker, report, data)
-                await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    def snapshot(self) -> "LoadSnapshot":
-        """Return the load as known now; brokers that are no longer registered are left out."""
-        basis = self._basis()
-        if self._snapshot is None or not basis.is_that_of(self._snapshot_of):
-            data = self.bundle_data()
-            reports = {broker: report for broker, report in self.fold.reports.items() if broker in basis.live}
-            self._snapshot = self._snapshot_builder().build(
-                reports, data, self.averages(data), recently_unloaded=self.recently_unloaded
-            )
-            self._snapshot_of = basis
-            self._with_preallocations = None
-        if self._with_preallocations is None:
-            self._with_preallocations = self._snapshot.with_preallocations(self.preallocated())
-        policies = self._context.policies.current
-        if self._with_preallocations.policies is not policies:
-            self._with_preallocations = replace(self._with_preallocations, policies=policies)
-        return self._with_preallocations
-
-    def _basis(self) -> _Basis:
-        return _Basis(self._generation, self._context.registration.brokers, self._publication_in_use())
-
-    def _snapshot_builder(self) -> "SnapshotBuilder":
-        from barycenter.load.snapshot.builder import SnapshotBuilder
-
-        if self._builder is None:
-            self._builder = SnapshotBuilder()
-        return self._builder
-
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return what `snapshot` is built from, and what else it takes to decide the same elsewhere."""
+        """Return what snapshots are built from, and what else it takes to decide the same elsewhere."""
         live, data = self._context.registration.brokers, self.bundle_data()
         averages = self.averages(data)
         reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
@@ -361,7 +292,7 @@ class LoadPicture:
 
     def changed(self) -> None:
         """Have the next snapshot built anew."""
-        self._generation += 1
+        self.generation += 1
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:

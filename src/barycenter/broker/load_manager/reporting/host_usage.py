@@ -22,15 +22,13 @@ Source: Pulsar's `LinuxBrokerHostUsageImpl` and `LinuxInfoUtils`.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import psutil
 
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.broker.load_manager.reporting.cgroup_limits import CgroupLimits, available_cores, read_cgroup_limits
 from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-
-if TYPE_CHECKING:
-    from barycenter.config.broker_config import BrokerConfig
 
 DEFAULT_NIC_GBPS: Final = 10.0
 _MEBIBYTE: Final = 1_048_576
@@ -150,7 +148,7 @@ class HostUsage:
         )
 
 
-def usage_meter(config: "BrokerConfig", root: Path = Path("/")) -> UsageMeter:
+def usage_meter(config: BrokerConfig, root: Path = Path("/")) -> UsageMeter:
     """Return the meter that `loadBalancerHostUsageScope` asks for."""
     nics = network_interfaces(config.load_balancer_override_broker_nics, root)
     capacity = machine_capacity(nics, config.load_balancer_override_broker_nic_speed_gbps, root)

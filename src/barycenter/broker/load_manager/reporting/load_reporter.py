@@ -9,11 +9,12 @@ Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerData
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
 
 import msgspec
 import structlog
 
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.reporting.host_usage import UsageMeter
 from barycenter.broker.load_manager.reporting.local_load import LocalLoad
 from barycenter.broker.load_manager.reporting.report_identity import identity_report
@@ -27,12 +28,9 @@ from barycenter.load.reports.load_report import (
     with_stats,
 )
 from barycenter.load.reports.weights import resource_weights
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from barycenter.logs.load_report_log import ReportLog
 from barycenter.metadata.errors import MetadataError
-
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +68,7 @@ def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: 
 class LoadReporter:
     """Measures and writes the reports of one broker."""
 
-    def __init__(self, context: "LoadManagerContext", meter: UsageMeter, report_log: ReportLog) -> None:
+    def __init__(self, context: LoadManagerContext, meter: UsageMeter, report_log: ReportLog) -> None:
         self._context = context
         self._load = LocalLoad(context, meter)
         self._report_log = report_log

@@ -2,14 +2,12 @@
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.reporting.host_usage import Traffic, UsageMeter
 from barycenter.load.reports.load_report import NamespaceBundleStats, SystemResourceUsage, exact_sum
 from barycenter.metadata.store import SessionEvent
-
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
 
 _NO_STATS: Final = NamespaceBundleStats()
 
@@ -17,7 +15,7 @@ _NO_STATS: Final = NamespaceBundleStats()
 class LocalLoad:
     """Measures one broker; also knows whether a report can reach the store now."""
 
-    def __init__(self, context: "LoadManagerContext", meter: UsageMeter) -> None:
+    def __init__(self, context: LoadManagerContext, meter: UsageMeter) -> None:
         self._context = context
         self._meter = meter
         self._usage = SystemResourceUsage()

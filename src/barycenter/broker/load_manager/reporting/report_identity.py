@@ -2,17 +2,15 @@
 
 import importlib.metadata
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+
+from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.load.reports.load_report import AdvertisedListener, LocalBrokerData
-from barycenter.load.strategy_names import manager_in_force
-
-if TYPE_CHECKING:
-    from barycenter.broker.cluster.service_urls import ServiceUrls
-    from barycenter.broker.load_manager.contract import LoadManagerContext
+from barycenter.load.managers import manager_in_force
 
 
-def identity_report(context: "LoadManagerContext") -> LocalBrokerData:
+def identity_report(context: LoadManagerContext) -> LocalBrokerData:
     """Return a report with the broker's names, URLs and kinds of topics; the figures are those of no load."""
     config, urls = context.config.current, context.urls
     return LocalBrokerData(
@@ -31,7 +29,7 @@ def identity_report(context: "LoadManagerContext") -> LocalBrokerData:
     )
 
 
-def _listeners(urls: "ServiceUrls") -> dict[str, AdvertisedListener]:
+def _listeners(urls: ServiceUrls) -> dict[str, AdvertisedListener]:
     return {
         name: AdvertisedListener(
             broker_service_url=each.broker_url,

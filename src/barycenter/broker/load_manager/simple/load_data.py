@@ -10,10 +10,11 @@ way for PREALLOCATION_MS, not until the broker leaves.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS, balancing_configuration
 from barycenter.broker.load_manager.simple.quota_store import QuotaStore
@@ -33,18 +34,15 @@ from barycenter.load.snapshot.simple_snapshot import SimpleSnapshotBuilder, buil
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import InvalidValueError, MetadataError
 
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
-
 log = structlog.get_logger(__name__)
 
 _QUOTAS_AT_ONCE: Final = 2_000
 
 
-class SimpleLoadPicture:
-    """One broker's picture; `refresh` brings it up to date."""
+class SimpleLoadData:
+    """One broker's load data; `refresh` brings it up to date."""
 
-    def __init__(self, context: "LoadManagerContext", settings: SimpleSettingsWatch) -> None:
+    def __init__(self, context: LoadManagerContext, settings: SimpleSettingsWatch) -> None:
         self._context = context
         self._settings = settings
         self._cache = MetadataCache(context.env.store, LoadReport)

@@ -6,15 +6,16 @@ also goes to the load-report log, as the modular manager's does.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+
 
 import msgspec
 import structlog
 
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.reporting.local_load import LocalLoad
 from barycenter.broker.load_manager.reporting.report_identity import identity_report
-from barycenter.broker.load_manager.simple.load_data import SimpleLoadPicture
+from barycenter.broker.load_manager.simple.load_data import SimpleLoadData
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import (
     LoadReport,
@@ -30,25 +31,22 @@ from barycenter.load.reports.simple_load_report import (
     with_quotas,
 )
 from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.strategy_names import ManagerKind
+from barycenter.load.managers import ManagerKind
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import is_broker_bound
-
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
 
 log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures and writes the reports of one broker; what bundles are allotted is told by the picture."""
+    """Measures and writes the reports of one broker; what bundles are allotted is told by the load data."""
 
-    def __init__(self, context: "LoadManagerContext", instruments: LoadInstruments, picture: SimpleLoadPicture) -> None:
+    def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData) -> None:
         self._context = context
-        self._load = LocalLoad(context, instruments.meter)
-        self._report_log = instruments.report_log
-        self._picture = picture
+        self._load = LocalLoad(context, environment.meter)
+        self._report_log = environment.report_log
+        self._load_data = load_data
         self._written: LoadReport | None = None
         self._average_memory_mib = 0
         self._usage_compared_at_ms = 0
@@ -81,7 +79,7 @@ class SimpleLoadReporter:
             over_loaded=is_above_load_level(usage, settings.overload),
             under_loaded=is_below_load_level(usage, settings.underload),
         )
-        allocated, preallocated, cpu_factor = self._picture.allotted(stats, self._context.urls.broker_id)
+        allocated, preallocated, cpu_factor = self._load_data.allotted(stats, self._context.urls.broker_id)
         return complete(with_quotas(plain, allocated, preallocated, cpu_factor))
 
     def next_report(self, settings: SimpleSettings) -> LoadReport:

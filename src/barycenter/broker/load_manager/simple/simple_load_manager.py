@@ -9,38 +9,38 @@
 The nodes below /loadbalance/settings override the configuration. Shedding runs even where it is switched off, and tells
 what it would have done.
 
-Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the picture
+Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the load data
 and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
-from barycenter.broker.load_manager.decision_executor import Orders
-from barycenter.broker.load_manager.environment import LoadInstruments
-from barycenter.broker.load_manager.load_data_watch import PictureWatch
-from barycenter.broker.load_manager.simple.load_data import SimpleLoadPicture
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from barycenter.broker.load_manager.simple.load_data import SimpleLoadData
 from barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
 from barycenter.broker.load_manager.simple.reporter import SimpleLoadReporter
 from barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
+from barycenter.broker.load_manager.round_driver import carry_out_round
+from barycenter.load.cycle.round import Carried, moves
+from barycenter.load.cycle.simple_destinations import NextLookup
 from barycenter.load.decisions import Placement, Split, Unload, stays
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.simple_load_report import LoadReport, as_local_broker_data
-from barycenter.load.simple.shedding import shed
-from barycenter.load.simple.splitting import simple_splits
+from barycenter.load.simple.shedding import SimpleShedder
+from barycenter.load.simple.splitting import SimpleSplitter
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
-
-if TYPE_CHECKING:
-    from barycenter.broker.load_manager.contract import LoadManagerContext
 
 log = structlog.get_logger(__name__)
 
@@ -51,17 +51,17 @@ _PAUSE_SHARE: Final = 4.0
 class SimpleLoadManager:
     """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
 
-    def __init__(self, context: "LoadManagerContext", instruments: LoadInstruments | None = None) -> None:
-        """`instruments` are those of the machine unless given."""
+    def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
+        """`environment` are those of the machine unless given."""
         self._context = context
-        self._instruments = instruments or LoadInstruments.of_machine(context)
+        self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._settings = SimpleSettingsWatch(context.env.store, context.config)
-        self._picture = SimpleLoadPicture(context, self._settings)
-        self._reporter = SimpleLoadReporter(context, self._instruments, self._picture)
+        self._load_data = SimpleLoadData(context, self._settings)
+        self._reporter = SimpleLoadReporter(context, self._environment, self._load_data)
         self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._orders = Orders(context, self._instruments.decisions, self.metrics)
-        self._watch = PictureWatch(
-            context.registration, self._refresh, lambda: self._picture.brokers, pause_share=_PAUSE_SHARE
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics)
+        self._watch = LoadDataWatch(
+            context.registration, self._refresh, lambda: self._load_data.brokers, pause_share=_PAUSE_SHARE
         )
         self._splitting = False
 
@@ -90,27 +90,27 @@ class SimpleLoadManager:
         await self._watch.close()
         await self._settings.close()
         self._reporter.close()
-        self._picture.close()
+        self._load_data.close()
         await self.disable()
 
     async def _begin(self) -> None:
-        await self._picture.begin()
-        self.metrics.ranked(self._picture.ranking)
+        await self._load_data.begin()
+        self.metrics.ranked(self._load_data.ranking)
 
     async def _refresh(self) -> None:
-        await self._picture.refresh()
-        self.metrics.ranked(self._picture.ranking)
+        await self._load_data.refresh()
+        self.metrics.ranked(self._load_data.ranking)
 
-    async def _current_picture(self) -> SimpleLoadPicture:
-        """Return the picture as of the last reports seen; it is read now if none were, or a broker of it left.
+    async def _current_load_data(self) -> SimpleLoadData:
+        """Return the load data as of the last reports seen; it is read now if none were, or a broker of it left.
 
-        Only a picture without brokers that left tells whom policies and evenness allow: they may point at those alone.
+        Only load data without brokers that left tells whom policies and evenness allow: they may point at those alone.
 
         Raises:
             MetadataError: no report was seen, and the store does not answer.
         """
         await self._watch.catch_up(with_every_change=False)
-        return self._picture
+        return self._load_data
 
     # ---- reports ----
 
@@ -123,7 +123,7 @@ class SimpleLoadManager:
     @property
     def decisions(self) -> DecisionLog:
         """What this broker decided, for REST."""
-        return self._instruments.decisions
+        return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
         """Publish this broker's load if it is due or `force`, then split its bundles that are too large."""
@@ -147,18 +147,18 @@ class SimpleLoadManager:
         loop = asyncio.get_running_loop()
         started = loop.time()
         await self._context.policies.refresh(str(bundle.namespace))
-        picture = await self._current_picture()
-        await picture.learn([str(bundle)])
-        placement = picture.select(self._request_for(bundle))  # nothing is awaited in it, so no lock is needed
+        load_data = await self._current_load_data()
+        await load_data.learn([str(bundle)])
+        placement = load_data.select(self._request_for(bundle))  # nothing is awaited in it, so no lock is needed
         self.metrics.assigned(loop.time() - started)
         if placement.reason.code is not Code.PREALLOCATED:
-            self._orders.tell_placement(placement)
+            self._executor.tell_placement(placement)
         return placement if placement.broker is not None else None
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
         """Return the ids of the brokers that may serve a namespace, by their rank, least first."""
         await self._context.policies.refresh(str(namespace))
-        return (await self._current_picture()).availability(str(namespace))
+        return (await self._current_load_data()).availability(str(namespace))
 
     def _request_for(self, bundle: Bundle) -> PlacementRequest:
         return PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
@@ -170,42 +170,44 @@ class SimpleLoadManager:
         config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
         if not self._may_act() or not config.load_balancer_enabled:
             return
-        picture = await self._current_picture()
+        load_data = await self._current_load_data()
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
-        picture.recently_unloaded = {name: at for name, at in picture.recently_unloaded.items() if at >= oldest_ms}
-        plan = shed(picture.snapshot(), self._settings.current)
-        self._orders.tell_round(plan.reason)
+        load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
+        snapshot, excluded = load_data.snapshot(), config.load_balancer_shedding_excluded_namespaces
+        plan, _ = SimpleShedder(self._settings.current).decide(snapshot, None)
+        self._executor.tell_round(plan.reason)
         for refusal in plan.refusals():
             if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):
-                self._orders.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
-        unloaded = 0
-        for unload in plan:
-            if not self._may_act():
-                break
-            unloaded += await self._carry_out_unload(unload)
-        self.metrics.unloaded(brokers=unloaded, bundles=unloaded)
+                self._executor.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
+        steps = moves(plan, NextLookup(snapshot, excluded))
+        unloaded = await carry_out_round(
+            steps,
+            self._executor,
+            self._unload,
+            may_go_on=self._may_act,
+            stays=lambda refusal: self._leave_alone(refusal.subject),
+        )
+        self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
-    async def _carry_out_unload(self, unload: Unload) -> bool:
+    async def _unload(self, unload: Unload) -> Carried:
         """Unload one bundle, or tell that it would have been; either way it is left alone for the grace period."""
-        config = self._context.config.current
-        unloaded = False
-        if not config.load_balancer_shedding_enabled:
-            self._stays(unload, Code.DISABLED, "loadBalancerSheddingEnabled")
-        elif unload.bundle.rpartition("/")[0] in config.load_balancer_shedding_excluded_namespaces:
-            self._stays(unload, Code.EXCLUDED_NAMESPACE, "loadBalancerSheddingExcludedNamespaces")
+        out = False
+        if not self._context.config.current.load_balancer_shedding_enabled:
+            refusal = stays(unload, Code.DISABLED, settings=("loadBalancerSheddingEnabled",))
+            self._executor.refuse("unload", unload.bundle, unload.source, refusal.reason)
         else:
-            unloaded = await self._orders.unload(unload, None)
-            if not unloaded:
-                return False
-        self._picture.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
-        return unloaded
+            out = await self._executor.unload(unload, None)
+            if not out:
+                return Carried(False)
+        self._leave_alone(unload.bundle)
+        return Carried(out)
 
-    def _stays(self, unload: Unload, code: Code, key: str) -> None:
-        self._orders.refuse("unload", unload.bundle, unload.source, stays(unload, code, settings=(key,)).reason)
+    def _leave_alone(self, bundle: str) -> None:
+        self._load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
-        return (await self._current_picture()).document()
+        return (await self._current_load_data()).document()
 
     # ---- splitting ----
 
@@ -214,19 +216,19 @@ class SimpleLoadManager:
 
     async def _split_own(self, report: LoadReport) -> None:
         """Split the bundles of this broker's own report that are too large."""
-        settings = BundleSplitterSettings.of(self._context.config.current)
+        splitter = SimpleSplitter.of(self._context.config.current)
         snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
-        plan = await self._orders.counted_splits(lambda counts: simple_splits(snapshot, settings, counts))
+        plan = await self._executor.counted_splits(lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0])
         for split in plan:
             if not self._settings.current.auto_split:
                 self._refuse_split(split)
             else:
-                await self._orders.split(split, unload=self._children_may_leave)
+                await self._executor.split(split, unload=self._children_may_leave)
 
     def _refuse_split(self, split: Split) -> None:
         key = ("loadBalancerAutoBundleSplitEnabled",)
         reason = Reason(code=Code.DISABLED, subject=split.bundle, settings=key, cause=split.reason)
-        self._orders.refuse("split", split.bundle, split.broker, reason)
+        self._executor.refuse("split", split.bundle, split.broker, reason)
 
     async def _children_may_leave(self) -> bool:
         """Tell whether there is a broker that they could go to."""
@@ -238,9 +240,9 @@ class SimpleLoadManager:
         """Leader: store the learned factors, and the quotas that changed enough."""
         if not self._may_act():
             return
-        picture = await self._current_picture()
+        load_data = await self._current_load_data()
         try:
-            await picture.write_quotas()
+            await load_data.write_quotas()
         except MetadataError as error:
             log.warning("resource_quotas_not_stored", reason=str(error))
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from barycenter.broker.load_manager.contract import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadInstruments
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.reporting.load_reporter import ReportRule, is_due, largest_change
@@ -84,8 +84,8 @@ class Reporting:
         self.broker: ControlBroker
 
     def factory(self, context: LoadManagerContext) -> ModularLoadManager:
-        instruments = LoadInstruments.in_memory(context, meter=self.meter, report_log=self.report_log)
-        self.manager = ModularLoadManager(context, instruments)
+        environment = LoadManagerEnvironment.in_memory(context, meter=self.meter, report_log=self.report_log)
+        self.manager = ModularLoadManager(context, environment)
         return self.manager
 
     @property

@@ -1,4 +1,4 @@
-"""Orders that cannot be carried out are told, each once, and never raised: on virtual time, with real managers."""
+"""DecisionExecutor that cannot be carried out are told, each once, and never raised: on virtual time, with real managers."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,11 +20,11 @@ async def yes() -> bool:
 
 
 async def unload(leader: Balanced, bundle: str) -> bool:
-    return await leader.manager._orders.unload(Unload(bundle, GONE, WHY), None)
+    return await leader.manager._executor.unload(Unload(bundle, GONE, WHY), None)
 
 
 async def split(leader: Balanced, bundle: str) -> bool:
-    return await leader.manager._orders.split(Split(bundle, GONE, WHY), unload=yes)
+    return await leader.manager._executor.split(Split(bundle, GONE, WHY), unload=yes)
 
 
 @pytest.mark.parametrize("order", [unload, split])

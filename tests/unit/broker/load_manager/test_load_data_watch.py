@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from barycenter.broker.cluster.registration import Registration
-from barycenter.broker.load_manager.load_data_watch import PictureWatch
+from barycenter.broker.load_manager.load_data_watch import LoadDataWatch
 from barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import on_virtual_time
 
@@ -22,7 +22,7 @@ class Cluster:
         self.listeners: list[Callable[[], None]] = []
         self.refreshes = 0
         self.error: Exception | None = None
-        self.watch = PictureWatch(cast("Registration", self), self.refresh, lambda: self.known)
+        self.watch = LoadDataWatch(cast("Registration", self), self.refresh, lambda: self.known)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         self.listeners.append(listener)
@@ -81,7 +81,7 @@ def test_a_refresh_that_fails_is_told_and_does_not_end_the_watch(error: Exceptio
         with capture_logs() as logs:
             cluster.change("c")
             await asyncio.sleep(1.5)
-            assert [each["event"] for each in logs] == ["load_picture_not_refreshed"]
+            assert [each["event"] for each in logs] == ["load_data_not_refreshed"]
             cluster.error = None
             if isinstance(error, RuntimeError):  # the store is asked again without a change, a bug waits for one
                 cluster.change("c")

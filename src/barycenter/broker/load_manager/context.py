@@ -1,0 +1,42 @@
+"""What a broker gives to its load manager."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.environment import Environment
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.naming.bundle import Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class LoadManagerContext:
+    """Everything of a broker that its load manager may use.
+
+    `bundle_stats` gives the figures of every bundle with loaded topics here, keyed by the bundle's text; bundles
+    owned without topics are in `owned_bundles` alone. `is_leader` is asked at the moment of each decision.
+    `policies` knows isolation policies and failure domains; ask it to learn the anti-affinity groups that matter.
+    """
+
+    config: ConfigHolder
+    env: Environment
+    urls: ServiceUrls
+    incarnation: str
+    started_at_ms: int
+    registration: Registration
+    bundles: BundleCache
+    bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]]
+    owned_bundles: Callable[[], Iterable[Bundle]]
+    is_leader: Callable[[], bool]
+    leader_web_url: Callable[[], str | None]
+    policies: ClusterPolicyWatch
+    sequences: Iterator[int] = field(default_factory=lambda: count(1))
+    """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
+    decisions: DecisionLog | None = None
+    """Where the load manager of the moment tells what it decides; None: each has a log of its own."""

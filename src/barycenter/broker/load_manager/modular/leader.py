@@ -1,0 +1,262 @@
+"""What the leader of the modular load manager does: it assigns, sheds, splits and stores what it learned.
+
+It gathers a snapshot, asks the pure functions of `barycenter.load`, and has the answer carried out by the bundle's
+owner, asking at each step whether this broker still leads. Decisions and refusals go to the decision log.
+
+Needs numpy; a broker imports it when it first leads.
+Source: Pulsar's `ModularLoadManagerImpl` (`selectBrokerForAssignment`, `doLoadShedding`, `checkNamespaceBundleSplit`,
+`writeBundleDataOnZooKeeper`).
+"""
+
+import asyncio
+import heapq
+from contextlib import suppress
+from functools import partial
+from itertools import chain, compress
+from typing import Final
+
+import msgspec
+import structlog
+
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from barycenter.broker.load_manager.metrics import LoadMetrics
+from barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadData
+from barycenter.broker.load_manager.modular.snapshots import Snapshots
+from barycenter.broker.load_manager.round_driver import carry_out_round
+from barycenter.broker.load_manager.store_writes import all_of
+from barycenter.load.cycle.destinations import FilteredSelection
+from barycenter.load.cycle.round import Carried, moves
+from barycenter.load.decisions import Placement, Split, Unload
+from barycenter.load.filters.namespace_policies import policy_candidates
+from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind, StrategyError
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.reports.load_report import BundleData, bundle_data_rank, default_bundle_data
+from barycenter.load.selection.modular_selection import SelectionMemory
+from barycenter.load.selection.unload_veto import unload_veto
+from barycenter.load.shedding.shedder import SheddingPlan
+from barycenter.load.snapshot.document import SnapshotDocument
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
+from barycenter.load.splitting.splitter import no_boundaries
+from barycenter.load.strategies import shedder_of, splitter_of
+from barycenter.load.strategy import MemoryDocument, Remembered
+from barycenter.metadata.errors import NotFoundError
+from barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+_RANKED_AT_ONCE: Final = 2_000
+
+
+class ModularLeader:
+    """The leader's half of one broker's load manager."""
+
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        load_data: LoadData,
+        watch: LoadDataWatch,
+        executor: DecisionExecutor,
+        metrics: LoadMetrics,
+    ) -> None:
+        self._context = context
+        self._load_data = load_data
+        self._watch = watch
+        self._executor = executor
+        self._metrics = metrics
+        self._snapshots = Snapshots(context, load_data)
+        self._selecting = asyncio.Lock()
+        self._selection_memory = SelectionMemory()
+        self._shedding_memory = Remembered()
+
+    # ---- what is known ----
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        await self._snapshot()
+        try:
+            memory = self._shedding_memory.document(shedder_of(self._context.config.current, ManagerKind.MODULAR))
+        except StrategyError:  # set while the broker ran
+            memory = MemoryDocument()
+        return self._load_data.document(memory)
+
+    async def _snapshot(self) -> LoadSnapshot:
+        """Return the load as known now, brought up to date if something changed and the store answers.
+
+        Raises:
+            MetadataError: no broker is known, and the store does not answer.
+        """
+        await self._watch.catch_up(with_every_change=True)
+        await self._snapshots.prepare()
+        return self._snapshots.current()
+
+    async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
+        """Return the load as known now, with the anti-affinity groups that placing their bundles needs."""
+        snapshot = await self._snapshot()
+        for namespace in namespaces:
+            await self._context.policies.learn_groups(
+                namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.arriving)
+            )
+        return self._snapshots.current()
+
+    def _request_for(self, bundle: str) -> PlacementRequest:
+        return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
+
+    # ---- placement ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        name, policies = str(bundle), self._context.policies
+        # read outside the lock, or the store's time would add up over all bundles that are being assigned
+        await policies.refresh(str(bundle.namespace))
+        data = None if self._load_data.preallocated_broker(name) else await self._load_data.obtain(name)
+        async with self._selecting:
+            broker = self._load_data.preallocated_broker(name)
+            if broker is not None and await self._is_allowed(bundle, broker):
+                return Placement(name, broker, Reason(code=Code.PREALLOCATED, subject=broker))
+            placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
+            if placement.broker is not None:
+                self._snapshots.preallocate(name, placement.broker, data or default_bundle_data())
+        self._metrics.assigned(loop.time() - started)
+        self._executor.tell_placement(placement)
+        return placement if placement.broker is not None else None
+
+    async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
+        """Tell whether policies, which may be newer than the choice of `broker`, still let it serve the bundle."""
+        if not self._context.policies.current.isolation:
+            return True
+        snapshot = await self._snapshot_for(str(bundle.namespace))
+        row = snapshot.brokers.index.get(broker)
+        return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
+
+    def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
+        selection = FilteredSelection.of(self._context.config.current)
+        placement, self._selection_memory = selection.choose(
+            snapshot, self._request_for(bundle), self._context.env.random, self._selection_memory
+        )
+        return placement
+
+    # ---- shedding ----
+
+    async def shed(self) -> None:
+        """Unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        config, load_data = self._context.config.current, self._load_data
+        if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
+            return
+        await self._watch.catch_up(with_every_change=True)
+        oldest_ms = self._context.env.clock.now_ms() - config.load_balancer_shedding_grace_period_minutes * 60_000
+        load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
+        load_data.changed()
+        if len(self._context.registration.brokers) < 2:
+            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS))
+            return
+        try:
+            shedder = shedder_of(config, ManagerKind.MODULAR)
+            selection = FilteredSelection.of(config)
+        except StrategyError as error:  # set while the broker ran
+            log.error("shedding_strategy_refused", reason=str(error))
+            return
+        plan, memory = shedder.decide(await self._snapshot(), self._shedding_memory.of(shedder))
+        self._shedding_memory = self._shedding_memory.then(shedder, memory)
+        self._executor.tell_round(plan.reason)
+        await self._carry_out(plan, selection)
+
+    async def _carry_out(self, plan: SheddingPlan, selection: FilteredSelection) -> None:
+        """Have one bundle of the plan after the other unloaded, each for the destination that is best by then."""
+        namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
+        snapshot = await self._snapshot_for(*sorted(namespaces))
+        destinations = selection.destinations(
+            plan, snapshot, self._selection_memory, self._context.env.random, self._request_for
+        )
+        unloaded = await carry_out_round(
+            moves(plan, destinations), self._executor, self._unload, may_go_on=self._may_act
+        )
+        self._selection_memory = destinations.memory
+        self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
+
+    async def _unload(self, unload: Unload) -> Carried:
+        """Have one bundle unloaded; if it was, the load that is known then has it on its way."""
+        load_data = self._load_data
+        if not await self._executor.unload(unload, unload.destination):
+            return Carried(False)
+        assert unload.destination is not None
+        load_data.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
+        data = load_data.bundle_data().get(unload.bundle)
+        if data is not None:
+            self._snapshots.preallocate(unload.bundle, unload.destination, data)
+        return Carried(True, await self._snapshot())
+
+    # ---- splitting ----
+
+    async def check_splits(self) -> None:
+        """Split bundles that grew too large."""
+        config = self._context.config.current
+        if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
+            return
+        if len(self._context.registration.brokers) < 2:
+            return
+        snapshot, splitter = await self._snapshot(), splitter_of(config, ManagerKind.MODULAR)
+        plan = await self._executor.counted_splits(lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0])
+        for split in list(plan):
+            if not self._may_act():
+                return
+            await self._carry_out_split(split)
+
+    async def _carry_out_split(self, split: Split) -> None:
+        if not await self._executor.split(split, unload=partial(self._children_may_leave, split)):
+            return
+        self._load_data.forget_bundle(split.bundle)
+        with suppress(NotFoundError):
+            await self._context.env.store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
+
+    async def _children_may_leave(self, split: Split) -> bool:
+        if len(self._context.registration.brokers) < 2:
+            return False
+        snapshot = await self._snapshot_for(namespace_of(split.bundle))
+        veto = unload_veto(snapshot, self._request_for(split.bundle), split.broker)
+        if veto is not None:
+            reason = msgspec.structs.replace(veto, cause=split.reason)
+            self._executor.refuse("unload", split.bundle, split.broker, reason)
+        return veto is None
+
+    # ---- what is stored ----
+
+    async def write_resource_quotas(self) -> None:
+        """Store bundle data and broker time averages."""
+        if not self._may_act():
+            return
+        await self._watch.refresh()
+        await self._snapshots.prepare()
+        data = dict(self._load_data.bundle_data())
+        heaviest = await self._to_store(data)
+        writes = [self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest]
+        averages = self._load_data.averages(data)
+        writes += [self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()]
+        await all_of(writes)
+
+    async def _to_store(self, data: dict[str, BundleData]) -> list[str]:
+        """Return the bundles worth storing: the heaviest, so many a broker (of equals the first by name), or all."""
+        config, bundles = self._context.config.current, self._snapshots.current().bundles
+        excluded = config.load_balancer_shedding_excluded_namespaces
+        each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
+        names = [name for name in dict.fromkeys(compress(bundles.names, bundles.sampled)) if name in data]
+        if each <= 0:
+            return [name for name in names if namespace_of(name) not in excluded]
+        limit = each * max(1, len(self._load_data.brokers))
+        heaviest: list[tuple[object, int]] = []
+        for start in range(0, len(names), _RANKED_AT_ONCE):
+            rows = range(start, min(start + _RANKED_AT_ONCE, len(names)))
+            ranked = ((bundle_data_rank(data[names[row]]), -row) for row in rows)
+            heaviest = heapq.nlargest(limit, chain(heaviest, ranked))
+            await asyncio.sleep(0)
+        return [names[-row] for _, row in heaviest]
+
+    async def _write(self, path: str, value: object) -> None:
+        await self._context.env.store.put(path, msgspec.json.encode(value))
+
+    def _may_act(self) -> bool:
+        return self._context.is_leader()

@@ -1,0 +1,65 @@
+"""What a placement strategy is asked and answers."""
+
+import random
+from abc import abstractmethod
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from barycenter.load.reasons import Alternative, Code, Compared
+from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.strategy import Memory, Strategy
+
+_SAMPLED: Final = 8
+"""Of many values, one in so many tells about where the least end."""
+
+
+class PlacementChoice(msgspec.Struct, frozen=True, gc=False):
+    """`broker` is a row, None if there was no candidate.
+
+    `rejected` are the other candidates, best first, at most 16 of `rejected_count`.
+    """
+
+    broker: int | None
+    strategy: str
+    code: Code
+    compared: tuple[Compared, ...] = ()
+    rejected: tuple[Alternative, ...] = ()
+    rejected_count: int = 0
+    settings: tuple[str, ...] = ()
+
+
+class Placer(Strategy[Memory]):
+    """Chooses the owner of a bundle among candidates."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Memory
+    ) -> tuple[PlacementChoice, Memory]:
+        """Return which of `candidates` (flags over the brokers) shall own `bundle`, and what is remembered."""
+
+    def planned(self, _plan: ShedPlan, memory: Memory) -> Memory:
+        """Return what is remembered before the bundles of a plan are placed."""
+        return memory
+
+    def tried(self, _plan: ShedPlan, memory: Memory) -> Memory:
+        """Return what is remembered once carrying out the plan was tried."""
+        return memory
+
+
+def no_choice(strategy: str) -> PlacementChoice:
+    return PlacementChoice(None, strategy, Code.NO_CANDIDATE)
+
+
+def least_rows(values: Floats, count: int) -> Integers:
+    """Return the places of the `count` least values, least first, of equal ones the first; NaN comes last."""
+    if len(values) > 32 * count:
+        sample = values[::_SAMPLED]
+        few = np.flatnonzero(values <= np.partition(sample, count // 2)[count // 2])
+        if len(few) >= count:
+            return few[values[few].argsort(kind="stable")[:count]]
+    return values.argsort(kind="stable")[:count]

@@ -305,6 +305,15 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     load_balancer_shedding_grace_period_minutes: Annotated[
         Minutes, about("Time during which a bundle that was unloaded is left alone.", dynamic=True)
     ] = 30.0
+    barycenter_max_bundles_per_round: Annotated[
+        Count,
+        about(
+            "Most bundles that one round unloads (modular load manager), and that one check splits (simple one, too); "
+            "others wait for the next. 0 is no limit, as in Pulsar.",
+            dynamic=True,
+            unit="bundles",
+        ),
+    ] = 1_000
     load_balancer_broker_threshold_shedder_percentage: Annotated[
         Percent, about("Distance above the mean at which ThresholdShedder sheds.", dynamic=True)
     ] = 10

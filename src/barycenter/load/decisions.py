@@ -3,9 +3,23 @@
 Free of numpy, since every broker passes placements on.
 """
 
+from typing import TYPE_CHECKING, Final
+
 import msgspec
 
 from barycenter.load.reasons import Code, Reason
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+ROUND_KEY: Final = "barycenterMaxBundlesPerRound"
+NO_LIMIT: Final = 2**31 - 1
+"""More than any round decides."""
+
+
+def bundles_of_round(config: "BrokerConfig") -> int:
+    """Return how many bundles one round unloads, or splits, at most."""
+    return config.barycenter_max_bundles_per_round or NO_LIMIT
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):

@@ -89,6 +89,7 @@ class Code(StrEnum):
     OUTDATED_LOAD_DATA = "outdated_load_data"
     NO_TOP_BUNDLES = "no_top_bundles"
     NOTHING_FITS = "nothing_fits"
+    ROUND_FULL = "round_full"
     ENOUGH_BROKERS_SHED = "enough_brokers_shed"
     # nothing is shed at all
     NO_LOAD = "no_load"
@@ -232,6 +233,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.OUTDATED_LOAD_DATA: "its load data are too old",
     Code.NO_TOP_BUNDLES: "no list of its top bundles is known",
     Code.NOTHING_FITS: "none of its top bundles fits into what may leave; smaller ones or a longer list would help",
+    Code.ROUND_FULL: "as many bundles leave as one round unloads, and more wait for the next",
     Code.ENOUGH_BROKERS_SHED: "as many other brokers shed as may in one cycle",
     Code.NO_LOAD: "no broker has any load",
     Code.BALANCED: "no broker has to give anything away",

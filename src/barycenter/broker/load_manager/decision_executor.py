@@ -5,6 +5,8 @@ of what is no bundle any more is not tried.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,6 +19,7 @@ from barycenter.load.splitting.request import can_divide
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
+from barycenter.naming.namespace import NamespaceName
 
 if TYPE_CHECKING:
     from barycenter.load.splitting.bundle_splitter import SplitPlan
@@ -104,13 +107,14 @@ class DecisionExecutor:
     async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
         """Return `plan` of how many bundles each namespace has now; what is too large and not split is told."""
         counts: dict[str, int] = {}
-        # a first look, with the bundles reported, tells whose namespaces have to be read
-        for large in plan({}):
-            bundle = _parsed(large.bundle)
-            if bundle is not None and str(bundle.namespace) not in counts:
-                counts[str(bundle.namespace)] = len((await self._context.bundles.get(bundle.namespace)).bundles)
-        found = plan(counts)
-        for refusal in found.refusals():
+        read: set[str] = set()
+        # a look with the bundles reported tells whose namespaces have to be read; if some are full, others come in
+        while unread := (found := plan(counts)).namespaces() - read:
+            read |= unread
+            for name in sorted(unread):
+                with suppress(InvalidNameError):
+                    counts[name] = len((await self._context.bundles.get(NamespaceName.parse(name))).bundles)
+        for refusal in islice(found.refusals(), _REMEMBERED_REFUSALS):
             self.refuse("split", refusal.subject, "", refusal.reason)
         return found
 

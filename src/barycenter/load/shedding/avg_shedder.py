@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from barycenter.load.decisions import NO_LIMIT, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.shedding.fitting import FittingPlan, rows_by_owner, take_fitting
-from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ _AMOUNT_KEYS: Final = ("maxUnloadPercentage", "minUnloadMessage", "minUnloadMess
 
 @dataclass(frozen=True, slots=True)
 class AvgShedderSettings:
-    """Thresholds are points of usage in percent, hits rounds, the minima msg/s and bytes/s in + out."""
+    """Thresholds are points of usage in percent, hits rounds, the minima msg/s and bytes/s in + out.
+
+    `most` is how many bundles one round unloads at most.
+    """
 
     low: float = 15.0
     high: float = 40.0
@@ -49,6 +52,7 @@ class AvgShedderSettings:
     minimum_rate: float = 1_000
     minimum_throughput: float = 1_048_576
     weights: ResourceWeights = DEFAULT_WEIGHTS
+    most: int = NO_LIMIT
 
     @staticmethod
     def of(config: "BrokerConfig") -> "AvgShedderSettings":
@@ -61,6 +65,7 @@ class AvgShedderSettings:
             minimum_rate=config.min_unload_message,
             minimum_throughput=config.min_unload_message_throughput,
             weights=resource_weights(config),
+            most=bundles_of_round(config),
         )
 
 
@@ -79,6 +84,9 @@ def avg_shedder(snapshot: LoadSnapshot, settings: AvgShedderSettings, hits: HitC
     pair acts as soon as one count of one of them is enough, which deletes their counts even if nothing moves. Of the
     difference of message rates times `share`, if above the minimum, else of throughputs, whatever bundles fit leave the
     fuller broker for the other, heaviest first; also a sole bundle.
+
+    The widest pairs come first. A pair of which bundles wait, since the round is full, keeps its counts, so that it
+    acts again in the next one if its gap is still there.
     """
     scores = snapshot.brokers.weighted_usage(settings.weights) * 100
     order = np.lexsort((~np.signbit(scores), scores))  # stable; -0 comes before 0, as Java compares
@@ -91,14 +99,14 @@ def avg_shedder(snapshot: LoadSnapshot, settings: AvgShedderSettings, hits: HitC
     acts = (gap >= settings.low) & (enough_low | enough_high)
     by_rate, need = _amounts(snapshot, settings, lesser, greater)
     verdicts = _verdicts(snapshot, settings, scores, low, high, Pairs(lesser, greater, acts, by_rate, need))
-    rows, before = _choose(snapshot, verdicts, greater[acts & (need > 0)])
-    done = np.concatenate((lesser[acts], greater[acts]))
+    rows, before, waiting = _choose(snapshot, verdicts, greater[acts & (need > 0)], settings.most)
+    through = acts & ~waiting[greater]
+    done = np.concatenate((lesser[through], greater[through]))
     left_low, left_high = low.copy(), high.copy()
     left_low[done] = left_high[done] = 0
     names = snapshot.brokers.names
-    return FittingPlan(NAME, snapshot, verdicts, rows, before), HitCounts(
-        _as_counts(names, left_low), _as_counts(names, left_high)
-    )
+    plan = FittingPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting if waiting.any() else None)
+    return plan, HitCounts(_as_counts(names, left_low), _as_counts(names, left_high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +156,23 @@ def _as_counts(names: tuple[str, ...], counts: Integers) -> Mapping[str, int]:
     return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
 
 
-def _choose(snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers) -> tuple[Integers, Floats]:
-    """Return the rows that leave `sources`, in that order, and what was left to leave before each."""
+def _choose(
+    snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers, most: int
+) -> tuple[Integers, Floats, Flags]:
+    """Return the rows that leave `sources`, in that order, what was left before each, and of whom more wait."""
     short = snapshot.bundles.short
-    kept: list[Integers] = [np.zeros(0, np.int64)]
-    before: list[Floats] = [np.zeros(0)]
+    kept, before = [np.zeros(0, np.int64)], [np.zeros(0)]
+    waiting, room = np.zeros(len(snapshot.brokers), bool), most
     for source, rows in zip(sources.tolist(), rows_by_owner(snapshot, sources), strict=True):
         into, out = (
             (short.rate_in, short.rate_out) if verdicts.by_rate[source] else (short.throughput_in, short.throughput_out)
         )
-        traffic = into[rows] + out[rows]
-        falling = heaviest_first(traffic)
-        taken, lefts = take_fitting(traffic[falling], float(verdicts.need[source]))
-        kept.append(rows[falling[taken]])
-        before.append(lefts)
-    return np.concatenate(kept).astype(np.int64), np.concatenate(before)
+        taken, lefts = take_fitting(into[rows] + out[rows], float(verdicts.need[source]), room + 1)
+        waiting[source] = len(taken) > room
+        kept.append(rows[taken[:room]])
+        before.append(lefts[:room])
+        room -= len(kept[-1])
+    return np.concatenate(kept).astype(np.int64), np.concatenate(before), waiting
 
 
 _CODES: Final = (

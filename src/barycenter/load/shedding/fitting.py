@@ -9,9 +9,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from barycenter.load.decisions import Unload
+from barycenter.load.decisions import NO_LIMIT, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
-from barycenter.load.shedding.ordering import by_group, sheddable_rows
+from barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
 from barycenter.load.shedding.plan import ShedPlan, Verdicts
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
@@ -80,27 +80,43 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
     return [rows[edges[broker] : edges[broker + 1]] for broker in brokers.tolist()]
 
 
-def take_fitting(traffic: Floats, budget: float, *, whole: bool = False) -> tuple[Integers, Floats]:
-    """Walk `traffic` (falling) and take whatever is at most the budget, which each one taken lowers by itself.
+def take_fitting(
+    traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
+) -> tuple[Integers, Floats]:
+    """Walk `traffic`, the heaviest first, and take whatever is at most the budget, which each taken lowers by itself.
 
     With `whole` only by its whole part, bounded as Pulsar's numbers are. Traffic of 0 and less is not taken. Returns
-    the positions taken and what was left before each.
+    the positions taken, no more than `most`, and what was left before each.
     """
-    traffic = traffic[: np.count_nonzero(traffic > 0)]
-    charges = np.minimum(np.trunc(traffic), LARGEST) if whole else traffic
-    rising = -traffic
-    taken: list[Integers] = [np.zeros(0, np.int64)]
-    before: list[Floats] = [np.zeros(0)]
+    taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
+    ahead, room, look = np.flatnonzero(traffic > 0), most, most
+    # nothing that did not fit ever fits again; where all fit, the first look is enough
+    while room > 0 and len(ahead := ahead[traffic[ahead] <= budget]):
+        heaviest = heaviest_first(traffic[ahead], look)
+        falling = ahead[heaviest]
+        found, lefts, budget = _walk(traffic[falling], budget, whole=whole)
+        taken.append(falling[found[:room]])
+        before.append(lefts[:room])
+        ahead = np.delete(ahead, heaviest)
+        room, look = room - len(taken[-1]), 8 * look
+    return np.concatenate(taken), np.concatenate(before)
+
+
+def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
+    """Return the positions taken of `falling` traffic above 0, what was left before each, and what is left."""
+    charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
+    rising = -falling
+    taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     position, size = 0, _FIRST_LOOK
     # each time the walk has to skip, less than two thirds of the budget are left; so it skips a few dozen times at most
-    while (position := position + int(np.searchsorted(rising[position:], -budget))) < len(traffic):
-        end = min(position + size, len(traffic))
+    while (position := position + int(np.searchsorted(rising[position:], -budget))) < len(falling):
+        end = min(position + size, len(falling))
         with np.errstate(invalid="ignore"):
             left = np.subtract.accumulate(np.concatenate(([budget], charges[position:end])))
-        fits = traffic[position:end] <= left[:-1]
+        fits = falling[position:end] <= left[:-1]
         count = len(fits) if fits.all() else int(np.argmin(fits))
         taken.append(np.arange(position, position + count))
         before.append(left[:count])
         size = 2 * size if position + count == end else _FIRST_LOOK
         position, budget = position + count, float(left[count])
-    return np.concatenate(taken), np.concatenate(before)
+    return np.concatenate(taken), np.concatenate(before), budget

@@ -1,8 +1,8 @@
 """The orders in which shedders look at bundles: grouped by owner, heaviest first.
 
-A stable sort of a million figures takes longer than all else that a shedder does. So figures are sorted by whatever
-method is fastest, and equal ones, if there are any, are put in order afterwards; owners, of which there are few, are
-sorted by radix.
+A stable sort of a million figures takes longer than all else that a shedder does. So no more of them are sorted than
+are asked for, by whatever method is fastest, and equal ones, if there are any, are put in order afterwards; owners, of
+which there are few, are sorted by radix.
 """
 
 from typing import Any, Final
@@ -10,14 +10,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from barycenter.load.decisions import NO_LIMIT
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 _RADIX: Final = 2**16
 """numpy sorts integers of 16 bits by radix."""
 
 
-def heaviest_first(figures: Floats) -> Integers:
-    """Return the positions of `figures` by falling figure, equal ones in their order; no figure may be NaN."""
+def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
+    """Return the first `most` positions of `figures` by falling figure, equal ones in their order; none may be NaN."""
+    if most < len(figures):
+        least = np.partition(figures, len(figures) - most)[len(figures) - most] if most else np.inf
+        heavier = np.flatnonzero(figures > least)
+        equal = np.flatnonzero(figures == least)[: most - len(heavier)]
+        return np.concatenate((heavier[heaviest_first(figures[heavier])], equal))
     order = np.argsort(-figures)
     ordered = figures[order]
     equal = ordered[1:] == ordered[:-1]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from barycenter.load.decisions import NO_LIMIT, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
@@ -30,15 +31,18 @@ _KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 @dataclass(frozen=True, slots=True)
 class OverloadShedderSettings:
-    """`limit` is a fraction."""
+    """`limit` is a fraction, `most` how many bundles one round unloads at most."""
 
     limit: float = 0.85
     weights: ResourceWeights = DEFAULT_WEIGHTS
+    most: int = NO_LIMIT
 
     @staticmethod
     def of(config: "BrokerConfig") -> "OverloadShedderSettings":
         return OverloadShedderSettings(
-            limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0, weights=resource_weights(config)
+            limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
+            weights=resource_weights(config),
+            most=bundles_of_round(config),
         )
 
 
@@ -52,8 +56,9 @@ def overload_shedder(snapshot: LoadSnapshot, settings: OverloadShedderSettings) 
     with np.errstate(over="ignore", invalid="ignore"):
         asked = snapshot.brokers.latest.throughput * (usage - settings.limit + THROUGHPUT_MARGIN)
     sheds = over & (snapshot.brokers.bundle_count > 1)
-    rows, before = take_heaviest(snapshot, sheds, asked)
-    return ShedPlan(NAME, snapshot, OverloadVerdicts(settings, usage, over, sheds, asked), rows, before)
+    rows, before, waiting = take_heaviest(snapshot, sheds, asked, settings.most)
+    verdicts = OverloadVerdicts(settings, usage, over, sheds, asked)
+    return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting)
 
 
 @dataclass(frozen=True, slots=True)

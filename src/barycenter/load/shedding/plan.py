@@ -1,17 +1,20 @@
 """What a shedder answers: the bundles that shall leave, in order, and the verdict on each broker.
 
+A round unloads so many bundles at most (`barycenterMaxBundlesPerRound`), since each is a request to its owner, and the
+next round follows in a minute. A plan that reached the bound says so, and whose bundles wait.
+
 Figures stay columns; `Unload` values and reasons are made when somebody asks for them, so that explaining costs a
 decision nothing.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
 import numpy as np
 
-from barycenter.load.decisions import Refusal, Unload
+from barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
@@ -19,6 +22,8 @@ from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, Load
 THROUGHPUT_MARGIN = 0.05
 """Pulsar's addition to the excess, so that a broker ends somewhat below the line it crossed."""
 
+_FIRST_LOOK: Final = 1024
+"""So few bundles are sorted as fast as the heaviest of them are found."""
 
 _SHEDDING: Final = frozenset(
     {
@@ -58,7 +63,8 @@ class Verdicts(Protocol):
 class ShedPlan:
     """Bundles to unload: `rows` of `snapshot.bundles`, brokers by name and each broker's in the order of selection.
 
-    `before` is the traffic (bytes/s) already chosen from the same broker when a row was chosen.
+    `before` is the traffic (bytes/s) already chosen from the same broker when a row was chosen. `waiting`, there if the
+    round is full, flags the brokers of which more bundles would leave if it were not.
     """
 
     strategy: str
@@ -66,6 +72,7 @@ class ShedPlan:
     verdicts: Verdicts
     rows: Integers
     before: Floats
+    waiting: Flags | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -76,14 +83,28 @@ class ShedPlan:
         asked = np.flatnonzero(self.verdicts.sheds)
         if len(self.rows) == 0 and len(asked):
             return self.broker_reason(int(asked[0]))
-        return self.verdicts.overall(self.snapshot)
+        overall = self.verdicts.overall(self.snapshot)
+        return overall if self.waiting is None else self._round_full("", overall)
 
     def broker_reason(self, broker: int) -> Reason:
         """Why the broker in that row sheds, or does not."""
         reason = self.verdicts.broker(self.snapshot, broker)
-        if reason.code in _SHEDDING and not np.any(self.snapshot.bundles.owner[self.rows] == broker):
-            return msgspec.structs.replace(reason, code=Code.NO_SHEDDABLE_BUNDLE)
-        return reason
+        if reason.code not in _SHEDDING or np.any(self.snapshot.bundles.owner[self.rows] == broker):
+            return reason
+        if self.waiting is not None and self.waiting[broker]:
+            return self._round_full(reason.subject, reason)
+        return msgspec.structs.replace(reason, code=Code.NO_SHEDDABLE_BUNDLE)
+
+    def _round_full(self, subject: str, cause: Reason) -> Reason:
+        count = float(len(self))
+        return Reason(
+            code=Code.ROUND_FULL,
+            strategy=self.strategy,
+            subject=subject,
+            compared=(Compared("bundles of this round", count, "=", "maximum", count, "bundles"),),
+            settings=(ROUND_KEY,),
+            cause=cause,
+        )
 
     def unload(self, position: int) -> Unload:
         """Return the decision at `position` of `rows`: with its reason, and its destination if the strategy has one."""
@@ -131,31 +152,60 @@ class ShedPlan:
                 yield Refusal("unload", name, self.broker_reason(row))
 
 
-def take_heaviest(snapshot: LoadSnapshot, sheds: Flags, need: Floats) -> tuple[Integers, Floats]:
+def take_heaviest(
+    snapshot: LoadSnapshot, sheds: Flags, need: Floats, most: int = NO_LIMIT
+) -> tuple[Integers, Floats, Flags | None]:
     """Choose from each broker that `sheds` its heaviest bundles until `need` bytes/s are chosen, at least one.
 
     Heaviest by short-term throughput in + out; ties fall to the smaller name. Only rows of `may_shed`. The last one
-    may overshoot. Returns the rows, brokers in the order of their names, and the traffic chosen before each.
-    Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
+    may overshoot. Returns the rows, brokers in the order of their names, and the traffic chosen before each. If they
+    would be more than `most`, each broker gives its heaviest ones, in proportion to how many it would give, and the
+    brokers that have more are flagged, too. Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
     """
-    short, candidates = snapshot.bundles.short, sheddable_rows(snapshot, sheds)
-    traffic = short.throughput_in[candidates] + short.throughput_out[candidates]
-    falling = heaviest_first(traffic)
-    candidates, traffic = candidates[falling], traffic[falling]
-    owners, edges = by_group(snapshot.bundles.owner[candidates], len(snapshot.brokers))
-    rows, traffic = candidates[owners], traffic[owners]
-    kept: list[Integers] = []
-    kept_before: list[Floats] = []
-    for broker in np.flatnonzero(np.diff(edges)).tolist():
+    short, rows = snapshot.bundles.short, sheddable_rows(snapshot, sheds)
+    order, edges = by_group(snapshot.bundles.owner[rows], len(snapshot.brokers))
+    rows = rows[order]
+    traffic = short.throughput_in[rows] + short.throughput_out[rows]
+    givers = np.flatnonzero(np.diff(edges))
+    kept, kept_before = [np.zeros(0, np.int64)], [np.zeros(0)]
+    for broker in givers.tolist():
         start, end = edges[broker], edges[broker + 1]
-        before = np.concatenate(([0.0], np.cumsum(traffic[start:end])[:-1]))
-        enough = np.flatnonzero(~(before < need[broker]))
-        count = max(1, int(enough[0]) if len(enough) else end - start)
-        kept.append(rows[start : start + count])
-        kept_before.append(before[:count])
-    if not kept:
-        return np.zeros(0, np.int64), np.zeros(0)
-    return np.concatenate(kept).astype(np.int64), np.concatenate(kept_before)
+        heaviest, before = _until(traffic[start:end], float(need[broker]), most + 1)
+        kept.append(rows[start:end][heaviest])
+        kept_before.append(before)
+    counts = np.array([len(before) for before in kept_before[1:]], np.int64)
+    if counts.sum() <= most:
+        return np.concatenate(kept), np.concatenate(kept_before), None
+    shares = _in_proportion(counts, need[givers], most)
+    for place, share in enumerate(shares.tolist(), 1):
+        kept[place], kept_before[place] = kept[place][:share], kept_before[place][:share]
+    waiting = np.zeros(len(snapshot.brokers), bool)
+    waiting[givers] = shares < counts
+    return np.concatenate(kept), np.concatenate(kept_before), waiting
+
+
+def _until(traffic: Floats, need: float, most: int) -> tuple[Integers, Floats]:
+    """Return the positions of the heaviest until `need` is reached, at least one and `most`, and the sum before each.
+
+    Few are enough as a rule, so that the others need not be sorted.
+    """
+    look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
+    while True:
+        heaviest = heaviest_first(traffic, look)
+        before = np.concatenate(([0.0], np.cumsum(traffic[heaviest])[:-1]))
+        enough = np.flatnonzero(~(before < need))
+        if len(enough) or len(heaviest) == len(traffic) or look == most:
+            count = max(1, int(enough[0]) if len(enough) else len(heaviest))
+            return heaviest[:count], before[:count]
+        look = min(8 * look, most)
+
+
+def _in_proportion(counts: Integers, need: Floats, most: int) -> Integers:
+    """Divide `most` in proportion to `counts`, whose sum is greater; what rounding leaves goes to the nearest, of equal
+    ones to the greater `need`."""
+    shares, rest = np.divmod(counts * most, counts.sum())
+    shares[np.lexsort((-need, -rest))[: most - int(shares.sum())]] += 1
+    return shares
 
 
 def sequential_mean(values: Floats) -> float:

@@ -50,11 +50,11 @@ def range_threshold_shedder(
     plain = replace(settings, lower_boundary=False)
     first, after = threshold_shedder(snapshot, plain, history)
     if len(first) or _verdicts_of(first).mean == 0:
-        return ShedPlan(NAME, snapshot, _Renamed(first.verdicts), first.rows, first.before), after
+        return replace(first, strategy=NAME, verdicts=_Renamed(first.verdicts)), after
     second, after = threshold_shedder(snapshot, plain, after)
     verdicts = _judge(snapshot, plain, first.verdicts, _verdicts_of(second))
-    rows, before = take_heaviest(snapshot, verdicts.sheds, verdicts.need)
-    return ShedPlan(NAME, snapshot, verdicts, rows, before), after
+    rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, plain.most)
+    return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), after
 
 
 def _verdicts_of(plan: ShedPlan) -> ThresholdVerdicts:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from barycenter.load.decisions import NO_LIMIT, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
@@ -37,13 +38,17 @@ UsageHistory = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ThresholdShedderSettings:
-    """`threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out."""
+    """`threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
+
+    `most` is how many bundles one round unloads at most.
+    """
 
     threshold: float = 0.1
     history_weight: float = 0.9
     minimum_throughput: float = 10 * _MEBIBYTE
     weights: ResourceWeights = DEFAULT_WEIGHTS
     lower_boundary: bool = False
+    most: int = NO_LIMIT
 
     @staticmethod
     def of(config: "BrokerConfig") -> "ThresholdShedderSettings":
@@ -53,6 +58,7 @@ class ThresholdShedderSettings:
             minimum_throughput=config.load_balancer_bundle_unload_min_throughput_threshold * _MEBIBYTE,
             weights=resource_weights(config),
             lower_boundary=config.lower_boundary_shedding_enabled,
+            most=bundles_of_round(config),
         )
 
 
@@ -68,12 +74,12 @@ def threshold_shedder(
     usage = snapshot.brokers.weighted_usage(settings.weights)
     scores = _step(snapshot, usage, history, settings.history_weight)
     verdicts = _judge(snapshot, settings, usage, scores)
-    rows, before = take_heaviest(snapshot, verdicts.sheds, verdicts.need)
+    rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, settings.most)
     if len(rows) == 0 and verdicts.mean != 0 and settings.lower_boundary:
         scores = _step(snapshot, usage, _as_history(snapshot, scores), settings.history_weight)
         verdicts = _judge_lower_boundary(snapshot, settings, usage, scores, verdicts)
-        rows, before = take_heaviest(snapshot, verdicts.sheds, verdicts.need)
-    return ShedPlan(NAME, snapshot, verdicts, rows, before), _as_history(snapshot, scores)
+        rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, settings.most)
+    return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), _as_history(snapshot, scores)
 
 
 def _step(snapshot: LoadSnapshot, usage: Floats, history: UsageHistory, weight: float) -> Floats:

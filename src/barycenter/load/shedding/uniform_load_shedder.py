@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from barycenter.load.decisions import NO_LIMIT, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.fitting import LARGEST, FittingPlan, rows_by_owner, take_fitting
 from barycenter.load.shedding.ordering import heaviest_first
@@ -36,7 +37,7 @@ class UniformLoadShedderSettings:
     """A criterion with a threshold of 0 is off; so is a `max_bundles` of -1.
 
     `rate_difference` is percent of the least rate, `throughput_factor` a multiple of the least throughput. The minima
-    are msg/s and bytes/s in + out.
+    are msg/s and bytes/s in + out. `most` is how many bundles one round of any shedder unloads at most.
     """
 
     rate_difference: float = 50.0
@@ -45,6 +46,7 @@ class UniformLoadShedderSettings:
     minimum_rate: float = 1_000
     minimum_throughput: float = 1_048_576
     max_bundles: int = -1
+    most: int = NO_LIMIT
 
     @staticmethod
     def of(config: "BrokerConfig") -> "UniformLoadShedderSettings":
@@ -55,6 +57,7 @@ class UniformLoadShedderSettings:
             minimum_rate=config.min_unload_message,
             minimum_throughput=config.min_unload_message_throughput,
             max_bundles=config.max_unload_bundle_num_per_shedding,
+            most=bundles_of_round(config),
         )
 
 
@@ -77,7 +80,8 @@ def uniform_load_shedder(snapshot: LoadSnapshot, settings: UniformLoadShedderSet
     sheds = bool(enough and need >= minimum)
     verdicts = UniformVerdicts(settings, len(snapshot.brokers), rate, throughput, by_rate, by_throughput, sheds, need)
     rows, before = _choose(snapshot, verdicts) if sheds else (np.zeros(0, np.int64), np.zeros(0))
-    return FittingPlan(NAME, snapshot, verdicts, rows, before)
+    waiting = verdicts.sheds if len(rows) > settings.most else None
+    return FittingPlan(NAME, snapshot, verdicts, rows[: settings.most], before[: settings.most], waiting=waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ def _whole(figure: float) -> int:
 
 
 def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Integers, Floats]:
+    """Return the rows that leave and what was left to leave before each, one more than a round unloads if there are."""
     rows = rows_by_owner(snapshot, np.array([verdicts.source]))[0]
     short = snapshot.bundles.short
     traffic = (
@@ -126,18 +131,17 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
         if verdicts.rates
         else short.throughput_in[rows] + short.throughput_out[rows]
     )
-    order = heaviest_first(traffic)
-    rows, traffic = rows[order], traffic[order]
-    taken, before = take_fitting(traffic, verdicts.amount, whole=True)
+    limit, most = verdicts.settings.max_bundles, verdicts.settings.most + 1
+    count = most if limit == -1 else min(limit, most)
+    taken, before = take_fitting(traffic, verdicts.amount, count, whole=True)
     left = before[-1] - _whole(float(traffic[taken[-1]])) if len(taken) else float(verdicts.amount)
     idle = np.flatnonzero(traffic <= 0)
+    idle = idle[heaviest_first(traffic[idle], count - len(taken))]
     # a negative figure gives its whole part back, as it does in Pulsar
     given_back = np.cumsum(-np.clip(np.trunc(traffic[idle]), -LARGEST - 1, 0))
     positions = np.concatenate((taken, idle))
     lefts = np.concatenate((before, left + np.concatenate(([0.0], given_back))[: len(idle)]))
-    limit = verdicts.settings.max_bundles
-    count = len(positions) if limit == -1 else limit
-    return rows[positions[:count]], lefts[:count]
+    return rows[positions], lefts
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,19 @@ load, and topics that cannot be parted: one hot topic makes its bundle too large
 namespace has as many bundles as it may.
 
 Source: Pulsar's `BundleSplitterTask` (4.x). Where we differ: bundles are looked at in the order of their names, which
-decides who is served while the namespace fills up, and one that two brokers report is chosen once.
+decides who is served while the namespace fills up, one that two brokers report is chosen once, and no more are split at
+once than `barycenterMaxBundlesPerRound` says.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from barycenter.load.decisions import Refusal, Split
+from barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Split, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, MessageColumns
 from barycenter.load.splitting.request import MEBIBYTE
@@ -35,13 +37,17 @@ NAME: Final = "BundleSplitterTask"
 
 @dataclass(frozen=True, slots=True)
 class BundleSplitterSettings:
-    """A bundle above one of the limits is too large. `max_sessions` ≤ 0 is no limit; bandwidth is bytes/s."""
+    """A bundle above one of the limits is too large. `max_sessions` ≤ 0 is no limit; bandwidth is bytes/s.
+
+    A namespace has at most `max_bundles`, and one check splits at most `most`.
+    """
 
     max_topics: int = 1000
     max_sessions: int = 1000
     max_rate: float = 30_000
     max_bandwidth: float = 100 * MEBIBYTE
     max_bundles: int = 128
+    most: int = NO_LIMIT
 
     @staticmethod
     def of(config: "BrokerConfig") -> "BundleSplitterSettings":
@@ -51,6 +57,7 @@ class BundleSplitterSettings:
             max_rate=config.load_balancer_namespace_bundle_max_msg_rate,
             max_bandwidth=config.load_balancer_namespace_bundle_max_bandwidth_mbytes * MEBIBYTE,
             max_bundles=config.load_balancer_namespace_maximum_bundles,
+            most=bundles_of_round(config),
         )
 
 
@@ -60,6 +67,7 @@ _CRITERIA: Final = (
     ("rate in + out", "loadBalancerNamespaceBundleMaxMsgRate", "msg/s"),
     ("throughput in + out", "loadBalancerNamespaceBundleMaxBandwidthMbytes", "bytes/s"),
 )
+_AT_ONCE: Final = 4096
 _OF_TRAFFIC: Final = 2
 """The first of the criteria that are measured over a time, which a plan's `window` names."""
 
@@ -68,14 +76,19 @@ _OF_TRAFFIC: Final = 2
 class LargeBundles:
     """Which bundles exceed which limit, and by what: topics, sessions, rate and throughput in this order.
 
-    `figures` and `exceeded` have one row for each of the four and one column a bundle. `window` names the time over
-    which rate and throughput were measured.
+    `figures` and `exceeded` are four columns over bundles. `window` names the time over which rate and throughput were
+    measured.
     """
 
-    figures: Floats
+    figures: tuple[Integers | Floats, ...]
     limits: tuple[float, float, float, float]
-    exceeded: Flags
+    exceeded: tuple[Flags, ...]
     window: str
+
+    @property
+    def any(self) -> Flags:
+        """Which bundles exceed any limit."""
+        return reduce(np.logical_or, self.exceeded)
 
     def compared(self, row: int) -> tuple[Compared, ...]:
         return tuple(self._compared(which, row) for which in self._above(row))
@@ -84,24 +97,23 @@ class LargeBundles:
         return tuple(_CRITERIA[which][1] for which in self._above(row))
 
     def _above(self, row: int) -> list[int]:
-        return [which for which in range(len(_CRITERIA)) if self.exceeded[which, row]]
+        return [which for which in range(len(_CRITERIA)) if self.exceeded[which][row]]
 
     def _compared(self, which: int, row: int) -> Compared:
         what, _, unit = _CRITERIA[which]
         named = f"{self.window} {what}" if which >= _OF_TRAFFIC else what
-        return Compared(named, float(self.figures[which, row]), ">", "limit", self.limits[which], unit)
+        return Compared(named, float(self.figures[which][row]), ">", "limit", self.limits[which], unit)
 
 
 def large_bundles(
     snapshot: LoadSnapshot, traffic: MessageColumns, settings: BundleSplitterSettings, *, window: str
 ) -> LargeBundles:
     """Hold the bundles against the limits, with these rates and throughputs; all comparisons are strict."""
-    bundles = snapshot.bundles
-    figures = np.stack([bundles.topics.astype(float), bundles.sessions.astype(float), traffic.rate, traffic.throughput])
+    figures = (snapshot.bundles.topics, snapshot.bundles.sessions, traffic.rate, traffic.throughput)
     limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
-    exceeded = figures > np.array(limits)[:, None]
-    exceeded[1] &= settings.max_sessions > 0
-    return LargeBundles(figures, limits, exceeded, window)
+    topics, sessions, rate, throughput = (each > limit for each, limit in zip(figures, limits, strict=True))
+    sessions &= settings.max_sessions > 0
+    return LargeBundles(figures, limits, (topics, sessions, rate, throughput), window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,11 @@ def namespace_full(row: int, bundles: int, maximum: int) -> SplitRefusal:
     return SplitRefusal(row, Code.NAMESPACE_FULL, (compared,), ("loadBalancerNamespaceMaximumBundles",))
 
 
+def check_full(row: int, splits: int) -> SplitRefusal:
+    compared = Compared("splits of this check", float(splits), "=", "maximum", float(splits), "bundles")
+    return SplitRefusal(row, Code.CYCLE_FULL, (compared,), (ROUND_KEY,))
+
+
 class NamespaceCounts:
     """How many bundles each namespace has, the splits chosen so far counted; mutable inside a strategy.
 
@@ -133,32 +150,38 @@ class NamespaceCounts:
 
     def __init__(self, snapshot: LoadSnapshot, counts: Mapping[str, int]) -> None:
         self._snapshot = snapshot
-        self._counts = dict(counts)
+        self._given = counts
+        self._counts: dict[int, int] = {}
 
-    def of(self, row: int) -> int:
-        """Return the number of bundles of the namespace that the bundle in that row belongs to."""
-        bundles, namespace = self._snapshot.bundles, self._snapshot.namespaces[self._snapshot.bundles.namespace[row]]
-        if namespace not in self._counts:
-            self._counts[namespace] = int(np.count_nonzero(bundles.namespace == bundles.namespace[row]))
-        return self._counts[namespace]
+    def of(self, namespace: int) -> int:
+        """Return the number of bundles of the namespace in that row of `snapshot.namespaces`."""
+        found = self._counts.get(namespace)
+        if found is None:
+            found = self._given.get(self._snapshot.namespaces[namespace])
+            found = self._counts[namespace] = int(self._reported[namespace]) if found is None else found
+        return found
 
-    def split(self, row: int) -> None:
-        self._counts[self._snapshot.namespaces[self._snapshot.bundles.namespace[row]]] = self.of(row) + 1
+    def split(self, namespace: int) -> None:
+        self._counts[namespace] = self.of(namespace) + 1
+
+    @cached_property
+    def _reported(self) -> Integers:
+        return np.bincount(self._snapshot.bundles.namespace, minlength=len(self._snapshot.namespaces))
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
     """`rows` of `snapshot.bundles` to split, in the order of names, and what else was too large.
 
-    `strategy` names who plans. `boundaries` are there if it decides where to cut, one for each of `rows`. `causes` say
-    of some of `rows` what else than its size mattered.
+    `strategy` names who plans. `refused` may be many, and are found while somebody walks them. `boundaries` are there
+    if it decides where to cut, one for each of `rows`. `causes` say of some of `rows` what else than its size mattered.
     """
 
     strategy: str
     snapshot: LoadSnapshot
     large: LargeBundles
     rows: Integers
-    refused: tuple[SplitRefusal, ...]
+    refused: Iterable[SplitRefusal]
     boundaries: tuple[int, ...] = ()
     causes: Mapping[int, tuple[Compared, str]] = field(default_factory=dict)
 
@@ -169,6 +192,10 @@ class SplitPlan:
         bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
         for row, boundary in zip_longest(self.rows.tolist(), self.boundaries):
             yield Split(bundles.names[row], brokers.names[bundles.owner[row]], self._reason(row), boundary)
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the bundles to split."""
+        return frozenset(self.snapshot.namespaces[row] for row in self.snapshot.bundles.namespace[self.rows].tolist())
 
     def refusals(self) -> Iterator[Refusal]:
         """Tell of the bundles that are too large and still not split."""
@@ -215,23 +242,64 @@ def plan_splits(
 ) -> SplitPlan:
     """Return the bundles to split, with these rates and throughputs. `bundle_counts`: bundles of each namespace now.
 
-    A namespace never gets more than `max_bundles`, the splits already chosen counted.
+    A namespace never gets more than `max_bundles`, the splits already chosen counted. Those behind the last one that
+    one check may split wait for the next.
     """
     bundles = snapshot.bundles
     large = large_bundles(snapshot, traffic, settings, window=window)
+    rows = np.flatnonzero(large.any & bundles.sampled)
     counts = NamespaceCounts(snapshot, bundle_counts)
-    chosen: dict[str, int] = {}
-    refused: list[SplitRefusal] = []
-    for row in np.flatnonzero(large.exceeded.any(axis=0) & bundles.sampled).tolist():
+    chosen: list[int] = []
+    before = ""
+    for row, namespace in _with_room(snapshot, rows, counts, settings.max_bundles):
         name = bundles.names[row]
-        if name in chosen:
+        if name == before or counts.of(namespace) >= settings.max_bundles:
             continue
-        if bundles.topics[row] < 2:
-            refused.append(too_few_topics(row, int(bundles.topics[row])))
-        elif counts.of(row) >= settings.max_bundles:
-            refused.append(namespace_full(row, counts.of(row), settings.max_bundles))
-        else:
-            chosen[name] = row
-            counts.split(row)
-    rows = np.array(list(chosen.values()), np.int64)
-    return SplitPlan(strategy, snapshot, large, rows, tuple(refused))
+        if len(chosen) == settings.most:
+            break
+        chosen.append(row)
+        before = name
+        counts.split(namespace)
+    splits = np.array(chosen, np.int64)
+    return SplitPlan(strategy, snapshot, large, splits, _Refused(snapshot, settings, rows, splits, counts))
+
+
+def _with_room(
+    snapshot: LoadSnapshot, rows: Integers, counts: NamespaceCounts, max_bundles: int
+) -> Iterator[tuple[int, int]]:
+    """Yield those of `rows` that have topics to part and a namespace that is not full at first, with that namespace."""
+    bundles = snapshot.bundles
+    rows = rows[bundles.topics[rows] >= 2]
+    concerned = np.unique(bundles.namespace[rows])
+    room = np.zeros(len(snapshot.namespaces), bool)
+    room[concerned] = [counts.of(namespace) < max_bundles for namespace in concerned.tolist()]
+    rows = rows[room[bundles.namespace[rows]]]
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        yield from zip(some.tolist(), bundles.namespace[some].tolist(), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Those of `rows`, the bundles that are too large, that are not split; in the order of names."""
+
+    snapshot: LoadSnapshot
+    settings: BundleSplitterSettings
+    rows: Integers
+    splits: Integers
+    counts: NamespaceCounts
+
+    def __iter__(self) -> Iterator[SplitRefusal]:
+        bundles, most = self.snapshot.bundles, self.settings.max_bundles
+        split, before = set(self.splits.tolist()), ""
+        for row in self.rows.tolist():
+            if row in split:
+                before = bundles.names[row]
+            elif bundles.names[row] == before:
+                continue
+            elif bundles.topics[row] < 2:
+                yield too_few_topics(row, int(bundles.topics[row]))
+            elif (count := self.counts.of(int(bundles.namespace[row]))) >= most:
+                yield namespace_full(row, count, most)
+            else:  # behind the last one split
+                yield check_full(row, len(split))

@@ -91,7 +91,7 @@ def default_split_strategy(
     bundles = snapshot.bundles
     large = large_bundles(snapshot, bundles.latest, settings.limits, window="current")
     owned = np.ones(len(bundles), bool) if snapshot.extensible is None else snapshot.extensible.owned
-    hot = large.exceeded.any(axis=0) & bundles.sampled
+    hot = large.any & bundles.sampled
     judged = bundles.sampled & owned & (bundles.topics >= 2)
     run = _Run(snapshot, settings, NamespaceCounts(snapshot, bundle_counts), boundaries, _edges(splitting))
     after: dict[str, int] = {}
@@ -157,7 +157,7 @@ class _Run:
             return count
         self.chosen[name] = row, verdict
         self.causes[row] = self._hits(count, ">"), _HITS_KEY
-        self._counts.split(row)
+        self._counts.split(int(self._snapshot.bundles.namespace[row]))
         owner = int(self._snapshot.bundles.owner[row])
         self._splits[owner] = self._splits.get(owner, 0) + 1
         if self._splits[owner] == self._settings.most:
@@ -175,7 +175,8 @@ class _Run:
         """Return where to cut the bundle, or what speaks against it."""
         if count <= self._settings.hits:
             return SplitRefusal(row, Code.TOO_FEW_HITS, (self._hits(count, "<="),), (_HITS_KEY,))
-        most, bundles = self._settings.limits.max_bundles, self._counts.of(row)
+        most = self._settings.limits.max_bundles
+        bundles = self._counts.of(int(self._snapshot.bundles.namespace[row]))
         if bundles >= most:
             return namespace_full(row, bundles, most)
         if not self._edges.isdisjoint(((namespace, bundle_range.lower), (namespace, ~bundle_range.upper))):

@@ -1,4 +1,4 @@
-"""Moves made many at once are those made one by one, however few bundles a broker has."""
+"""The moves of the DeviationShedder are those of its oracle, however few of a broker's bundles it sorts at once."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding import deviation_runs
 from barycenter.load.shedding import deviation_shedder as subject
 from support import shedding_oracles
 from support.load_cases import Cluster, bundle_name, clusters
@@ -20,8 +19,8 @@ weights = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, 10.0]) | st.floats(0, 20
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _in_runs_however_short() -> Iterator[None]:
-    with mock.patch.object(subject, "_MANY", 1), mock.patch.object(deviation_runs, "_WORTH_WHILE", 1):
+def _one_bundle_sorted_at_once() -> Iterator[None]:
+    with mock.patch.object(subject, "_FIRST_LOOK", 1):
         yield
 
 

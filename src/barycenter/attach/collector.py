@@ -21,11 +21,11 @@ from yarl import URL
 from barycenter.attach.answers import has_no_report, without_report
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.cluster.http_peers import AdminClient, PeerRequestError
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.reports.simple_load_report import as_local_broker_data, decode_load_report
 from barycenter.load.snapshot.extensible_snapshot import as_report
-from barycenter.load.managers import ManagerKind
 from barycenter.logs.load_report_log import ReportLog
 
 _AT_ONCE: Final = 16

@@ -18,8 +18,8 @@ from barycenter.broker.cluster.leadership import Duty, Leadership
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from barycenter.broker.load_manager.switch import LoadManagerSwitch
 from barycenter.broker.lookup.namespace_service import NamespaceService
 from barycenter.broker.lookup.owner_search import OwnerSearch

@@ -12,8 +12,8 @@ from barycenter.cli.leader import ClusterError, snapshot_of
 from barycenter.cli.main import fail, in_words
 from barycenter.cli.moments import moment_ms
 from barycenter.load.advice.configuration_advice import Severity, advice
-from barycenter.load.strategies import Role
 from barycenter.load.managers import short_name
+from barycenter.load.strategies import Role
 from barycenter.snapshots.decided import print_json, print_tables
 from barycenter.snapshots.deciding import (
     UNUSABLE,

@@ -110,7 +110,6 @@ def manager_in_force(config: "BrokerConfig") -> ManagerKind:
         return ManagerKind.SIMPLE
 
 
-
 def in_its_place(name: str, known: Collection[str]) -> str:
     """Return what to use instead of a name that there is not: the most similar known one first, if any is."""
     allowed = ", ".join(sorted(known))

@@ -10,7 +10,7 @@ Free of numpy, so that every broker can hold memories in documents.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 import msgspec
 
@@ -80,3 +80,6 @@ class Remembered:
     def document(self, strategy: Strategy[Any]) -> MemoryDocument:
         """Return what `strategy` remembers, as a document."""
         return strategy.document(self.of(strategy))
+
+
+NOTHING_REMEMBERED: Final = Remembered()

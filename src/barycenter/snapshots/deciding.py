@@ -3,7 +3,7 @@
 import difflib
 import random
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,31 +20,31 @@ from barycenter.config.broker_conf import (
     with_overrides,
 )
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.round import Cycle, CycleMemory, CycleOutcome, Selection, place
-from barycenter.load.cycle.shedding_memory import memory_document, shedding_memory
-from barycenter.load.cycle.simple_round import SimpleCycle
+from barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
+from barycenter.load.managers import ManagerKind, StrategyError, in_its_place, short_name
 from barycenter.load.reasons import render
 from barycenter.load.reports.weights import resource_weights
-from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.simple import splitting as simple_splitting
-from barycenter.load.snapshot.document import MemoryDocument
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting import bundle_splitter, default_split_strategy
-from barycenter.load.splitting.bundle_splitter import SplitPlan
-from barycenter.load.strategies import BOTH, PLACEMENT_KEY, SHEDDING_KEY, STRATEGIES, Role, placer_name, shedder_name
-from barycenter.load.managers import ManagerKind, StrategyError, in_its_place, short_name
+from barycenter.load.splitting.split_plan import SplitPlan
+from barycenter.load.strategies import (
+    BOTH,
+    PLACEMENT_KEY,
+    SHEDDING_KEY,
+    STRATEGIES,
+    Role,
+    StrategyRow,
+    placer_name,
+    shedder_name,
+    splitter_name,
+    splitter_of,
+)
+from barycenter.load.strategy import MemoryDocument
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.snapshots.decided import Decided, Figures
 from barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
 
-_SPLITTER_OF: Final = {
-    ManagerKind.MODULAR: bundle_splitter.NAME,
-    ManagerKind.EXTENSIBLE: default_split_strategy.NAME,
-    ManagerKind.SIMPLE: simple_splitting.NAME,
-}
-_SPLITTERS: Final = frozenset({bundle_splitter.NAME, default_split_strategy.NAME})
-SIMPLE: Final = simple_splitting.NAME
+SIMPLE: Final = short_name(ManagerKind.SIMPLE.class_name)
 """What the simple load manager does is named after it; how it places, by a key."""
 
 
@@ -60,7 +60,7 @@ class WrongWordError(ValueError):
 
 
 def is_splitter(name: str) -> bool:
-    return short_name(name) in _SPLITTERS
+    return any(row.role is Role.SPLITTING and row.name != SIMPLE for row in _named(short_name(name)))
 
 
 def role_of(name: str) -> Role:
@@ -69,13 +69,15 @@ def role_of(name: str) -> Role:
     Raises:
         WrongWordError: there is none of that name.
     """
-    if short_name(name) == SIMPLE:
-        return Role.SHEDDING
-    roles = {each.role for each in STRATEGIES if name in (each.name, each.class_name)}
+    roles = {row.role for row in _named(name)} - {Role.SPLITTING}
     if not roles:
-        known = {each.name for each in STRATEGIES} | _SPLITTERS | {SIMPLE}
-        raise WrongWordError(f"there is no strategy {name!r}; {in_its_place(name, known)}")
+        raise WrongWordError(f"there is no strategy {name!r}; {in_its_place(name, {row.name for row in STRATEGIES})}")
     return Role.SHEDDING if Role.SHEDDING in roles else Role.PLACEMENT
+
+
+def _named(name: str) -> list[StrategyRow]:
+    """Return the strategies of a name, which what the simple load manager does by itself bears in any form."""
+    return [row for row in STRATEGIES if name in (row.name, row.class_name) or short_name(name) == row.name == SIMPLE]
 
 
 def configured(
@@ -147,15 +149,13 @@ def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
     Raises:
         WrongWordError: the strategy needs what other brokers report.
     """
-    if strategy is not None and is_splitter(strategy):
-        return next(kind for kind, name in _SPLITTER_OF.items() if name == short_name(strategy))
-    if strategy is not None and short_name(strategy) == SIMPLE:
-        return ManagerKind.SIMPLE
     if strategy is None and found.is_simple:
         return ManagerKind.SIMPLE
     if strategy is None:
         return ManagerKind.MODULAR if found.snapshot.extensible is None else ManagerKind.EXTENSIBLE
-    known = {each.manager for each in STRATEGIES if strategy in (each.name, each.class_name)}
+    known = {row.manager for row in _named(short_name(strategy) if is_splitter(strategy) else strategy)}
+    if is_splitter(strategy) or known == {ManagerKind.SIMPLE}:
+        return known.pop()
     if ManagerKind.EXTENSIBLE not in known:
         return ManagerKind.MODULAR
     if found.snapshot.extensible is not None:
@@ -175,7 +175,7 @@ def shedding_by(config: BrokerConfig, manager: ManagerKind) -> str:
 
 def splitting_by(manager: ManagerKind) -> str:
     """Return the name of the split check."""
-    return f"{_SPLITTER_OF[manager]} splits"
+    return f"{splitter_name(manager)} splits"
 
 
 def placing_by(config: BrokerConfig, manager: ManagerKind) -> str:
@@ -208,18 +208,17 @@ def shedding_rounds(
     Raises:
         StrategyError: the configuration names strategies that there are not, or that do not go together.
     """
-    cycle: Cycle | SimpleCycle = SimpleCycle.of(config) if manager is ManagerKind.SIMPLE else Cycle.of(config, manager)
-    rng = random.Random(seed)
-    remembered = CycleMemory(shedding_memory(memory, shedder_name(config, manager)))
+    cycle, rng = round_of(config, manager), random.Random(seed)
+    remembered = cycle.start(memory)
     rounds = []
     for number in range(1, cycles + 1):
         outcome, remembered = cycle.run(snapshot, remembered, rng)
         rounds.append(list(_lines_of(outcome, config, number)))
         snapshot = outcome.snapshot
-    return rounds, memory_document(remembered.shedding)
+    return rounds, cycle.document(remembered)
 
 
-def _lines_of(outcome: CycleOutcome, config: BrokerConfig, number: int) -> Iterator[Decided]:
+def _lines_of(outcome: RoundOutcome, config: BrokerConfig, number: int) -> Iterator[Decided]:
     plan, snapshot = outcome.plan, outcome.plan.snapshot
     usage = snapshot.brokers.weighted_usage(resource_weights(config))
     latest = snapshot.brokers.latest
@@ -290,11 +289,7 @@ def placement_lines(
             Bundle.parse(bundle)
         except InvalidNameError as error:
             raise WrongWordError(f"--place {bundle}: {error}") from error
-    rng = random.Random(seed)
-    if manager is ManagerKind.SIMPLE:
-        placements = SimpleCycle.of(config).place(snapshot, bundles, rng)
-    else:
-        placements, _, _ = place(snapshot, bundles, Selection.of(config, manager), rng, SelectionMemory())
+    placements = selection_of(config, manager).place(snapshot, bundles, random.Random(seed))
     for placement in placements:
         yield Decided(
             cycle=1,
@@ -314,16 +309,11 @@ def split_rounds(
 
     The extensible load manager splits what was too large several times running, here in the middle of its range.
     """
-    hits: Mapping[str, int] = {}
+    splitter = splitter_of(config, manager)
+    memory = splitter.start()
     rounds = []
     for number in range(1, cycles + 1):
-        if manager is ManagerKind.EXTENSIBLE:
-            limits = default_split_strategy.DefaultSplitSettings.of(config)
-            plan, hits = default_split_strategy.default_split_strategy(snapshot, limits, hits, {}, _middle)
-        else:
-            settings = bundle_splitter.BundleSplitterSettings.of(config)
-            check = simple_splitting.simple_splits if manager is ManagerKind.SIMPLE else bundle_splitter.bundle_splitter
-            plan = check(snapshot, settings, {})
+        plan, memory = splitter.decide(snapshot, {}, _middle, memory)
         rounds.append(list(_split_lines(plan, number)))
     return rounds
 

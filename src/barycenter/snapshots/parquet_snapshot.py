@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from barycenter.load.snapshot.document import MemoryDocument, PoliciesDocument
+from barycenter.load.snapshot.document import PoliciesDocument
 from barycenter.load.snapshot.load_snapshot import (
     RESOURCES,
     BrokerTable,
@@ -27,6 +27,7 @@ from barycenter.load.snapshot.load_snapshot import (
     Preallocations,
     namespace_of,
 )
+from barycenter.load.strategy import MemoryDocument
 
 METADATA_KEY: Final = b"barycenter.snapshot"
 _BESIDE_KEY: Final = b"barycenter.beside"

@@ -22,15 +22,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from barycenter.load.managers import ManagerKind, short_name
 from barycenter.load.policies import PolicyError
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.reports.windows import LiveFold, broker_averages
-from barycenter.load.snapshot.document import MemoryDocument, SnapshotDocument, decode_snapshot, encode_snapshot
+from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument, ExtensibleItem, kind_of, messages_in
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.managers import ManagerKind, short_name
+from barycenter.load.strategy import MemoryDocument
 from barycenter.snapshots.doubts import doubts
 from barycenter.snapshots.parquet_snapshot import Beside, NoSnapshotError, read_columns, write_columns
 from barycenter.snapshots.tables import TablesError, read_tables, tables_below

@@ -7,19 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports.extensible_reports import (
-    BrokerLoadData,
-    BrokerLookupData,
-    BundleLoadData,
-    TopBundlesLoadData,
-)
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of, shedder_of
-from barycenter.load.strategies import STRATEGIES, NothingToDecideError, OwnStrategiesError, Role, UnknownStrategyError, check_change, placer_name, shedder_name, supported
-from barycenter.load.managers import ManagerKind, ManagerSwitchRefusedError, StrategyError, UnknownLoadManagerError, manager_in_force, manager_kind
+from barycenter.config.broker_config import BrokerConfig from barycenter.load.reports.extensible_reports import (
+BrokerLoadData, BrokerLookupData, BundleLoadData, TopBundlesLoadData, ) from barycenter.load.reports.load_report import
+NamespaceBundleStats from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot from
+barycenter.load.snapshot.load_snapshot import LoadSnapshot from barycenter.load.strategies import PLACERS_OF,
+SHEDDERS_OF, placer_of, shedder_of from barycenter.load.strategies import STRATEGIES, NothingToDecideError,
+OwnStrategiesError, Role, UnknownStrategyError, check_change, placer_name, shedder_name, supported from
+barycenter.load.managers import ManagerKind, ManagerSwitchRefusedError, StrategyError, UnknownLoadManagerError,
+manager_in_force, manager_kind
 
 IMPL = "org.apache.pulsar.broker.loadbalance.impl"
 EXTENSIONS = "org.apache.pulsar.broker.loadbalance.extensions"

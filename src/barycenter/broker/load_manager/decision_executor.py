@@ -22,7 +22,7 @@ from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 from barycenter.naming.namespace import NamespaceName
 
 if TYPE_CHECKING:
-    from barycenter.load.splitting.bundle_splitter import SplitPlan
+    from barycenter.load.splitting.split_plan import SplitPlan
 
 log = structlog.get_logger(__name__)
 

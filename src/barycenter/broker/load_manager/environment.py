@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import FilePipeline, NoPipeline, PipelineFeed
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage, UsageMeter, usage_meter

@@ -2,10 +2,16 @@
 
 import structlog
 
-from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.load.managers import MANAGER_KEY, LoadManagerNotOfferedError, ManagerKind, UnknownLoadManagerError, manager_kind
+from barycenter.load.managers import (
+    MANAGER_KEY,
+    LoadManagerNotOfferedError,
+    ManagerKind,
+    UnknownLoadManagerError,
+    manager_kind,
+)
 
 log = structlog.get_logger(__name__)
 

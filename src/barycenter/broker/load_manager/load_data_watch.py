@@ -1,4 +1,5 @@
-"""Keeps a load manager's load data of the cluster up to date: refreshed after every change under /loadbalance/brokers."""
+"""Keeps a load manager's load data of the cluster up to date: refreshed after every change under
+/loadbalance/brokers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

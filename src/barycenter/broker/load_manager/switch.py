@@ -17,8 +17,8 @@ import structlog
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.registration import Registration
-from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_in_force
 from barycenter.metadata.errors import MetadataError
 

@@ -19,8 +19,15 @@ from barycenter.config.broker_config import BrokerConfig, key_name
 from barycenter.config.key import format_value
 from barycenter.load.advice.facts import Advice, Facts, Severity
 from barycenter.load.advice.rules import findings
-from barycenter.load.managers import MANAGER_KEY, ManagerKind, StrategyError, UnknownLoadManagerError, manager_kind, short_name
-from barycenter.load.strategies import SHEDDING_KEY, TRANSFER_SHEDDER, placer_name, shedder_name
+from barycenter.load.managers import (
+    MANAGER_KEY,
+    ManagerKind,
+    StrategyError,
+    UnknownLoadManagerError,
+    manager_kind,
+    short_name,
+)
+from barycenter.load.strategies import SHEDDING_KEY, placer_name, shedder_name
 
 __all__ = ["Advice", "Severity", "advice", "key_advice"]
 
@@ -93,11 +100,12 @@ def _of_extensible(facts: Facts) -> Iterator[Advice]:
         f"set {MANAGER_KEY}={ManagerKind.MODULAR.class_name}",
         Severity.REFUSED,
     )
-    if short_name(facts.config.load_balancer_load_shedding_strategy) != TRANSFER_SHEDDER:
+    own = shedder_name(facts.config, ManagerKind.EXTENSIBLE)
+    if short_name(facts.config.load_balancer_load_shedding_strategy) != own:
         yield facts.advise(
             _SHEDDING,
-            f"the extensible load manager sheds by {TRANSFER_SHEDDER} alone and uses it instead, as in Pulsar",
-            f"set {SHEDDING_KEY}={TRANSFER_SHEDDER}",
+            f"the extensible load manager sheds by {own} alone and uses it instead, as in Pulsar",
+            f"set {SHEDDING_KEY}={own}",
         )
     yield from _unread(facts, "the extensible load manager has a placement of its own", shedding=False)
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from barycenter.load.advice.facts import Advice, Facts, Rule, Severity
 from barycenter.load.advice.shedding_rules import BY_SHEDDER, EVENLY, SHEDDING, frozen_history
-from barycenter.load.simple.settings import SimpleStrategy
 from barycenter.load.managers import ManagerKind
+from barycenter.load.simple.settings import SimpleStrategy
 
 
 def findings(facts: Facts) -> Iterator[Advice]:

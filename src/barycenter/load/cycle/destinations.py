@@ -10,6 +10,7 @@ import msgspec
 
 from barycenter.load.decisions import Placement, Refusal, Unload, stays
 from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.placement.placer import Placer
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import default_bundle_data
@@ -18,7 +19,6 @@ from barycenter.load.selection.modular_selection import SelectionMemory, Selecti
 from barycenter.load.selection.unload_veto import unload_veto
 from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.managers import ManagerKind
 from barycenter.load.strategies import placer_of
 from barycenter.load.strategy import Memory
 
@@ -39,7 +39,8 @@ class Destinations(ABC, Generic[Memory]):
 
     @abstractmethod
     def choose(self, unload: Unload) -> Placement | Refusal:
-        """Return where a bundle that is to be shed shall go, or why it stays. Without a broker: its next lookup says."""
+        """Return where a bundle that is to be shed shall go, or why it stays. Without a broker: its next lookup
+        says."""
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:

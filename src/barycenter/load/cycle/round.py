@@ -25,10 +25,10 @@ import numpy as np
 from barycenter.load.cycle.destinations import Destinations, FilteredSelection, Selection
 from barycenter.load.cycle.simple_destinations import SimpleSelection
 from barycenter.load.decisions import Placement, Refusal, Unload
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Reason
 from barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
-from barycenter.load.managers import ManagerKind
 from barycenter.load.strategies import shedder_of
 from barycenter.load.strategy import Memory, MemoryDocument
 

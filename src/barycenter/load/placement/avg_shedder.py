@@ -22,7 +22,7 @@ from barycenter.load.growing_map import GrowingMap
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code
 from barycenter.load.shedding.avg_shedder import NAME
-from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ class AvgShedderPlacement(Placer[Pins]):
         choice = PlacementChoice(chosen, NAME, Code.DRAWN, rejected_count=len(rows) - 1)
         return choice, memory.adding(bundle, snapshot.brokers.names[chosen])
 
-    def planned(self, plan: ShedPlan, memory: Pins) -> Pins:
+    def planned(self, plan: SheddingPlan, memory: Pins) -> Pins:
         """Pin the bundles of the AvgShedder's plan to its destinations; pins to brokers that left are dropped."""
         if plan.strategy != NAME:
             return memory
         return memory.planned(plan.destinations(), plan.snapshot.brokers.names)
 
-    def tried(self, plan: ShedPlan, memory: Pins) -> Pins:
+    def tried(self, plan: SheddingPlan, memory: Pins) -> Pins:
         """Drop the pins of the plan's bundles."""
         if plan.strategy != NAME:
             return memory

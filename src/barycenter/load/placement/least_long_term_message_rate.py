@@ -86,9 +86,7 @@ class LeastLongTermMessageRate(Placer[None]):
         )
         return choice, memory
 
-    def _compared(
-        self, snapshot: LoadSnapshot, chosen: int, others: list[int], scores: Floats
-    ) -> tuple[Compared, ...]:
+    def _compared(self, snapshot: LoadSnapshot, chosen: int, others: list[int], scores: Floats) -> tuple[Compared, ...]:
         figure = float(scores[chosen])
         if math.isinf(figure):
             return (self._of_limit(snapshot, chosen, ">"),)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from barycenter.load.reasons import Alternative, Code, Compared
-from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 from barycenter.load.strategy import Memory, Strategy
 
@@ -42,11 +42,11 @@ class Placer(Strategy[Memory]):
     ) -> tuple[PlacementChoice, Memory]:
         """Return which of `candidates` (flags over the brokers) shall own `bundle`, and what is remembered."""
 
-    def planned(self, _plan: ShedPlan, memory: Memory) -> Memory:
+    def planned(self, _plan: SheddingPlan, memory: Memory) -> Memory:
         """Return what is remembered before the bundles of a plan are placed."""
         return memory
 
-    def tried(self, _plan: ShedPlan, memory: Memory) -> Memory:
+    def tried(self, _plan: SheddingPlan, memory: Memory) -> Memory:
         """Return what is remembered once carrying out the plan was tried."""
         return memory
 

@@ -29,11 +29,11 @@ from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.placement.placer import Placer
 from barycenter.load.selection.modular_selection import SelectionMemory, choose, next_in_turn
 from barycenter.load.selection.selection_reason import explained
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.managers import ManagerKind
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig

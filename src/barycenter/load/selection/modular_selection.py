@@ -25,6 +25,7 @@ from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import max_topics
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.placement.placer import PlacementChoice, Placer
 from barycenter.load.placement.round_robin_broker_selector import RoundRobinBrokerSelector, RoundRobinMemory
 from barycenter.load.reasons import Code, Compared, Reason
@@ -32,8 +33,7 @@ from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.selection.selection_reason import explained
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.strategy import Remembered
-from barycenter.load.managers import ManagerKind
+from barycenter.load.strategy import NOTHING_REMEMBERED, Remembered
 from barycenter.naming.namespace import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class SelectionSettings:
 class SelectionMemory:
     """What the strategies remember from one selection to the next."""
 
-    placement: Remembered = Remembered()
+    placement: Remembered = NOTHING_REMEMBERED
     round_robin: RoundRobinMemory = field(default_factory=RoundRobinMemory)
 
     def of_placer(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:

@@ -16,7 +16,7 @@ score are ordered by name, and the counts of brokers that left are dropped at on
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,9 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.shedding.fitting import FittingPlan, rows_by_owner, take_fitting
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+from barycenter.load.strategy import MemoryDocument
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -38,11 +40,21 @@ _AMOUNT_KEYS: Final = ("maxUnloadPercentage", "minUnloadMessage", "minUnloadMess
 
 
 @dataclass(frozen=True, slots=True)
-class AvgShedderSettings:
+class HitCounts:
+    """Broker id to the rounds running in which its pair's gap reached the low, and the high threshold; none: 0."""
+
+    low: Mapping[str, int] = field(default_factory=dict)
+    high: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AvgShedder(Shedder[HitCounts]):
     """Thresholds are points of usage in percent, hits rounds, the minima msg/s and bytes/s in + out.
 
     `most` is how many bundles one round unloads at most.
     """
+
+    name: ClassVar[str] = NAME
 
     low: float = 15.0
     high: float = 40.0
@@ -54,9 +66,9 @@ class AvgShedderSettings:
     weights: ResourceWeights = DEFAULT_WEIGHTS
     most: int = NO_LIMIT
 
-    @staticmethod
-    def of(config: "BrokerConfig") -> "AvgShedderSettings":
-        return AvgShedderSettings(
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
             low=config.load_balancer_avg_shedder_low_threshold,
             high=config.load_balancer_avg_shedder_high_threshold,
             low_hits=config.load_balancer_avg_shedder_hit_count_low_threshold,
@@ -68,45 +80,45 @@ class AvgShedderSettings:
             most=bundles_of_round(config),
         )
 
+    def start(self) -> HitCounts:
+        return HitCounts()
 
-@dataclass(frozen=True, slots=True)
-class HitCounts:
-    """Broker id to the rounds running in which its pair's gap reached the low, and the high threshold; none: 0."""
+    def decide(self, snapshot: LoadSnapshot, hits: HitCounts) -> tuple[FittingPlan, HitCounts]:
+        """Return what to unload, each with its destination, and the next counts.
 
-    low: Mapping[str, int] = field(default_factory=dict)
-    high: Mapping[str, int] = field(default_factory=dict)
+        Counts belong to brokers, not to pairs: a gap below `low` deletes those of both, one below `high` the high ones.
+        A pair acts as soon as one count of one of them is enough, which deletes their counts even if nothing moves. Of
+        the difference of message rates times `share`, if above the minimum, else of throughputs, whatever bundles fit
+        leave the fuller broker for the other, heaviest first; also a sole bundle.
 
+        The widest pairs come first. A pair of which bundles wait, since the round is full, keeps its counts, so that it
+        acts again in the next one if its gap is still there.
+        """
+        scores = snapshot.brokers.weighted_usage(self.weights) * 100
+        order = np.lexsort((~np.signbit(scores), scores))  # stable; -0 comes before 0, as Java compares
+        pairs = (len(order) + 1) // 2
+        lesser, greater = order[:pairs], order[::-1][:pairs]
+        gap = scores[greater] - scores[lesser]
+        low, high = _counted(snapshot, self, hits, lesser, greater, gap)
+        enough_low = np.maximum(low[lesser], low[greater]) >= self.low_hits
+        enough_high = np.maximum(high[lesser], high[greater]) >= self.high_hits
+        acts = (gap >= self.low) & (enough_low | enough_high)
+        by_rate, need = _amounts(snapshot, self, lesser, greater)
+        verdicts = _verdicts(snapshot, self, scores, low, high, Pairs(lesser, greater, acts, by_rate, need))
+        rows, before, waiting = _choose(snapshot, verdicts, greater[acts & (need > 0)], self.most)
+        through = acts & ~waiting[greater]
+        done = np.concatenate((lesser[through], greater[through]))
+        left_low, left_high = low.copy(), high.copy()
+        left_low[done] = left_high[done] = 0
+        names = snapshot.brokers.names
+        plan = FittingPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting if waiting.any() else None)
+        return plan, HitCounts(_as_counts(names, left_low), _as_counts(names, left_high))
 
-def avg_shedder(snapshot: LoadSnapshot, settings: AvgShedderSettings, hits: HitCounts) -> tuple[FittingPlan, HitCounts]:
-    """Return what to unload, each with its destination, and the next counts.
+    def document(self, memory: HitCounts) -> MemoryDocument:
+        return MemoryDocument(low_hits=dict(memory.low), high_hits=dict(memory.high))
 
-    Counts belong to brokers, not to pairs: a gap below `low` deletes those of both, one below `high` the high ones. A
-    pair acts as soon as one count of one of them is enough, which deletes their counts even if nothing moves. Of the
-    difference of message rates times `share`, if above the minimum, else of throughputs, whatever bundles fit leave the
-    fuller broker for the other, heaviest first; also a sole bundle.
-
-    The widest pairs come first. A pair of which bundles wait, since the round is full, keeps its counts, so that it
-    acts again in the next one if its gap is still there.
-    """
-    scores = snapshot.brokers.weighted_usage(settings.weights) * 100
-    order = np.lexsort((~np.signbit(scores), scores))  # stable; -0 comes before 0, as Java compares
-    pairs = (len(order) + 1) // 2
-    lesser, greater = order[:pairs], order[::-1][:pairs]
-    gap = scores[greater] - scores[lesser]
-    low, high = _counted(snapshot, settings, hits, lesser, greater, gap)
-    enough_low = np.maximum(low[lesser], low[greater]) >= settings.low_hits
-    enough_high = np.maximum(high[lesser], high[greater]) >= settings.high_hits
-    acts = (gap >= settings.low) & (enough_low | enough_high)
-    by_rate, need = _amounts(snapshot, settings, lesser, greater)
-    verdicts = _verdicts(snapshot, settings, scores, low, high, Pairs(lesser, greater, acts, by_rate, need))
-    rows, before, waiting = _choose(snapshot, verdicts, greater[acts & (need > 0)], settings.most)
-    through = acts & ~waiting[greater]
-    done = np.concatenate((lesser[through], greater[through]))
-    left_low, left_high = low.copy(), high.copy()
-    left_low[done] = left_high[done] = 0
-    names = snapshot.brokers.names
-    plan = FittingPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting if waiting.any() else None)
-    return plan, HitCounts(_as_counts(names, left_low), _as_counts(names, left_high))
+    def remembered(self, document: MemoryDocument) -> HitCounts:
+        return HitCounts(document.low_hits, document.high_hits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +134,7 @@ class Pairs:
 
 def _counted(
     snapshot: LoadSnapshot,
-    settings: AvgShedderSettings,
+    settings: AvgShedder,
     hits: HitCounts,
     lesser: Integers,
     greater: Integers,
@@ -139,9 +151,7 @@ def _counted(
     return low, high
 
 
-def _amounts(
-    snapshot: LoadSnapshot, settings: AvgShedderSettings, lesser: Integers, greater: Integers
-) -> tuple[Flags, Floats]:
+def _amounts(snapshot: LoadSnapshot, settings: AvgShedder, lesser: Integers, greater: Integers) -> tuple[Flags, Floats]:
     """Return for each pair whether messages count, and what may leave; 0 if neither difference is above its minimum."""
     latest = snapshot.brokers.latest
     with np.errstate(over="ignore", invalid="ignore"):
@@ -185,7 +195,7 @@ _CODES: Final = (
 
 
 def _verdicts(
-    snapshot: LoadSnapshot, settings: AvgShedderSettings, scores: Floats, low: Integers, high: Integers, pairs: Pairs
+    snapshot: LoadSnapshot, settings: AvgShedder, scores: Floats, low: Integers, high: Integers, pairs: Pairs
 ) -> "AvgVerdicts":
     count = len(snapshot.brokers)
     partner = np.zeros(count, np.int32)
@@ -205,7 +215,7 @@ def _verdicts(
 class AvgVerdicts:
     """Columns over brokers: score (percent), partner, counts of this round, and what leaves where, why or why not."""
 
-    settings: AvgShedderSettings
+    settings: AvgShedder
     scores: Floats
     partner: Indices
     low: Integers

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from math import sqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.fitting import rows_by_owner
 from barycenter.load.shedding.ordering import heaviest_first
 from barycenter.load.shedding.plan import ShedPlan, sequential_mean, sequential_sum
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -45,26 +46,6 @@ Metric = Callable[[LoadSnapshot], Floats]
 """One figure for each broker, or for each bundle."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviationMember:
-    """What a member of the family weighs, in `unit`, and the deviations above the mean that it tolerates.
-
-    `most` is how many bundles one round unloads at most.
-    """
-
-    broker_metric: Metric
-    bundle_metric: Metric
-    unit: str = ""
-    threshold: float = 1.0
-    receiver_gains: bool = True
-    most: int = NO_LIMIT
-
-
-def throughput_deviation(config: "BrokerConfig") -> DeviationMember:
-    """Return the member by throughput in + out, a bundle's of the short term. No key is for it alone."""
-    return DeviationMember(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
-
-
 def _broker_throughput(snapshot: LoadSnapshot) -> Floats:
     return snapshot.brokers.latest.throughput
 
@@ -73,30 +54,57 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
     return snapshot.bundles.short.throughput
 
 
-def deviation_shedder(snapshot: LoadSnapshot, member: DeviationMember) -> "DeviationPlan":
-    """Return what to unload, in the order of choice.
+@dataclass(frozen=True, slots=True)
+class DeviationShedder(Shedder[None]):
+    """What a member of the family weighs, in `unit`, and the deviations above the mean that it tolerates.
 
-    While the greatest broker lies more than the threshold above the mean: of its bundles the heaviest b with
-    `b + least < greatest` goes, both brokers and the deviation change; a broker of which none fits is left out from
-    then on. Of equal ones the last by name is the greatest broker, or the heaviest bundle, the first the least broker.
-    The round ends with the member's `most`; brokers that lay above the line and gave nothing wait.
+    `most` is how many bundles one round unloads at most.
     """
-    metric = member.broker_metric(snapshot)
-    mean = sequential_mean(metric)
-    with np.errstate(over="ignore"):
-        squares = sequential_sum(metric * metric)
-    chosen = _moves(snapshot, member, metric, mean, squares)
-    moves = chosen[: member.most]
-    rows, before = np.array([move.row for move in moves], np.int64), np.array([move.greatest for move in moves], float)
-    sheds = np.zeros(len(metric), bool)
-    sheds[snapshot.bundles.owner[rows]] = True
-    deviation, waiting = _deviation(squares, len(metric), mean), None
-    if len(chosen) > len(moves):
-        waiting = ~sheds & (metric > mean + member.threshold * deviation)
-        waiting[snapshot.bundles.owner[chosen[-1].row]] = True
-    sheds = sheds if waiting is None else sheds | waiting
-    verdicts = DeviationVerdicts(member, metric, mean, deviation, sheds, moves)
-    return DeviationPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting)
+
+    name: ClassVar[str] = NAME
+
+    broker_metric: Metric
+    bundle_metric: Metric
+    unit: str = ""
+    threshold: float = 1.0
+    receiver_gains: bool = True
+    most: int = NO_LIMIT
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        """Return the member by throughput in + out, a bundle's of the short term. No key is for it alone."""
+        return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
+
+    def start(self) -> None:
+        return None
+
+    def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
+        """Return what to unload, in the order of choice.
+
+        While the greatest broker lies more than the threshold above the mean: of its bundles the heaviest b with `b +
+        least < greatest` goes, both brokers and the deviation change; a broker of which none fits is left out from then
+        on. Of equal ones the last by name is the greatest broker, or the heaviest bundle, the first the least broker.
+        The round ends with `most`; brokers that lay above the line and gave nothing wait.
+        """
+        metric = self.broker_metric(snapshot)
+        mean = sequential_mean(metric)
+        with np.errstate(over="ignore"):
+            squares = sequential_sum(metric * metric)
+        chosen = _moves(snapshot, self, metric, mean, squares)
+        moves = chosen[: self.most]
+        rows, before = (
+            np.array([move.row for move in moves], np.int64),
+            np.array([move.greatest for move in moves], float),
+        )
+        sheds = np.zeros(len(metric), bool)
+        sheds[snapshot.bundles.owner[rows]] = True
+        deviation, waiting = _deviation(squares, len(metric), mean), None
+        if len(chosen) > len(moves):
+            waiting = ~sheds & (metric > mean + self.threshold * deviation)
+            waiting[snapshot.bundles.owner[chosen[-1].row]] = True
+        sheds = sheds if waiting is None else sheds | waiting
+        verdicts = DeviationVerdicts(self, metric, mean, deviation, sheds, moves)
+        return DeviationPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), memory
 
 
 class Move(NamedTuple):
@@ -114,7 +122,7 @@ def _deviation(squares: float, count: int, mean: float) -> float:
     return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
 
 
-def _moves(snapshot: LoadSnapshot, member: DeviationMember, metric: Floats, mean: float, squares: float) -> list[Move]:
+def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float) -> list[Move]:
     """Return the moves, one more than a round makes if there are."""
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
@@ -158,7 +166,7 @@ class _Bundles:
     `likely` are the brokers that will be asked about; to be asked about another costs more.
     """
 
-    def __init__(self, snapshot: LoadSnapshot, member: DeviationMember, likely: Integers) -> None:
+    def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, likely: Integers) -> None:
         self._snapshot = snapshot
         self._names = snapshot.bundles.names
         self._weights = member.bundle_metric(snapshot)
@@ -215,7 +223,7 @@ class _Bundles:
 class DeviationVerdicts:
     """The metric of each broker before anything moves, its mean and deviation, who sheds or would, and what moves."""
 
-    member: DeviationMember
+    member: DeviationShedder
     metric: Floats
     mean: float
     deviation: float

@@ -11,7 +11,7 @@ Source: Pulsar's `OverloadShedder` (4.x: weighted usage; up to 3.x the unweighte
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, take_heaviest
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -30,42 +31,46 @@ _KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
-class OverloadShedderSettings:
+class OverloadShedder(Shedder[None]):
     """`limit` is a fraction, `most` how many bundles one round unloads at most."""
+
+    name: ClassVar[str] = NAME
 
     limit: float = 0.85
     weights: ResourceWeights = DEFAULT_WEIGHTS
     most: int = NO_LIMIT
 
-    @staticmethod
-    def of(config: "BrokerConfig") -> "OverloadShedderSettings":
-        return OverloadShedderSettings(
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
             limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
             weights=resource_weights(config),
             most=bundles_of_round(config),
         )
 
+    def start(self) -> None:
+        return None
 
-def overload_shedder(snapshot: LoadSnapshot, settings: OverloadShedderSettings) -> ShedPlan:
-    """Return what to unload: a broker of usage u ≥ limit shall lose `throughput * (u - limit + 0.05)`.
+    def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
+        """Return what to unload: a broker of usage u ≥ limit shall lose `throughput * (u - limit + 0.05)`.
 
-    At least one bundle, but none of a broker with fewer than two. Above 100 % that may be all of its bundles.
-    """
-    usage = snapshot.brokers.weighted_usage(settings.weights)
-    over = usage >= settings.limit
-    with np.errstate(over="ignore", invalid="ignore"):
-        asked = snapshot.brokers.latest.throughput * (usage - settings.limit + THROUGHPUT_MARGIN)
-    sheds = over & (snapshot.brokers.bundle_count > 1)
-    rows, before, waiting = take_heaviest(snapshot, sheds, asked, settings.most)
-    verdicts = OverloadVerdicts(settings, usage, over, sheds, asked)
-    return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting)
+        At least one bundle, but none of a broker with fewer than two. Above 100 % that may be all of its bundles.
+        """
+        usage = snapshot.brokers.weighted_usage(self.weights)
+        over = usage >= self.limit
+        with np.errstate(over="ignore", invalid="ignore"):
+            asked = snapshot.brokers.latest.throughput * (usage - self.limit + THROUGHPUT_MARGIN)
+        sheds = over & (snapshot.brokers.bundle_count > 1)
+        rows, before, waiting = take_heaviest(snapshot, sheds, asked, self.most)
+        verdicts = OverloadVerdicts(self, usage, over, sheds, asked)
+        return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), memory
 
 
 @dataclass(frozen=True, slots=True)
 class OverloadVerdicts:
     """Columns over brokers: usage, whether it reached the limit, whether it sheds, what it shall lose then."""
 
-    settings: OverloadShedderSettings
+    settings: OverloadShedder
     usage: Floats
     over: Flags
     sheds: Flags

@@ -11,20 +11,21 @@ differ: as in the ThresholdShedder; of brokers of equal usage the one with the s
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import msgspec
 import numpy as np
 
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.plan import ShedPlan, Verdicts, take_heaviest
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.shedding.threshold_shedder import (
-    ThresholdShedderSettings,
+    ThresholdShedder,
     ThresholdVerdicts,
     UsageHistory,
-    threshold_shedder,
 )
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.strategy import MemoryDocument
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -34,27 +35,40 @@ _THRESHOLD_KEY: Final = "loadBalancerBrokerThresholdShedderPercentage"
 _MINIMUM_KEY: Final = "loadBalancerBundleUnloadMinThroughputThreshold"
 
 
-def range_threshold_settings(config: "BrokerConfig") -> ThresholdShedderSettings:
-    """Return the ThresholdShedder's settings, whose own lower boundary is off: this strategy has another."""
-    return replace(ThresholdShedderSettings.of(config), lower_boundary=False)
+@dataclass(frozen=True, slots=True)
+class RangeThresholdShedder(Shedder[UsageHistory]):
+    """`plain` is the ThresholdShedder within, whose own lower boundary is off: this strategy has another."""
 
+    name: ClassVar[str] = NAME
+    plain: ThresholdShedder
 
-def range_threshold_shedder(
-    snapshot: LoadSnapshot, settings: ThresholdShedderSettings, history: UsageHistory
-) -> tuple[ShedPlan, UsageHistory]:
-    """Return what to unload and the next history: what the ThresholdShedder says, or the range if that is nothing.
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(replace(ThresholdShedder.of(config), lower_boundary=False))
 
-    The range takes the histories a second step. If any lies below mean - threshold, the most loaded broker shall lose
-    `throughput * threshold`, unless that is below the minimum or it has fewer than two bundles.
-    """
-    plain = replace(settings, lower_boundary=False)
-    first, after = threshold_shedder(snapshot, plain, history)
-    if len(first) or _verdicts_of(first).mean == 0:
-        return replace(first, strategy=NAME, verdicts=_Renamed(first.verdicts)), after
-    second, after = threshold_shedder(snapshot, plain, after)
-    verdicts = _judge(snapshot, plain, first.verdicts, _verdicts_of(second))
-    rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, plain.most)
-    return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), after
+    def start(self) -> UsageHistory:
+        return self.plain.start()
+
+    def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
+        """Return what to unload and the next history: what the ThresholdShedder says, or the range if that is nothing.
+
+        The range takes the histories a second step. If any lies below mean - threshold, the most loaded broker shall
+        lose `throughput * threshold`, unless that is below the minimum or it has fewer than two bundles.
+        """
+        plain = self.plain
+        first, after = plain.decide(snapshot, history)
+        if len(first) or _verdicts_of(first).mean == 0:
+            return replace(first, strategy=NAME, verdicts=_Renamed(first.verdicts)), after
+        second, after = plain.decide(snapshot, after)
+        verdicts = _judge(snapshot, plain, first.verdicts, _verdicts_of(second))
+        rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, plain.most)
+        return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), after
+
+    def document(self, memory: UsageHistory) -> MemoryDocument:
+        return self.plain.document(memory)
+
+    def remembered(self, document: MemoryDocument) -> UsageHistory:
+        return self.plain.remembered(document)
 
 
 def _verdicts_of(plan: ShedPlan) -> ThresholdVerdicts:
@@ -63,7 +77,7 @@ def _verdicts_of(plan: ShedPlan) -> ThresholdVerdicts:
 
 
 def _judge(
-    snapshot: LoadSnapshot, settings: ThresholdShedderSettings, first: Verdicts, second: ThresholdVerdicts
+    snapshot: LoadSnapshot, settings: ThresholdShedder, first: Verdicts, second: ThresholdVerdicts
 ) -> "RangeVerdicts":
     scores, line = second.scores, second.mean - settings.threshold
     need = snapshot.brokers.latest.throughput * settings.threshold
@@ -108,7 +122,7 @@ def _rename(reason: Reason) -> Reason:
 class RangeVerdicts:
     """What the range says of the most loaded broker, in row `top`; of the others what the threshold said."""
 
-    settings: ThresholdShedderSettings
+    settings: ThresholdShedder
     first: _Renamed
     scores: Floats
     line: float

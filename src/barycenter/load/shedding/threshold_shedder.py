@@ -13,7 +13,7 @@ histories of brokers that left are dropped at once.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, sequential_mean, take_heaviest
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.strategy import MemoryDocument
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -37,11 +39,13 @@ UsageHistory = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdShedderSettings:
+class ThresholdShedder(Shedder[UsageHistory]):
     """`threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
 
     `most` is how many bundles one round unloads at most.
     """
+
+    name: ClassVar[str] = NAME
 
     threshold: float = 0.1
     history_weight: float = 0.9
@@ -50,9 +54,9 @@ class ThresholdShedderSettings:
     lower_boundary: bool = False
     most: int = NO_LIMIT
 
-    @staticmethod
-    def of(config: "BrokerConfig") -> "ThresholdShedderSettings":
-        return ThresholdShedderSettings(
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
             threshold=config.load_balancer_broker_threshold_shedder_percentage / 100.0,
             history_weight=config.load_balancer_history_resource_percentage,
             minimum_throughput=config.load_balancer_bundle_unload_min_throughput_threshold * _MEBIBYTE,
@@ -61,25 +65,31 @@ class ThresholdShedderSettings:
             most=bundles_of_round(config),
         )
 
+    def start(self) -> UsageHistory:
+        return {}
 
-def threshold_shedder(
-    snapshot: LoadSnapshot, settings: ThresholdShedderSettings, history: UsageHistory
-) -> tuple[ShedPlan, UsageHistory]:
-    """Return what to unload and the next history.
+    def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
+        """Return what to unload and the next history.
 
-    A broker's history is its weighted usage at first sight, then `history * h + (1 - h) * usage`, one step a call (two
-    when the lower boundary is tried). With mean m and threshold t, a broker of history c ≥ m + t shall lose
-    `throughput * (c - m - t + 0.05)`, unless that is below the minimum or it has fewer than two bundles.
-    """
-    usage = snapshot.brokers.weighted_usage(settings.weights)
-    scores = _step(snapshot, usage, history, settings.history_weight)
-    verdicts = _judge(snapshot, settings, usage, scores)
-    rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, settings.most)
-    if len(rows) == 0 and verdicts.mean != 0 and settings.lower_boundary:
-        scores = _step(snapshot, usage, _as_history(snapshot, scores), settings.history_weight)
-        verdicts = _judge_lower_boundary(snapshot, settings, usage, scores, verdicts)
-        rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, settings.most)
-    return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), _as_history(snapshot, scores)
+        A broker's history is its weighted usage at first sight, then `history * h + (1 - h) * usage`, one step a call
+        (two when the lower boundary is tried). With mean m and threshold t, a broker of history c ≥ m + t shall lose
+        `throughput * (c - m - t + 0.05)`, unless that is below the minimum or it has fewer than two bundles.
+        """
+        usage = snapshot.brokers.weighted_usage(self.weights)
+        scores = _step(snapshot, usage, history, self.history_weight)
+        verdicts = _judge(snapshot, self, usage, scores)
+        rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, self.most)
+        if len(rows) == 0 and verdicts.mean != 0 and self.lower_boundary:
+            scores = _step(snapshot, usage, _as_history(snapshot, scores), self.history_weight)
+            verdicts = _judge_lower_boundary(snapshot, self, usage, scores, verdicts)
+            rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, self.most)
+        return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), _as_history(snapshot, scores)
+
+    def document(self, memory: UsageHistory) -> MemoryDocument:
+        return MemoryDocument(usage=dict(memory))
+
+    def remembered(self, document: MemoryDocument) -> UsageHistory:
+        return document.usage
 
 
 def _step(snapshot: LoadSnapshot, usage: Floats, history: UsageHistory, weight: float) -> Floats:
@@ -108,7 +118,7 @@ class ThresholdVerdicts:
     `first` is the run that chose nothing before the lower boundary was tried.
     """
 
-    settings: ThresholdShedderSettings
+    settings: ThresholdShedder
     mean: float
     usage: Floats
     scores: Floats
@@ -191,9 +201,7 @@ class ThresholdVerdicts:
                 return (), ()
 
 
-def _judge(
-    snapshot: LoadSnapshot, settings: ThresholdShedderSettings, usage: Floats, scores: Floats
-) -> ThresholdVerdicts:
+def _judge(snapshot: LoadSnapshot, settings: ThresholdShedder, usage: Floats, scores: Floats) -> ThresholdVerdicts:
     mean = sequential_mean(scores)
     excess = scores - mean - settings.threshold + THROUGHPUT_MARGIN
     with np.errstate(over="ignore", invalid="ignore"):
@@ -207,7 +215,7 @@ def _judge(
 
 def _judge_lower_boundary(
     snapshot: LoadSnapshot,
-    settings: ThresholdShedderSettings,
+    settings: ThresholdShedder,
     usage: Floats,
     scores: Floats,
     first: ThresholdVerdicts,

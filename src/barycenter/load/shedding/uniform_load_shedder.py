@@ -13,7 +13,7 @@ smaller name counts.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from barycenter.load.decisions import NO_LIMIT, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.fitting import LARGEST, FittingPlan, rows_by_owner, take_fitting
 from barycenter.load.shedding.ordering import heaviest_first
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderTh
 
 
 @dataclass(frozen=True, slots=True)
-class UniformLoadShedderSettings:
+class UniformLoadShedder(Shedder[None]):
     """A criterion with a threshold of 0 is off; so is a `max_bundles` of -1.
 
     `rate_difference` is percent of the least rate, `throughput_factor` a multiple of the least throughput. The minima
     are msg/s and bytes/s in + out. `most` is how many bundles one round of any shedder unloads at most.
     """
+
+    name: ClassVar[str] = NAME
 
     rate_difference: float = 50.0
     throughput_factor: float = 4.0
@@ -48,9 +51,9 @@ class UniformLoadShedderSettings:
     max_bundles: int = -1
     most: int = NO_LIMIT
 
-    @staticmethod
-    def of(config: "BrokerConfig") -> "UniformLoadShedderSettings":
-        return UniformLoadShedderSettings(
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
             rate_difference=config.load_balancer_msg_rate_difference_shedder_threshold,
             throughput_factor=config.load_balancer_msg_throughput_multiplier_difference_shedder_threshold,
             share=config.max_unload_percentage,
@@ -60,28 +63,32 @@ class UniformLoadShedderSettings:
             most=bundles_of_round(config),
         )
 
+    def start(self) -> None:
+        return None
 
-def uniform_load_shedder(snapshot: LoadSnapshot, settings: UniformLoadShedderSettings) -> FittingPlan:
-    """Return what to unload: of the whole part of `(greatest - least) * share`, whatever bundles fit, heaviest first.
+    def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["FittingPlan", None]:
+        """Return what to unload: of the whole part of `(greatest - least) * share`, whatever bundles fit, heaviest
+        first.
 
-    The greatest rate may exceed the least by `rate_difference` percent, else the greatest throughput may be
-    `throughput_factor` times the least; both strict, and throughput counts only if the rates are close enough. Nothing
-    leaves a broker with fewer than two bundles, nor if less than the minimum would. Bundles without traffic fit, too.
-    """
-    rate, throughput = _spread(snapshot.brokers.latest.rate), _spread(snapshot.brokers.latest.throughput)
-    by_rate = settings.rate_difference > 0 and _difference(rate) > settings.rate_difference
-    by_throughput = settings.throughput_factor > 0 and _factor(throughput) > settings.throughput_factor
-    spread, minimum = (
-        (throughput, settings.minimum_throughput) if by_throughput and not by_rate else (rate, settings.minimum_rate)
-    )
-    need = _whole((spread.greatest - spread.least) * settings.share)
-    over = (by_rate or by_throughput) and spread.top >= 0
-    enough = over and snapshot.brokers.bundle_count[spread.top] > 1
-    sheds = bool(enough and need >= minimum)
-    verdicts = UniformVerdicts(settings, len(snapshot.brokers), rate, throughput, by_rate, by_throughput, sheds, need)
-    rows, before = _choose(snapshot, verdicts) if sheds else (np.zeros(0, np.int64), np.zeros(0))
-    waiting = verdicts.sheds if len(rows) > settings.most else None
-    return FittingPlan(NAME, snapshot, verdicts, rows[: settings.most], before[: settings.most], waiting=waiting)
+        The greatest rate may exceed the least by `rate_difference` percent, else the greatest throughput may be
+        `throughput_factor` times the least; both strict, and throughput counts only if the rates are close enough.
+        Nothing leaves a broker with fewer than two bundles, nor if less than the minimum would. Bundles without traffic
+        fit, too.
+        """
+        rate, throughput = _spread(snapshot.brokers.latest.rate), _spread(snapshot.brokers.latest.throughput)
+        by_rate = self.rate_difference > 0 and _difference(rate) > self.rate_difference
+        by_throughput = self.throughput_factor > 0 and _factor(throughput) > self.throughput_factor
+        spread, minimum = (
+            (throughput, self.minimum_throughput) if by_throughput and not by_rate else (rate, self.minimum_rate)
+        )
+        need = _whole((spread.greatest - spread.least) * self.share)
+        over = (by_rate or by_throughput) and spread.top >= 0
+        enough = over and snapshot.brokers.bundle_count[spread.top] > 1
+        sheds = bool(enough and need >= minimum)
+        verdicts = UniformVerdicts(self, len(snapshot.brokers), rate, throughput, by_rate, by_throughput, sheds, need)
+        rows, before = _choose(snapshot, verdicts) if sheds else (np.zeros(0, np.int64), np.zeros(0))
+        waiting = verdicts.sheds if len(rows) > self.most else None
+        return FittingPlan(NAME, snapshot, verdicts, rows[: self.most], before[: self.most], waiting=waiting), memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,7 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
 class UniformVerdicts:
     """What was compared. `amount` is what may leave the source: msg/s if `rates`, else bytes/s."""
 
-    settings: UniformLoadShedderSettings
+    settings: UniformLoadShedder
     brokers: int
     rate: Spread
     throughput: Spread

@@ -8,17 +8,36 @@ toward the most bundles that a namespace may have.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, SplitPlan, plan_splits
+from barycenter.load.splitting.split_plan import BundleLimits, SplitPlan, plan_splits
+from barycenter.load.splitting.splitter import Boundaries, Splitter
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "SimpleLoadManagerImpl"
 
 
-def simple_splits(
-    snapshot: LoadSnapshot, settings: BundleSplitterSettings, bundle_counts: Mapping[str, int]
-) -> SplitPlan:
-    """Return the bundles of `snapshot` to split; `bundle_counts` says how many bundles each namespace has now."""
-    latest = snapshot.bundles.latest
-    return plan_splits(snapshot, latest, settings, bundle_counts, strategy=NAME, window="current")
+@dataclass(frozen=True, slots=True)
+class SimpleSplitter(Splitter[None]):
+    """Leaves the boundary to the split algorithm."""
+
+    name: ClassVar[str] = NAME
+    limits: BundleLimits = field(default_factory=BundleLimits)
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(BundleLimits.of(config))
+
+    def start(self) -> None:
+        return None
+
+    def decide(
+        self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], _boundaries: Boundaries, memory: None
+    ) -> tuple[SplitPlan, None]:
+        """Return the bundles of `snapshot` to split by what they carry now, as `plan_splits`."""
+        traffic = snapshot.bundles.latest
+        return plan_splits(snapshot, traffic, self.limits, bundle_counts, strategy=NAME, window="current"), memory

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from barycenter.load.managers import ManagerKind
+from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 
 _MESSAGE: Final = re.compile(rb"key:\[([^\]]*)\], properties:\[.*?\], content:(\{.*\})\s*$")
 _OWNING: Final = frozenset({"Owned", "Releasing", "Splitting"})

@@ -253,9 +253,7 @@ class Preallocations:
                 counts[broker] += not bundles.is_reported_by(broker, bundle)
         return Preallocations(long_rate, topics, GrowingMap(known), GrowingMap(arriving))
 
-    def adding(
-        self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable
-    ) -> "Preallocations":
+    def adding(self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable) -> "Preallocations":
         """Return these and one more, `bundle` for the broker in that row; costs as much however many there are.
 
         `rate` is its long-term rate in + out (msg/s); one that is no number counts as 0.

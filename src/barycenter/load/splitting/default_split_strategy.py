@@ -18,16 +18,17 @@ names begin); a boundary outside the bundle is refused here, not when it is carr
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import (
-    BundleSplitterSettings,
+from barycenter.load.splitting.request import SplitRefusedError, can_divide
+from barycenter.load.splitting.split_plan import (
+    BundleLimits,
     NamespaceCounts,
     SplitPlan,
     SplitRefusal,
@@ -35,7 +36,7 @@ from barycenter.load.splitting.bundle_splitter import (
     namespace_full,
     too_few_topics,
 )
-from barycenter.load.splitting.request import SplitRefusedError, can_divide
+from barycenter.load.splitting.splitter import Boundaries, Splitter
 from barycenter.naming.bundle import BundleRange
 from barycenter.naming.errors import InvalidNameError
 
@@ -47,71 +48,72 @@ _HITS_KEY: Final = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
 _MOST_KEY: Final = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
 _ALGORITHM_KEY: Final = "defaultNamespaceBundleSplitAlgorithm"
 
-Boundaries = Callable[[str], Sequence[int]]
-"""Where a split algorithm would cut the bundle of that name; may raise SplitRefusedError."""
-
 
 @dataclass(frozen=True, slots=True)
-class DefaultSplitSettings:
+class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
     """A bundle has to exceed one of `limits` in more than `hits` runs in a row; a broker splits at most `most` in one.
 
     `most` 0 is no limit.
     """
 
-    limits: BundleSplitterSettings = field(default_factory=BundleSplitterSettings)
+    name: ClassVar[str] = NAME
+    limits: BundleLimits = field(default_factory=BundleLimits)
     hits: int = 3
     most: int = 10
 
-    @staticmethod
-    def of(config: "BrokerConfig") -> "DefaultSplitSettings":
-        return DefaultSplitSettings(
-            limits=BundleSplitterSettings.of(config),
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            limits=BundleLimits.of(config),
             hits=config.load_balancer_namespace_bundle_split_condition_hit_count_threshold,
             most=config.load_balancer_max_number_of_bundles_to_split_per_cycle,
         )
 
+    def start(self) -> Mapping[str, int]:
+        return {}
 
-def default_split_strategy(
-    snapshot: LoadSnapshot,
-    settings: DefaultSplitSettings,
-    hits: Mapping[str, int],
-    bundle_counts: Mapping[str, int],
-    boundaries: Boundaries,
-    splitting: Collection[str] = (),
-) -> tuple[SplitPlan, Mapping[str, int]]:
-    """Return the bundles to split, each at one boundary, and in how many runs in a row each has been too large.
+    def decide(
+        self,
+        snapshot: LoadSnapshot,
+        bundle_counts: Mapping[str, int],
+        boundaries: Boundaries,
+        memory: Mapping[str, int],
+        splitting: Collection[str] = (),
+    ) -> tuple[SplitPlan, Mapping[str, int]]:
+        """Return the bundles to split, each at one boundary, and in how many runs in a row each has been too large.
 
-    `hits` are those of the run before. `bundle_counts` says how many bundles each namespace has now, `splitting` which
-    bundles are being split. `boundaries` is asked only about bundles that nothing else speaks against.
+        `memory` holds the runs of each up to the last. `bundle_counts` says how many bundles each namespace has now,
+        `splitting` which bundles are being split. `boundaries` is asked only about bundles that nothing else speaks
+        against.
 
-    The snapshot holds the bundles of one broker, or of several that decide at once, each of which may split `most`.
-    Bundles behind the one that fills a broker's run, by name, are not looked at: their counts stay. So do those of
-    bundles with fewer than two topics, or that the ownership channel says another broker owns.
-    """
-    bundles = snapshot.bundles
-    large = large_bundles(snapshot, bundles.latest, settings.limits, window="current")
-    owned = np.ones(len(bundles), bool) if snapshot.extensible is None else snapshot.extensible.owned
-    hot = large.any & bundles.sampled
-    judged = bundles.sampled & owned & (bundles.topics >= 2)
-    run = _Run(snapshot, settings, NamespaceCounts(snapshot, bundle_counts), boundaries, _edges(splitting))
-    after: dict[str, int] = {}
-    for row in np.flatnonzero(hot).tolist():
-        name = bundles.names[row]
-        if bundles.topics[row] < 2:
-            run.refused.append(too_few_topics(row, int(bundles.topics[row])))
-        elif not owned[row]:
-            run.refused.append(SplitRefusal(row, Code.NOT_OWNED))
-        elif name not in run.chosen and (count := run.judge(row, name, hits.get(name, 0) + 1)):
-            after[name] = count
-    for name, count in hits.items():
-        untouched = (
-            not judged[row] or run.is_behind(row) for row in _rows_of(bundles.names, name) if bundles.sampled[row]
-        )
-        if name not in run.chosen and any(untouched):
-            after.setdefault(name, count)
-    chosen = np.array([row for row, _ in run.chosen.values()], np.int64)
-    cuts = tuple(boundary for _, boundary in run.chosen.values())
-    return SplitPlan(NAME, snapshot, large, chosen, tuple(run.refused), cuts, run.causes), after
+        The snapshot holds the bundles of one broker, or of several that decide at once, each of which may split `most`.
+        Bundles behind the one that fills a broker's run, by name, are not looked at: their counts stay. So do those of
+        bundles with fewer than two topics, or that the ownership channel says another broker owns.
+        """
+        bundles = snapshot.bundles
+        large = large_bundles(snapshot, bundles.latest, self.limits, window="current")
+        owned = np.ones(len(bundles), bool) if snapshot.extensible is None else snapshot.extensible.owned
+        hot = large.any & bundles.sampled
+        judged = bundles.sampled & owned & (bundles.topics >= 2)
+        run = _Run(snapshot, self, NamespaceCounts(snapshot, bundle_counts), boundaries, _edges(splitting))
+        after: dict[str, int] = {}
+        for row in np.flatnonzero(hot).tolist():
+            name = bundles.names[row]
+            if bundles.topics[row] < 2:
+                run.refused.append(too_few_topics(row, int(bundles.topics[row])))
+            elif not owned[row]:
+                run.refused.append(SplitRefusal(row, Code.NOT_OWNED))
+            elif name not in run.chosen and (count := run.judge(row, name, memory.get(name, 0) + 1)):
+                after[name] = count
+        for name, count in memory.items():
+            untouched = (
+                not judged[row] or run.is_behind(row) for row in _rows_of(bundles.names, name) if bundles.sampled[row]
+            )
+            if name not in run.chosen and any(untouched):
+                after.setdefault(name, count)
+        chosen = np.array([row for row, _ in run.chosen.values()], np.int64)
+        cuts = tuple(boundary for _, boundary in run.chosen.values())
+        return SplitPlan(NAME, snapshot, large, chosen, tuple(run.refused), cuts, run.causes), after
 
 
 class _Run:
@@ -120,7 +122,7 @@ class _Run:
     def __init__(
         self,
         snapshot: LoadSnapshot,
-        settings: DefaultSplitSettings,
+        settings: DefaultSplitStrategy,
         counts: NamespaceCounts,
         boundaries: Boundaries,
         edges: frozenset[tuple[str, int]],

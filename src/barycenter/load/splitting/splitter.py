@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.plan import SplitPlan
+from barycenter.load.splitting.split_plan import SplitPlan
 from barycenter.load.strategy import Memory, Strategy
 
 Boundaries = Callable[[str], Sequence[int]]

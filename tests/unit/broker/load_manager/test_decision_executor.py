@@ -1,4 +1,5 @@
-"""DecisionExecutor that cannot be carried out are told, each once, and never raised: on virtual time, with real managers."""
+"""DecisionExecutor that cannot be carried out are told, each once, and never raised: on virtual time, with real
+managers."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

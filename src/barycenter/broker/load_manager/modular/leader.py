@@ -41,7 +41,7 @@ from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
 from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.load.strategies import shedder_of, splitter_of
-from barycenter.load.strategy import MemoryDocument, Remembered
+from barycenter.load.strategy import NOTHING_REMEMBERED, MemoryDocument
 from barycenter.metadata.errors import NotFoundError
 from barycenter.naming.bundle import Bundle
 
@@ -69,7 +69,7 @@ class ModularLeader:
         self._snapshots = Snapshots(context, load_data)
         self._selecting = asyncio.Lock()
         self._selection_memory = SelectionMemory()
-        self._shedding_memory = Remembered()
+        self._shedding_memory = NOTHING_REMEMBERED
 
     # ---- what is known ----
 
@@ -200,7 +200,9 @@ class ModularLeader:
         if len(self._context.registration.brokers) < 2:
             return
         snapshot, splitter = await self._snapshot(), splitter_of(config, ManagerKind.MODULAR)
-        plan = await self._executor.counted_splits(lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0])
+        plan = await self._executor.counted_splits(
+            lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0]
+        )
         for split in list(plan):
             if not self._may_act():
                 return

@@ -38,7 +38,8 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.publication import PipelinePublication
 from barycenter.load.reports.windows import LiveFold, broker_averages
-from barycenter.load.snapshot.document import MemoryDocument, PoliciesDocument, SnapshotDocument
+from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from barycenter.load.strategy import MemoryDocument
 from barycenter.metadata.errors import MetadataError
 
 log = structlog.get_logger(__name__)

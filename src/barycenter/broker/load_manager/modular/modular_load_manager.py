@@ -71,9 +71,7 @@ class ModularLoadManager:
         if self._leading is None:
             from barycenter.broker.load_manager.modular.leader import ModularLeader
 
-            self._leading = ModularLeader(
-                self._context, self._load_data, self._watch, self._executor, self.metrics
-            )
+            self._leading = ModularLeader(self._context, self._load_data, self._watch, self._executor, self.metrics)
         return self._leading
 
     # ---- life ----

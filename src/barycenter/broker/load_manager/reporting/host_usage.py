@@ -26,8 +26,8 @@ from typing import Final, Protocol
 
 import psutil
 
-from barycenter.config.broker_config import BrokerConfig
 from barycenter.broker.load_manager.reporting.cgroup_limits import CgroupLimits, available_cores, read_cgroup_limits
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
 
 DEFAULT_NIC_GBPS: Final = 10.0

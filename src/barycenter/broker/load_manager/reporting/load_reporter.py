@@ -10,7 +10,6 @@ Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerData
 import asyncio
 from dataclasses import dataclass
 
-
 import msgspec
 import structlog
 
@@ -18,6 +17,7 @@ from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.reporting.host_usage import UsageMeter
 from barycenter.broker.load_manager.reporting.local_load import LocalLoad
 from barycenter.broker.load_manager.reporting.report_identity import identity_report
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import (
     DEFAULT_WEIGHTS,
     LocalBrokerData,
@@ -28,7 +28,6 @@ from barycenter.load.reports.load_report import (
     with_stats,
 )
 from barycenter.load.reports.weights import resource_weights
-from barycenter.load.managers import ManagerKind
 from barycenter.logs.load_report_log import ReportLog
 from barycenter.metadata.errors import MetadataError
 

@@ -3,11 +3,10 @@
 import importlib.metadata
 from functools import lru_cache
 
-
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.load.reports.load_report import AdvertisedListener, LocalBrokerData
 from barycenter.load.managers import manager_in_force
+from barycenter.load.reports.load_report import AdvertisedListener, LocalBrokerData
 
 
 def identity_report(context: LoadManagerContext) -> LocalBrokerData:

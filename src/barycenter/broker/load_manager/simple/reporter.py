@@ -7,7 +7,6 @@ also goes to the load-report log, as the modular manager's does.
 
 import asyncio
 
-
 import msgspec
 import structlog
 
@@ -16,6 +15,7 @@ from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.reporting.local_load import LocalLoad
 from barycenter.broker.load_manager.reporting.report_identity import identity_report
 from barycenter.broker.load_manager.simple.load_data import SimpleLoadData
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import (
     LoadReport,
@@ -31,7 +31,6 @@ from barycenter.load.reports.simple_load_report import (
     with_quotas,
 )
 from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.managers import ManagerKind
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import is_broker_bound
@@ -42,7 +41,9 @@ log = structlog.get_logger(__name__)
 class SimpleLoadReporter:
     """Measures and writes the reports of one broker; what bundles are allotted is told by the load data."""
 
-    def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData) -> None:
+    def __init__(
+        self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData
+    ) -> None:
         self._context = context
         self._load = LocalLoad(context, environment.meter)
         self._report_log = environment.report_log

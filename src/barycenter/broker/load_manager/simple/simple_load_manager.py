@@ -9,8 +9,8 @@
 The nodes below /loadbalance/settings override the configuration. Shedding runs even where it is switched off, and tells
 what it would have done.
 
-Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the load data
-and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
+Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the load
+data and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from barycenter.broker.load_manager.round_driver import carry_out_round
 from barycenter.broker.load_manager.simple.load_data import SimpleLoadData
 from barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
 from barycenter.broker.load_manager.simple.reporter import SimpleLoadReporter
 from barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
-from barycenter.broker.load_manager.round_driver import carry_out_round
 from barycenter.load.cycle.round import Carried, moves
 from barycenter.load.cycle.simple_destinations import NextLookup
 from barycenter.load.decisions import Placement, Split, Unload, stays
@@ -37,6 +37,7 @@ from barycenter.load.simple.shedding import SimpleShedder
 from barycenter.load.simple.splitting import SimpleSplitter
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
@@ -218,7 +219,9 @@ class SimpleLoadManager:
         """Split the bundles of this broker's own report that are too large."""
         splitter = SimpleSplitter.of(self._context.config.current)
         snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
-        plan = await self._executor.counted_splits(lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0])
+        plan = await self._executor.counted_splits(
+            lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0]
+        )
         for split in plan:
             if not self._settings.current.auto_split:
                 self._refuse_split(split)

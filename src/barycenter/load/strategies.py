@@ -23,7 +23,7 @@ from barycenter.load.placement.round_robin_broker_selector import (
     RoundRobinMemory,
     round_robin_broker_selector,
 )
-from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings, may_transfer
+from barycenter.load.selection.extensible_selection import AllowedTransfers, ExtensibleSelectionSettings
 from barycenter.load.selection.modular_selection import Placer, SelectionMemory
 from barycenter.load.shedding import (
     avg_shedder,
@@ -31,6 +31,7 @@ from barycenter.load.shedding import (
     overload_shedder,
     range_threshold_shedder,
     threshold_shedder,
+    transfer_plan,
     transfer_shedder,
     uniform_load_shedder,
 )
@@ -101,15 +102,12 @@ def _deviation(config: "BrokerConfig") -> Shedder:
 
 
 def _transfer(config: "BrokerConfig") -> Shedder:
-    settings = transfer_shedder.TransferShedderSettings.of(config)
+    settings = transfer_plan.TransferShedderSettings.of(config)
     selection = ExtensibleSelectionSettings.of(config)
-
-    def may(snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None) -> bool:
-        return may_transfer(snapshot, bundle, source, destination, selection)
 
     def shed(snapshot: LoadSnapshot, memory: SheddingMemory) -> tuple[ShedPlan, SheddingMemory]:
         before = memory if isinstance(memory, transfer_shedder.TransferMemory) else transfer_shedder.TransferMemory()
-        return transfer_shedder.transfer_shedder(snapshot, settings, before, may)
+        return transfer_shedder.transfer_shedder(snapshot, settings, before, AllowedTransfers(snapshot, selection))
 
     return shed
 

@@ -18,7 +18,7 @@ brokers that run the same load manager may name its class in short.
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, Pl
 from barycenter.load.placement.round_robin_broker_selector import round_robin_broker_selector
 from barycenter.load.selection.modular_selection import Placer, SelectionMemory
 from barycenter.load.selection.selection_reason import explained
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 from barycenter.load.strategy_names import ManagerKind
 
 if TYPE_CHECKING:
@@ -132,31 +132,69 @@ def _filters(
     yield lambda among: [policy_candidates(snapshot, request, among)]
 
 
-def may_transfer(
-    snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None, settings: ExtensibleSelectionSettings
-) -> bool:
-    """Tell whether the bundle in that row may leave `source`, for `destination` if one is meant (rows of brokers).
+_Kind: TypeAlias = tuple[str | None, str | None]
+"""The isolation policy and the anti-affinity group of a namespace."""
 
-    All filters have to be able to judge, and to keep the destination. Without one, or if bundles are not transferred
-    but merely unloaded, it is enough that some other broker is left. The bundle is taken to hold persistent topics,
-    whatever it holds: Pulsar's check, too, makes the bundle of its name and knows none of its topics.
+_FREE: Final[_Kind] = (None, None)
+
+
+class AllowedTransfers:
+    """Which transfers may be in one snapshot.
+
+    What the filters leave depends on the kind of a namespace alone, so they are asked once for each kind.
     """
-    request = PlacementRequest(snapshot.bundles.names[bundle])
-    if not settings.move_with_policies and _has_policies(snapshot, request.namespace):
-        return False
-    narrowed = narrow(snapshot, request, settings, _live(snapshot))
-    if narrowed.failures:
-        return False
-    if destination is not None and not narrowed.candidates[destination]:
-        return False
-    others = narrowed.candidates.copy()
-    others[source] = False
-    return bool(others.any() if destination is None or not settings.transfer else others[destination])
 
+    def __init__(self, snapshot: LoadSnapshot, settings: ExtensibleSelectionSettings) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self._are_free = not snapshot.policies.isolation and not snapshot.policies.groups
+        self._kinds: dict[int, _Kind] = {}
+        self._left: dict[_Kind, list[bool]] = {}
 
-def _has_policies(snapshot: LoadSnapshot, namespace: str) -> bool:
-    policies = snapshot.policies
-    return policies.isolation.of_namespace(namespace) is not None or namespace in policies.groups
+    def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
+        """Tell which of these bundles may leave `source`, for `destination` if one is meant; all are rows.
+
+        All filters have to be able to judge, and to keep the destination. Without one, or if bundles are not
+        transferred but merely unloaded, it is enough that some other broker is left. A bundle is taken to hold
+        persistent topics, whatever it holds: Pulsar's check, too, makes the bundle of its name and knows none of its
+        topics.
+        """
+        if not len(bundles):
+            return []
+        if self._are_free:
+            return [self._allows(_FREE, int(bundles[0]), source, destination)] * len(bundles)
+        kinds = [self._kind(namespace) for namespace in self._snapshot.bundles.namespace[bundles].tolist()]
+        one_of = dict(zip(kinds, bundles.tolist(), strict=True))
+        allowed = {kind: self._allows(kind, row, source, destination) for kind, row in one_of.items()}
+        return [allowed[kind] for kind in kinds]
+
+    def _kind(self, namespace: int) -> _Kind:
+        found = self._kinds.get(namespace)
+        if found is None:
+            name, policies = self._snapshot.namespaces[namespace], self._snapshot.policies
+            policy = policies.isolation.of_namespace(name)
+            found = self._kinds[namespace] = None if policy is None else policy.name, policies.groups.get(name)
+        return found
+
+    def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
+        """Tell whether bundles of that kind, such as the one in that row, may leave `source` for `destination`."""
+        left = self._left.get(kind)
+        if left is None:
+            left = self._left[kind] = self._left_by_filters(kind, bundle)
+        if destination is not None and not left[destination]:
+            return False
+        if destination is None or not self._settings.transfer:
+            return left.count(True) > left[source]
+        return destination != source
+
+    def _left_by_filters(self, kind: _Kind, bundle: int) -> list[bool]:
+        """Return which brokers may take bundles of that kind; nobody if a filter cannot judge."""
+        if kind == _FREE or self._settings.move_with_policies:
+            request = PlacementRequest(self._snapshot.bundles.names[bundle])
+            narrowed = narrow(self._snapshot, request, self._settings, _live(self._snapshot))
+            if not narrowed.failures:
+                left: list[bool] = narrowed.candidates.tolist()
+                return left
+        return [False] * len(self._snapshot.brokers)
 
 
 def _live(snapshot: LoadSnapshot) -> Flags:

@@ -159,6 +159,7 @@ class _Cycle:
         self._share = settings.underloaded_share
         self._turns: list[Turn] = []
         self._chosen = _Chosen()
+        self._offers: Iterator[tuple[int, float]] | None = None
 
     def imbalance(self) -> Imbalance:
         """Return the most and the least loaded of the brokers left, and why the first is to shed."""
@@ -208,9 +209,8 @@ class _Cycle:
         greatest, least, chosen, walk = found.greatest, found.least, self._chosen, _Walk()
         rows, traffic = top.movable.of(greatest)
         allowed = self._may_transfer(rows, greatest, least)
-        throughput = self._throughput[greatest]
-        offers: Iterator[tuple[int, float]] | None = None if self._settings.transfer else iter(())
-        out, gain = 0.0, 0.0
+        throughput, out, gain = self._throughput[greatest], 0.0, 0.0
+        self._offers = None
         sums = _sums_that_fit(traffic, allowed, target, remaining - 1)
         if sums:
             chosen.rows += rows[: len(sums)].tolist()
@@ -229,11 +229,7 @@ class _Cycle:
                 continue
             if before + amount > target:
                 keeps, gets = throughput - out + gain - amount, self._throughput[least] + out - gain + amount
-                given, returned = list[int](), 0.0
-                # what comes back never makes the giver keep less
-                if keeps < throughput * _ENOUGH_LEFT or top.is_any_negative:
-                    offers = offers or self._offers(found, top)
-                    given, returned = _exchange(offers, keeps, gets, throughput)
+                given, returned = self._exchange(found, top, keeps, gets)
                 if not given:
                     walk.stopped, walk.stop = row, Code.DOES_NOT_FIT
                     break
@@ -247,11 +243,29 @@ class _Cycle:
         walk.out, walk.before = out, out - gain
         return walk
 
-    def _offers(self, found: Imbalance, top: TopBundles) -> Iterator[tuple[int, float]]:
-        """Return row and traffic of what the least loaded broker may give in exchange, for one turn."""
-        rows, traffic = top.offered.of(found.least)
-        allowed = self._may_transfer(rows, found.least, found.greatest)
-        return compress(zip(rows.tolist(), traffic, strict=True), allowed)
+    def _exchange(self, found: Imbalance, top: TopBundles, keeps: float, gets: float) -> tuple[list[int], float]:
+        """Return what the least loaded broker gives back so that both end below what the giver carries; none: nothing.
+
+        `keeps` and `gets` are the throughputs of giver and taker if nothing comes back. Offers that are passed over or
+        taken are not made again in the same turn. The second figure is how much comes back, bytes/s.
+        """
+        limit = self._throughput[found.greatest]
+        enough, returned = limit * _ENOUGH_LEFT, 0.0
+        # what comes back never makes the giver keep less
+        if not self._settings.transfer or (keeps >= enough and not top.is_any_negative):
+            return [], 0.0
+        if self._offers is None:
+            rows, amounts = top.offered.of(found.least)
+            allowed = self._may_transfer(rows, found.least, found.greatest)
+            self._offers = compress(zip(rows.tolist(), amounts, strict=True), allowed)
+        given = []
+        for row, amount in self._offers:
+            if keeps + amount < limit and gets - amount < limit:
+                keeps, gets, returned = keeps + amount, gets - amount, returned + amount
+                given.append(row)
+                if gets <= keeps and keeps < enough:
+                    return given, returned
+        return [], 0.0
 
     def _gave(self, found: Imbalance, usage: float) -> None:
         """Estimate how usages spread after the greatest gave that much of its usage to the least."""
@@ -305,22 +319,6 @@ def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: fl
         return ()
     sums = list(accumulate(traffic[:most]))
     return sums[: bisect_right(sums, target)]
-
-
-def _exchange(offers: Iterator[tuple[int, float]], keeps: float, gets: float, limit: float) -> tuple[list[int], float]:
-    """Return what the taker gives back so that both end below `limit`, what the giver carries, and how much that is.
-
-    `keeps` and `gets` are the throughputs of giver and taker if nothing comes back. Offers that are passed over or
-    taken are not made again. Nothing comes back unless it pays.
-    """
-    given, returned = [], 0.0
-    for row, traffic in offers:
-        if keeps + traffic < limit and gets - traffic < limit:
-            keeps, gets, returned = keeps + traffic, gets - traffic, returned + traffic
-            given.append(row)
-            if gets <= keeps and keeps < limit * _ENOUGH_LEFT:
-                return given, returned
-    return [], 0.0
 
 
 @dataclass(slots=True)

@@ -317,3 +317,12 @@ def test_what_is_given_in_exchange_may_be_refused_too() -> None:
     plan, _ = transfer_shedder(snapshot, AT_ONCE, TransferMemory(), may_transfer)
     assert moves(plan) == [(bundle_name(number), "b1", "b3") for number in (0, 1, 2)]
     assert asked == [(5, "b1", "b3"), (2, "b3", "b1")]
+
+
+def test_a_negative_figure_that_comes_back_counts_as_it_is() -> None:
+    """Of 100 bytes/s 12.5 may leave; 20 leave 80, more than three quarters, unless -10 come back and leave 70."""
+    settings = replace(AT_ONCE, target_deviation=0.05)
+    for back, goes in ((-10.0, True), (10.0, False)):
+        seen = TransferRound().add("b1", 0.8, 20.0, 90.0, throughput=100.0).add("b2", 0.6, back, throughput=30.0)
+        expected = [(bundle_name(2), "b2", "b1"), (bundle_name(0), "b1", "b2")] if goes else []
+        assert moves(shed(seen, settings)) == expected

@@ -4,7 +4,7 @@ import runpy
 import sys
 from pathlib import Path
 
-_NOT_BENCHMARKS = {"__init__", "__main__", "machine", "cluster", "generated_load", "pulsar_jvm"}
+_NOT_BENCHMARKS = {"__init__", "__main__", "machine", "cluster", "generated_load", "transfer_load", "pulsar_jvm"}
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ nothing else, reasons not made (`VmHWM`, reset before). `--json FILE` writes all
 import argparse
 import json
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -35,14 +34,15 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.windows import broker_averages, fold_bundle
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.load_snapshot import Indices, LoadSnapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
-from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder
+from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder, shedder_of
+from barycenter.load.strategy_names import ManagerKind
 from benchmarks.generated_load import BUNDLES_OF_NAMESPACE, SHAPES, SIZES, generated_snapshot
 from benchmarks.machine import machine, peak_growth_mib, print_table
 from benchmarks.pulsar_jvm import Answer, Patience, PulsarJvm, Task
+from benchmarks.transfer_load import transfer_document, transfer_snapshot
 
 _RATE: Final = "LeastLongTermMessageRate"
 _IN_PULSAR: Final = ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder")
@@ -66,7 +66,15 @@ OVERRIDES: Final[dict[str, dict[str, Any]]] = {
     },
     "DeviationShedder": {},
     "BundleSplitterTask": {"loadBalancerNamespaceBundleMaxMsgRate": 5_000},
+    "TransferShedder": {
+        "loadManagerClassName": ManagerKind.EXTENSIBLE.class_name,
+        "loadBalancerSheddingConditionHitCountThreshold": 0,
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle": 1_000_000,
+        "loadBalancerBrokerLoadTargetStd": 0.05,
+    },
 }
+
+TRANSFER_SIZES: Final = (*SIZES[:2], (1_000, 50_000), SIZES[2])
 
 
 def config_of(strategy: str) -> BrokerConfig:
@@ -252,37 +260,32 @@ def placements(rounds: int, jvm: PulsarJvm | None, patience: Patience) -> list[d
 
 
 def transfers(rounds: int, jvm: PulsarJvm | None, patience: Patience) -> list[dict[str, Any]]:
-    """Measure the TransferShedder on brokers with ten top bundles each, as many as they report; all may give."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support.transfer_cases import TransferCase, TransferRound, our_configuration
+    """Measure the TransferShedder as the leader has it, which asks the filters, where all brokers may give.
 
-    overrides = {
-        "loadBalancerSheddingConditionHitCountThreshold": 0,
-        "loadBalancerMaxNumberOfBrokerSheddingPerCycle": 1_000_000,
-        "loadBalancerBrokerLoadTargetStd": 0.05,
-    }
-    settings = TransferShedderSettings.of(our_configuration(overrides))
-    cases: list[tuple[int, TransferCase]] = []
-    for brokers in (10, 100, 1_000):
-        rng, seen = random.Random(1), TransferRound()
-        for broker in range(brokers):
-            traffics = sorted(rng.paretovariate(2.0) for _ in range(10))
-            seen.add(f"broker-{broker:05}:8080", rng.uniform(0.1, 0.9), *traffics, throughput=50 * rng.random() + 50)
-        cases.append((brokers, TransferCase(overrides, [seen])))
+    Pulsar's class is timed with its filters, as in a broker, and without, as its own tests make it.
+    """
+    config = config_of("TransferShedder")
+    shed = shedder_of(config, ManagerKind.EXTENSIBLE)
+    snapshots = [transfer_snapshot(*size) for size in TRANSFER_SIZES]
     theirs: list[Answer] = []
     if jvm is not None:
-        tasks = [Task(f"{n} brokers", "transfer", overrides, case=case.document()) for n, case in cases]
-        theirs, _ = jvm.ask(generated_snapshot(2, 2), tasks, patience, BUNDLES_OF_NAMESPACE)
+        tasks = []
+        for size, snapshot in zip(TRANSFER_SIZES, snapshots, strict=True):
+            document = transfer_document(snapshot)
+            for filters in (True, False):
+                case = document | {"filters": filters}
+                tasks.append(Task(f"{sized(size)} {filters=}", "transfer", OVERRIDES["TransferShedder"], case=case))
+        # a run of few milliseconds is warm after many of them only
+        theirs, _ = jvm.ask(generated_snapshot(2, 2), tasks, replace(patience, warm_runs=3_000), BUNDLES_OF_NAMESPACE)
     table: list[dict[str, Any]] = []
-    for number, (brokers, case) in enumerate(cases):
-        snapshot = case.rounds[0].snapshot()
-        runs = [
-            timed(partial(transfer_shedder, untouched(snapshot), settings, TransferMemory())) for _ in range(rounds)
-        ]
-        plan, _ = transfer_shedder(snapshot, settings, TransferMemory())
-        row: dict[str, Any] = {"size": sized((brokers, 10 * brokers)), "moved": len(plan), "shed_ms": median(runs)}
+    for number, (size, snapshot) in enumerate(zip(TRANSFER_SIZES, snapshots, strict=True)):
+        plan, _ = shed(snapshot, None)
+        ms = median([shedding_ms(shed, snapshot) for _ in range(rounds)])
+        row: dict[str, Any] = {"size": sized(size), "moved": len(plan), "shed_ms": ms}
         if theirs:
-            row |= beside(theirs[number], "shed_ms", row["shed_ms"], 0.0)
+            filtering, bare = theirs[2 * number : 2 * number + 2]
+            row |= beside(filtering, "shed_ms", ms, 0.0) | {"jvm_bare_ms": bare.figures["shed_ms"]}
+            row["faster_than_bare"] = row["jvm_bare_ms"] / ms
             ours = {(unload.source, unload.bundle, unload.destination or "") for unload in plan}
             differ = len(ours ^ {tuple(decision) for decision in row.pop("jvm_decisions")})
             row["agreement"] = f"{differ} differ" if differ else "the same"
@@ -304,6 +307,7 @@ def shedding_ms(shed: Shedder, snapshot: LoadSnapshot) -> float:
 def shapes(rounds: int, size: tuple[int, int]) -> list[list[object]]:
     """Time every shedder on every shape of load; one that takes a second is not repeated."""
     rows = []
+    transfer = shedder_of(config_of("TransferShedder"), ManagerKind.EXTENSIBLE)
     for shape in SHAPES:
         snapshot = generated_snapshot(*size, shape)
         row: list[object] = [shape]
@@ -315,6 +319,8 @@ def shapes(rounds: int, size: tuple[int, int]) -> list[list[object]]:
             while len(runs) < rounds and runs[0] < 1_000:
                 runs.append(shedding_ms(shed, snapshot))
             row.append(median(runs))
+        listing = transfer_snapshot(*size, shape)
+        row.append(median([shedding_ms(transfer, listing) for _ in range(rounds)]))
         rows.append(row)
     return rows
 
@@ -393,8 +399,9 @@ def main() -> None:
         print_cycles(rows, jvm)
         placed = placements(rounds, jvm, patience)
         moved = transfers(rounds, jvm, patience)
-    heads = {"size": "brokers × top bundles", "moved": "moved", "shed_ms": "ms", "jvm_ms": "Pulsar ms"}
-    heads |= {"faster": "times faster", "agreement": "decisions"}
+    heads = {"size": "brokers × bundles", "moved": "moved", "shed_ms": "ms", "jvm_ms": "Pulsar ms"}
+    heads |= {"faster": "times faster", "jvm_bare_ms": "without its filters ms", "faster_than_bare": "times faster"}
+    heads |= {"agreement": "decisions"}
     print_table("TransferShedder", list(heads.values()), [[row.get(key, "–") for key in heads] for row in moved])
     heads = {"strategy": "strategy", "place_ms": "ms", "jvm_ms": "Pulsar ms", "faster": "times faster"}
     heads |= {"busiest": "busiest/mean", "jvm_busiest": "Pulsar's"}
@@ -422,7 +429,7 @@ def main() -> None:
 
 
 def _shown() -> list[str]:
-    return [name for name in SHEDDERS if name in OVERRIDES]
+    return [*(name for name in SHEDDERS if name in OVERRIDES), "TransferShedder"]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from barycenter.load.shedding.avg_shedder import AvgShedderSettings
 from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
 from barycenter.load.shedding.range_threshold_shedder import range_threshold_settings
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferShedderSettings
+from barycenter.load.shedding.transfer_plan import TransferShedderSettings
 from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
 from barycenter.load.simple.settings import SimpleSettings
 from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings

@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.extensible_selection import (
+    AllowedTransfers,
     ExtensibleSelectionSettings,
-    may_transfer,
     select_broker_extensible,
 )
 from barycenter.load.selection.modular_selection import SelectionMemory
@@ -74,11 +75,9 @@ class Case:
     def allowed(self) -> list[bool]:
         """For each transfer whether ours may be."""
         settings, index = ExtensibleSelectionSettings.of(configuration(self.overrides)), self.snapshot.brokers.index
-        row = list(self.snapshot.bundles.names).index(BUNDLE) if self.transfers else 0
-        return [
-            may_transfer(self.snapshot, row, index[source], None if to is None else index[to], settings)
-            for source, to in self.transfers
-        ]
+        rows = np.flatnonzero([name == BUNDLE for name in self.snapshot.bundles.names])[:1]
+        allowed = AllowedTransfers(self.snapshot, settings)
+        return [allowed(rows, index[source], None if to is None else index[to])[0] for source, to in self.transfers]
 
     def document(self) -> dict[str, Any]:
         reports = self.load.cluster.reports

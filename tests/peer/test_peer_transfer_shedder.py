@@ -31,8 +31,8 @@ from barycenter.load.reports.load_report import (
     stats_rank,
 )
 from barycenter.load.reports.weights import extensible_resource_weights
-from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
+from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferShedderSettings
+from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, stats, usage
 from support.pulsar_peer import PulsarPeer

@@ -14,8 +14,8 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
 )
 from barycenter.load.reasons import Code, render
 from barycenter.load.selection.extensible_selection import (
+    AllowedTransfers,
     ExtensibleSelectionSettings,
-    may_transfer,
     narrow,
     select_broker_extensible,
 )
@@ -94,17 +94,24 @@ def test_filters_leave_what_their_oracle_leaves(
 
 
 @settings(max_examples=400)
-@given(extensible_clusters(), oracle.selection_settings, st.integers(0, 5), st.integers(0, 5), st.booleans())
+@given(
+    extensible_clusters(),
+    oracle.selection_settings,
+    st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 5)), min_size=1, max_size=4),
+)
 def test_transfers_are_allowed_where_their_oracle_allows_them(
-    case: ExtensibleCluster, options: ExtensibleSelectionSettings, at: int, to: int, merely_unload: bool
+    case: ExtensibleCluster, options: ExtensibleSelectionSettings, transfers: list[tuple[int, int | None]]
 ) -> None:
+    """Whatever was asked before, and of all bundles at once."""
     snapshot = case.snapshot()
-    brokers = snapshot.brokers.names
-    if not len(snapshot.bundles):
-        return
-    bundle = at % len(snapshot.bundles)
-    source, destination = int(snapshot.bundles.owner[bundle]), None if merely_unload else to % len(brokers)
-    namespace = snapshot.bundles.names[bundle].rpartition("/")[0]
-    target = None if destination is None else brokers[destination]
-    expected = oracle.transferable(case, options, namespace, brokers[source], target)
-    assert may_transfer(snapshot, bundle, source, destination, options) == expected
+    brokers, bundles = snapshot.brokers.names, snapshot.bundles.names
+    allowed, rows = AllowedTransfers(snapshot, options), np.arange(len(bundles))
+    for at, to in transfers:
+        if not brokers:
+            return
+        source, destination = at % len(brokers), None if to is None else to % len(brokers)
+        target = None if destination is None else brokers[destination]
+        namespaces = [name.rpartition("/")[0] for name in bundles]
+        assert allowed(rows, source, destination) == [
+            oracle.transferable(case, options, namespace, brokers[source], target) for namespace in namespaces
+        ]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.load.reasons import render
-from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan, TransferShedderSettings
+from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
+from barycenter.load.snapshot.load_snapshot import Integers
 from support.transfer_cases import TransferRound, draw_case, our_configuration
 from support.transfer_oracle import Decision, transfer_shedding
 
@@ -44,17 +44,17 @@ def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
     """The same bundles in the same order, the same memory and the same label, round after round."""
     options, rounds, salt = drawn(seed)
 
-    def may_transfer(snapshot: LoadSnapshot, row: int, source: int, destination: int | None) -> bool:
-        assert destination is not None
-        names = snapshot.brokers.names
-        return is_allowed(salt, snapshot.bundles.names[row], names[source], names[destination])
+    def may_transfer(rows: Integers, source: int, destination: int) -> list[bool]:
+        brokers, bundles = snapshot.brokers.names, snapshot.bundles.names
+        return [is_allowed(salt, bundles[row], brokers[source], brokers[destination]) for row in rows]
 
     memory, hits, unloaded = TransferMemory(), 0, dict[str, int]()
     for seen in rounds:
         for broker, at_ms in seen.unloaded_at_ms.items():
             memory = memory.after_unload(broker, at_ms)
         unloaded |= seen.unloaded_at_ms
-        plan, memory = transfer_shedder(seen.snapshot(), options, memory, may_transfer)
+        snapshot = seen.snapshot()
+        plan, memory = transfer_shedder(snapshot, options, memory, may_transfer)
         expected = transfer_shedding(
             seen, options, hits, unloaded, lambda bundle, source, to: is_allowed(salt, bundle, source, to)
         )
@@ -97,7 +97,7 @@ def test_everything_has_a_reason_in_words(seed: int) -> None:
         snapshot,
         replace(options, hit_threshold=min(options.hit_threshold, 1)),
         TransferMemory(hits=1),
-        lambda _, row, source, to: salt == 0 or (row + source + (to or 0)) % 3 > 0,
+        lambda rows, source, to: [salt == 0 or (int(row) + source + to) % 3 > 0 for row in rows],
     )
     assert render(plan.reason)
     assert plan.unload_reason

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from barycenter.load.reports.extensible_reports import BundleLoadData
-from barycenter.load.shedding.transfer_shedder import TransferShedderSettings
+from barycenter.load.shedding.transfer_plan import TransferShedderSettings
 from support.transfer_cases import NOW_MS, TransferRound
 
 Decision = tuple[str, str, str | None, str]

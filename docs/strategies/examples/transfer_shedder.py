@@ -8,7 +8,8 @@ from barycenter.load.reports.extensible_reports import (
     TopBundlesLoadData,
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
+from barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 
 MEGABYTE = 1_000_000

@@ -1,6 +1,7 @@
 package barycenter.benchmarks;
 
 import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.RETURNS_DEEP_STUBS;
 import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.when;
 import static org.mockito.Mockito.withSettings;
@@ -9,6 +10,7 @@ import barycenter.peer.Cases;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.google.common.collect.Multimap;
+import com.google.common.hash.Hashing;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
@@ -25,17 +27,27 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.broker.loadbalance.LoadSheddingStrategy;
 import org.apache.pulsar.broker.loadbalance.ModularLoadManagerStrategy;
+import org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl;
+import org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerWrapper;
 import org.apache.pulsar.broker.loadbalance.extensions.LoadManagerContext;
+import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerIsolationPoliciesFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadCounter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadDecision;
+import org.apache.pulsar.broker.loadbalance.extensions.policies.AntiAffinityGroupPolicyHelper;
+import org.apache.pulsar.broker.loadbalance.extensions.policies.IsolationPoliciesHelper;
 import org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder;
 import org.apache.pulsar.broker.loadbalance.impl.BundleSplitterTask;
+import org.apache.pulsar.broker.loadbalance.impl.SimpleResourceAllocationPolicies;
 import org.apache.pulsar.broker.namespace.NamespaceService;
+import org.apache.pulsar.common.naming.NamespaceBundleFactory;
+import org.apache.pulsar.common.naming.NamespaceName;
 import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
 import org.apache.pulsar.policies.data.loadbalancer.BundleData;
 import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
@@ -51,6 +63,7 @@ import org.apache.pulsar.policies.data.loadbalancer.TimeAverageMessageData;
 public final class PulsarDecisions {
     private static final ObjectMapper MAPPER = new ObjectMapper();
     private static final double NANOSECONDS = 1e6;
+    private static final NamespaceBundleFactory BUNDLES = bundles();
 
     private final Path folder;
     private final JsonNode task;
@@ -310,7 +323,10 @@ public final class PulsarDecisions {
         return told;
     }
 
-    /** The TransferShedder upon stores, registry and channel as the peer suite makes them of a document. */
+    /**
+     * The TransferShedder upon stores, registry and channel as the peer suite makes them of a document. Its filters
+     * judge every transfer if the document says so; else it is as its own tests make it, and moves bundles unasked.
+     */
     private Map<String, Object> transfer(JsonNode asked) throws Exception {
         ServiceConfiguration configuration = Cases.configuration(asked.get("configuration"));
         JsonNode seen = asked.get("case").get("rounds").get(0);
@@ -325,8 +341,9 @@ public final class PulsarDecisions {
         Field field = TransferShedder.class.getDeclaredField("channel");
         field.setAccessible(true);
         List<List<String>> decisions = new ArrayList<>();
+        boolean filters = asked.get("case").path("filters").asBoolean();
         Map<String, Object> told = measured(() -> {
-            TransferShedder shedder = new TransferShedder(new UnloadCounter());
+            TransferShedder shedder = filters ? filtering() : new TransferShedder(new UnloadCounter());
             field.set(shedder, channel);
             Map<String, Long> none = new HashMap<>();
             long start = System.nanoTime();
@@ -345,6 +362,49 @@ public final class PulsarDecisions {
         told.put("decisions", decisions);
         write(asked, List.of(), List.of());
         return told;
+    }
+
+    /** A shedder with all filters of a load manager but that of anti-affinity groups, in a cluster without policies. */
+    private static TransferShedder filtering() {
+        PulsarService pulsar = mock(PulsarService.class, withSettings().stubOnly());
+        NamespaceService namespaces = mock(NamespaceService.class, withSettings().stubOnly());
+        AntiAffinityGroupPolicyHelper groups = mock(AntiAffinityGroupPolicyHelper.class, withSettings().stubOnly());
+        when(pulsar.getNamespaceService()).thenReturn(namespaces);
+        when(namespaces.getNamespaceBundleFactory()).thenReturn(BUNDLES);
+        ExtensibleLoadManagerImpl manager = new ExtensibleLoadManagerImpl();
+        when(pulsar.getLoadManager()).thenReturn(new AtomicReference<>(new ExtensibleLoadManagerWrapper(manager)));
+        IsolationPoliciesHelper isolation = new IsolationPoliciesHelper(new NoPolicies());
+        manager.getBrokerFilterPipeline().add(new BrokerIsolationPoliciesFilter(isolation));
+        return new TransferShedder(pulsar, new UnloadCounter(), manager.getBrokerFilterPipeline(), isolation, groups);
+    }
+
+    private static NamespaceBundleFactory bundles() {
+        PulsarService pulsar = mock(PulsarService.class, withSettings().defaultAnswer(RETURNS_DEEP_STUBS));
+        when(pulsar.getConfiguration()).thenReturn(new ServiceConfiguration());
+        when(pulsar.getConfig()).thenReturn(new ServiceConfiguration());
+        return NamespaceBundleFactory.createFactory(pulsar, Hashing.crc32());
+    }
+
+    /** What a cluster without isolation policies answers. */
+    private static final class NoPolicies extends SimpleResourceAllocationPolicies {
+        NoPolicies() {
+            super(null);
+        }
+
+        @Override
+        public CompletableFuture<Boolean> areIsolationPoliciesPresentAsync(NamespaceName namespace) {
+            return CompletableFuture.completedFuture(false);
+        }
+
+        @Override
+        public boolean areIsolationPoliciesPresent(NamespaceName namespace) {
+            return false;
+        }
+
+        @Override
+        public boolean isSharedBroker(String host) {
+            return true;
+        }
     }
 
     /** Rows of bundles, each with the row of the broker that it goes to (or is split on), as 32-bit integers. */

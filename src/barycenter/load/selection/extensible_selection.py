@@ -1,85 +1,35 @@
-"""Which broker shall own a bundle, as the extensible load manager chooses it; and which transfers may be.
+"""Which broker shall own a bundle, as the extensible load manager chooses it.
 
-    live brokers ▸ load manager class ▸ maximum topics ▸ version ▸ anti-affinity ▸ isolation ▸ placement
+    live brokers ▸ its filters (`load.filters.extensible_filters`) ▸ placement
 
-Each filter narrows the candidates of the one before. Unlike in the modular load manager nobody comes back: a filter
-that cannot judge leaves the candidates as they are, and when nobody is left nobody is chosen. Loads play no part before
-the placement, and there is no second choice. A namespace with an isolation policy is not held to the kinds of topics
-that brokers enable.
+Loads play no part before the placement, and there is no second choice.
 
 Worked example: of four live brokers one runs another load manager, one has 50 000 topics already, and the namespace's
 anti-affinity group is on a third. The fourth is chosen, however loaded it is; were it, too, at 50 000 topics, the
 bundle would have no owner until that changes.
 
-Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `TransferShedder.isTransferable` (4.x). Where we differ:
-brokers that run the same load manager may name its class in short.
+Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync` (4.x).
 """
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
 from barycenter.load.decisions import Placement
-from barycenter.load.filters.anti_affinity import anti_affinity
-from barycenter.load.filters.broker_version import broker_version
-from barycenter.load.filters.load_manager_class import load_manager_class
-from barycenter.load.filters.max_topics import below_max_topics
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
-from barycenter.load.managers import ManagerKind
+from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings, live_brokers, narrow
+from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.placement.placer import Placer
 from barycenter.load.selection.modular_selection import SelectionMemory, choose, next_in_turn
 from barycenter.load.selection.selection_reason import explained
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-
-if TYPE_CHECKING:
-    from barycenter.config.broker_config import BrokerConfig
-
-_Filter = Callable[[Flags], Sequence[FilterOutcome]]
-"""Of the outcomes for some candidates the last one counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtensibleSelectionSettings:
-    """`transfer`: what is unloaded goes to a broker that was chosen for it; `move_with_policies`: bundles may move
-    though their namespace has an isolation policy or an anti-affinity group."""
-
-    load_manager_class_name: str = ManagerKind.EXTENSIBLE.class_name
-    max_topics: int = 50_000
-    prefer_later_versions: bool = False
-    failure_domains: bool = False
-    excluded_namespaces: Collection[str] = ()
-    transfer: bool = True
-    move_with_policies: bool = False
-
-    @staticmethod
-    def of(config: "BrokerConfig") -> "ExtensibleSelectionSettings":
-        return ExtensibleSelectionSettings(
-            max_topics=config.load_balancer_broker_max_topics,
-            prefer_later_versions=config.prefer_later_versions,
-            failure_domains=config.failure_domains_enabled,
-            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
-            transfer=config.load_balancer_transfer_enabled,
-            move_with_policies=config.load_balancer_shedding_bundles_with_policies_enabled,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Narrowed:
-    """What the filters kept, what each did, and why some could not judge."""
-
-    candidates: Flags
-    outcomes: tuple[FilterOutcome, ...]
-    failures: tuple[str, ...]
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 def select_broker_extensible(
     snapshot: LoadSnapshot,
     request: PlacementRequest,
-    settings: ExtensibleSelectionSettings,
+    settings: ExtensibleFilterSettings,
     placer: Placer[Any],
     rng: random.Random,
     memory: SelectionMemory,
@@ -91,7 +41,7 @@ def select_broker_extensible(
     Brokers `without` are no candidates: the one that is lost, or whose taking over failed. Namespaces excluded from
     shedding are served in turn, whatever `placer` would say.
     """
-    live = _live(snapshot) & np.array([name not in without for name in snapshot.brokers.names], bool)
+    live = live_brokers(snapshot) & np.array([name not in without for name in snapshot.brokers.names], bool)
     narrowed = narrow(snapshot, request, settings, live)
     if request.namespace in settings.excluded_namespaces:
         choice, memory = next_in_turn(snapshot, narrowed.candidates, request, rng, memory)
@@ -100,63 +50,3 @@ def select_broker_extensible(
     notes = [outcome.note for outcome in narrowed.outcomes if outcome.note]
     notes += [f"a filter was left out: {failure}" for failure in narrowed.failures]
     return explained(snapshot, request.bundle, choice, narrowed.candidates, narrowed.outcomes, notes), memory
-
-
-def narrow(
-    snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleSelectionSettings, candidates: Flags
-) -> Narrowed:
-    """Return which of `candidates` may own the bundle."""
-    outcomes: list[FilterOutcome] = []
-    failures: list[str] = []
-    for judge in _filters(snapshot, request, settings):
-        try:
-            found = judge(candidates)
-        except FilterFailedError as error:
-            failures.append(str(error))
-            continue
-        outcomes.extend(found)
-        candidates = found[-1].kept if found else candidates
-    return Narrowed(candidates, tuple(outcomes), tuple(failures))
-
-
-def _filters(
-    snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleSelectionSettings
-) -> Iterator[_Filter]:
-    yield lambda among: [load_manager_class(snapshot, among, settings.load_manager_class_name)]
-    yield lambda among: [below_max_topics(snapshot, among, settings.max_topics)]
-    if settings.prefer_later_versions:
-        yield lambda among: [broker_version(snapshot, among)] if among.any() else []
-    yield lambda among: anti_affinity(snapshot, among, request.namespace, failure_domains=settings.failure_domains)
-    yield lambda among: [policy_candidates(snapshot, request, among)]
-
-
-def may_transfer(
-    snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None, settings: ExtensibleSelectionSettings
-) -> bool:
-    """Tell whether the bundle in that row may leave `source`, for `destination` if one is meant (rows of brokers).
-
-    All filters have to be able to judge, and to keep the destination. Without one, or if bundles are not transferred
-    but merely unloaded, it is enough that some other broker is left. The bundle is taken to hold persistent topics,
-    whatever it holds: Pulsar's check, too, makes the bundle of its name and knows none of its topics.
-    """
-    request = PlacementRequest(snapshot.bundles.names[bundle])
-    if not settings.move_with_policies and _has_policies(snapshot, request.namespace):
-        return False
-    narrowed = narrow(snapshot, request, settings, _live(snapshot))
-    if narrowed.failures:
-        return False
-    if destination is not None and not narrowed.candidates[destination]:
-        return False
-    others = narrowed.candidates.copy()
-    others[source] = False
-    return bool(others.any() if destination is None or not settings.transfer else others[destination])
-
-
-def _has_policies(snapshot: LoadSnapshot, namespace: str) -> bool:
-    policies = snapshot.policies
-    return policies.isolation.of_namespace(namespace) is not None or namespace in policies.groups
-
-
-def _live(snapshot: LoadSnapshot) -> Flags:
-    load = snapshot.extensible
-    return np.ones(len(snapshot.brokers), bool) if load is None else load.live

@@ -1,6 +1,6 @@
 """What the TransferShedder found and chose, turn by turn, and what there is to say of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
 
 if TYPE_CHECKING:
-    from barycenter.load.shedding.transfer_shedder import TransferShedderSettings
+    from barycenter.config.broker_config import BrokerConfig
 
 STRATEGY: Final = "TransferShedder"
 
@@ -63,6 +63,44 @@ UNLOAD_REASONS: Final[Mapping[Code, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class TransferShedderSettings:
+    """`target_deviation` and `overload_limit` are fractions, `hit_threshold` cycles, `maximum` brokers a cycle.
+
+    A broker's load counts unless it was measured longer ago than `load_ttl_ms`, and stops the cycle if it was measured
+    less than `cool_down_ms` after bundles left the broker. Without `transfer` nobody is told where bundles go, and
+    none are exchanged. With `count_exchanged` what comes back in exchange is subtracted from what left.
+    """
+
+    target_deviation: float = 0.25
+    overload_limit: float = 0.85
+    hit_threshold: int = 3
+    maximum: int = 3
+    cool_down_ms: float = 180_000
+    load_ttl_ms: float = 1_800_000
+    transfer: bool = True
+    excluded_namespaces: Collection[str] = ()
+    count_exchanged: bool = False
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "TransferShedderSettings":
+        return TransferShedderSettings(
+            target_deviation=config.load_balancer_broker_load_target_std,
+            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
+            hit_threshold=config.load_balancer_shedding_condition_hit_count_threshold,
+            maximum=config.load_balancer_max_number_of_broker_shedding_per_cycle,
+            cool_down_ms=config.load_balance_shedding_delay_in_seconds * 1000,
+            load_ttl_ms=config.load_balancer_broker_load_data_ttl_in_seconds * 1000,
+            transfer=config.load_balancer_transfer_enabled,
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+        )
+
+    @property
+    def underloaded_share(self) -> float:
+        """The part of the mean, and of the greatest throughput, below which the least loaded broker is underloaded."""
+        return min(0.5, max(0.0, self.target_deviation / 2.0))
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Of the loads that are not too old: how many, mean and standard deviation (fractions), sum of squares.
 
@@ -80,8 +118,7 @@ class Statistics:
     elapsed_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Imbalance:
+class Imbalance(msgspec.Struct, frozen=True, gc=False):
     """The brokers (rows) that carry the most and the least of those left, and why the first is to shed.
 
     `deviation` is the standard deviation as far as it was estimated then. `cause` BALANCED: nothing is to be shed.
@@ -93,8 +130,7 @@ class Imbalance:
     deviation: float
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """What came of the turn of `imbalance.greatest`: `outcome` is the cause if bundles leave, else why none does.
 
     `target` is the traffic (bytes/s) that may leave. `refused` are rows of bundles that the destination may not take.
@@ -122,7 +158,7 @@ class TransferVerdicts:
     `hits` counts this cycle. `first` is the imbalance that the cycle began with, `ended` why no further turn was taken.
     """
 
-    settings: "TransferShedderSettings"
+    settings: TransferShedderSettings
     statistics: Statistics
     hits: int
     first: Imbalance | None

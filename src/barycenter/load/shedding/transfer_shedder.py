@@ -19,81 +19,50 @@ forgotten.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import accumulate, compress
+from typing import ClassVar, Final, Self, TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from barycenter.load.decisions import Unload
+from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.reasons import Code
-from barycenter.load.shedding.ordering import by_group
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.shedding.plan import sequential_sum
+from barycenter.load.shedding.top_bundles import TopBundles
 from barycenter.load.shedding.transfer_plan import (
     MOVES,
     STRATEGY,
     Imbalance,
     Statistics,
     TransferPlan,
+    TransferShedderSettings,
     TransferVerdicts,
     Turn,
     extensible_load,
 )
-from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
+from barycenter.load.strategy import MemoryDocument
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = STRATEGY
 
-MayTransfer: TypeAlias = Callable[[LoadSnapshot, int, int, int | None], bool]
-"""Tells whether the bundle in that row may leave that broker for that other one (rows)."""
+MayTransfer: TypeAlias = Callable[[Integers, int, int], Sequence[bool]]
+"""Tells of each of the bundles in these rows whether it may leave that broker for that other one (rows)."""
 
 _ENOUGH_LEFT: Final = 0.75
 """An exchange pays once the giver keeps less than this part of its traffic."""
-_AT_ONCE: Final = 64
 
 
-def always(_snapshot: LoadSnapshot, _bundle: int, _source: int, _destination: int | None) -> bool:
+def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]:
     """Allow every transfer."""
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class TransferShedderSettings:
-    """`target_deviation` and `overload_limit` are fractions, `hit_threshold` cycles, `maximum` brokers a cycle.
-
-    A broker's load counts unless it was measured longer ago than `load_ttl_ms`, and stops the cycle if it was measured
-    less than `cool_down_ms` after bundles left the broker. Without `transfer` nobody is told where bundles go, and
-    none are exchanged. With `count_exchanged` what comes back in exchange is subtracted from what left.
-    """
-
-    target_deviation: float = 0.25
-    overload_limit: float = 0.85
-    hit_threshold: int = 3
-    maximum: int = 3
-    cool_down_ms: float = 180_000
-    load_ttl_ms: float = 1_800_000
-    transfer: bool = True
-    excluded_namespaces: Collection[str] = ()
-    count_exchanged: bool = False
-
-    @staticmethod
-    def of(config: "BrokerConfig") -> "TransferShedderSettings":
-        return TransferShedderSettings(
-            target_deviation=config.load_balancer_broker_load_target_std,
-            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
-            hit_threshold=config.load_balancer_shedding_condition_hit_count_threshold,
-            maximum=config.load_balancer_max_number_of_broker_shedding_per_cycle,
-            cool_down_ms=config.load_balance_shedding_delay_in_seconds * 1000,
-            load_ttl_ms=config.load_balancer_broker_load_data_ttl_in_seconds * 1000,
-            transfer=config.load_balancer_transfer_enabled,
-            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
-        )
-
-    @property
-    def underloaded_share(self) -> float:
-        """The part of the mean, and of the greatest throughput, below which the least loaded broker is underloaded."""
-        return min(0.5, max(0.0, self.target_deviation / 2.0))
+    return [True] * len(bundles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,39 +75,57 @@ class TransferMemory:
     hits: int = 0
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
 
-    def after_unload(self, broker: str, at_ms: int) -> "TransferMemory":
-        """Return the memory after a bundle has left `broker`; to be called for each unload that succeeded."""
-        return TransferMemory(self.hits, {**self.unloaded_at_ms, broker: at_ms})
 
+@dataclass(frozen=True, slots=True)
+class TransferShedder(Shedder[TransferMemory]):
+    """`allowed` tells which transfers may be in a snapshot."""
 
-def transfer_shedder(
-    snapshot: LoadSnapshot,
-    settings: TransferShedderSettings,
-    memory: TransferMemory,
-    may_transfer: MayTransfer = always,
-) -> tuple[TransferPlan, TransferMemory]:
-    """Return what to unload, each with its destination, and the next memory.
+    name: ClassVar[str] = NAME
+    settings: TransferShedderSettings = field(default_factory=TransferShedderSettings)
+    allowed: Callable[[LoadSnapshot], MayTransfer] = lambda _snapshot: always
 
-    Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
-    underloaded or the most loaded one overloaded. Once they were for more than `hit_threshold` cycles running, the
-    most loaded broker left gives its top bundles to the least loaded one left, turn by turn, until they are in balance
-    by estimate, `maximum` brokers gave something or nobody is left. Giving something starts the count anew. Without
-    `transfer`, too, `may_transfer` is asked about the least loaded broker.
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        filters = ExtensibleFilterSettings.of(config)
+        return cls(TransferShedderSettings.of(config), lambda snapshot: AllowedTransfers(snapshot, filters))
 
-    Raises:
-        ValueError: the snapshot holds nothing of the extensible load manager.
-    """
-    first, hits, ended = None, memory.hits, Code.BALANCED
-    with np.errstate(over="ignore", invalid="ignore"):
-        found, unloaded_at_ms = _statistics(snapshot, settings, memory.unloaded_at_ms)
-        cycle = _Cycle(snapshot, settings, found, may_transfer)
-        if found.skip is None:
-            first = cycle.imbalance()
-            hits = 0 if first.cause is Code.BALANCED else hits + 1
-        if first is not None and hits > settings.hit_threshold:
-            ended = cycle.run()
-    plan = cycle.plan(hits, first, ended)
-    return plan, TransferMemory(0 if len(plan) else hits, unloaded_at_ms)
+    def start(self) -> TransferMemory:
+        return TransferMemory()
+
+    def decide(self, snapshot: LoadSnapshot, memory: TransferMemory) -> tuple[TransferPlan, TransferMemory]:
+        """Return what to unload, each with its destination, and the next memory.
+
+        Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
+        underloaded or the most loaded one overloaded. Once they were for more than `hit_threshold` cycles running, the
+        most loaded broker left gives its top bundles to the least loaded one left, turn by turn, until they are in balance
+        by estimate, `maximum` brokers gave something or nobody is left. Giving something starts the count anew. Without
+        `transfer`, too, `allowed` is asked about the least loaded broker.
+
+        Raises:
+            ValueError: the snapshot holds nothing of the extensible load manager.
+        """
+        first, hits, ended = None, memory.hits, Code.BALANCED
+        with np.errstate(over="ignore", invalid="ignore"):
+            found, unloaded_at_ms = _statistics(snapshot, self.settings, memory.unloaded_at_ms)
+            cycle = _Cycle(snapshot, self.settings, found, self.allowed(snapshot))
+            if found.skip is None:
+                first = cycle.imbalance()
+                hits = 0 if first.cause is Code.BALANCED else hits + 1
+            if first is not None and hits > self.settings.hit_threshold:
+                ended = cycle.run()
+        plan = cycle.plan(hits, first, ended)
+        return plan, TransferMemory(0 if len(plan) else hits, unloaded_at_ms)
+
+    def unloaded(self, unload: Unload, at_ms: int, memory: TransferMemory) -> TransferMemory:
+        """Remember when a bundle left its broker, whose load is looked at again when it was measured long after."""
+        return TransferMemory(memory.hits, {**memory.unloaded_at_ms, unload.source: at_ms})
+
+    def document(self, memory: TransferMemory) -> MemoryDocument:
+        return MemoryDocument(rounds=memory.hits, unloaded_at=dict(memory.unloaded_at_ms))
+
+    def remembered(self, document: MemoryDocument) -> TransferMemory:
+        return TransferMemory(document.rounds, document.unloaded_at)
+
 
 
 def _statistics(
@@ -175,7 +162,11 @@ def _statistics(
 
 
 class _Cycle:
-    """The turns of one cycle: what was chosen so far, who is left, how usages spread by now."""
+    """The turns of one cycle: what was chosen so far, who is left, how usages spread by now.
+
+    A turn looks at few bundles, so that it goes over lists of plain numbers, and over columns only where all brokers'
+    bundles are concerned.
+    """
 
     def __init__(
         self, snapshot: LoadSnapshot, settings: TransferShedderSettings, found: Statistics, may_transfer: MayTransfer
@@ -190,15 +181,16 @@ class _Cycle:
         self._usage, self._throughput_ema = load.weighted_max_ema.tolist(), load.throughput_ema.tolist()
         self._throughput = snapshot.brokers.latest.throughput.tolist()
         self._squares, self._deviation, self._givers = found.squares, found.deviation, 0
+        self._share = settings.underloaded_share
         self._turns: list[Turn] = []
-        self._chosen: list[tuple[int, int, int, Code, float]] = []
-        """Row, destination, turn, why, and the traffic chosen before it."""
+        self._chosen = _Chosen()
+        self._offers: Iterator[tuple[int, float]] | None = None
 
     def imbalance(self) -> Imbalance:
         """Return the most and the least loaded of the brokers left, and why the first is to shed."""
         settings, mean = self._settings, self._found.mean
         greatest, least = self._order[self._high], self._order[self._low]
-        share, usage = settings.underloaded_share, self._usage[greatest]
+        share, usage = self._share, self._usage[greatest]
         cause = Code.BALANCED
         if self._deviation > settings.target_deviation:
             cause = Code.SPREAD_TOO_WIDE
@@ -210,7 +202,7 @@ class _Cycle:
 
     def run(self) -> Code:
         """Let brokers take their turns; return why there is not one more."""
-        top = _TopBundles(self._snapshot, self._settings.excluded_namespaces)
+        top = TopBundles(self._snapshot, self._settings.excluded_namespaces)
         while True:
             if self._givers >= self._settings.maximum:
                 return Code.ENOUGH_BROKERS_SHED
@@ -221,76 +213,84 @@ class _Cycle:
                 return Code.BALANCED
             self._high -= 1
             self._turns.append(self._turn(found, top))
+            self._chosen.counts.append(len(self._chosen.rows))
 
-    def _turn(self, found: Imbalance, top: "_TopBundles") -> Turn:
-        greatest, least = found.greatest, found.least
-        usage, throughput = self._usage[greatest], self._throughput[greatest]
-        target = throughput * ((usage - self._usage[least]) / 2) / usage if usage else 0.0
-        remaining = top.count(greatest)
-        if remaining < 2:
-            return Turn(found, target, Code.TOO_FEW_BUNDLES if remaining else Code.NO_TOP_BUNDLES)
-        offers = top.offers(least) if self._settings.transfer else _Offers(np.zeros(0, np.int64), np.zeros(0))
-        number, first = len(self._turns), len(self._chosen)
-        out, gain = 0.0, 0.0
-        refused: set[int] = set()
-        stopped, stop = -1, None
-        for row, traffic in top.movable(greatest):
-            if not self._may_transfer(self._snapshot, row, greatest, least):
-                refused.add(row)
+    def _turn(self, found: Imbalance, top: TopBundles) -> Turn:
+        usage, throughput = self._usage[found.greatest], self._throughput[found.greatest]
+        target = throughput * ((usage - self._usage[found.least]) / 2) / usage if usage else 0.0
+        listed, first = top.listed.count(found.greatest), len(self._chosen.rows)
+        if listed < 2:
+            return Turn(found, target, Code.TOO_FEW_BUNDLES if listed else Code.NO_TOP_BUNDLES)
+        end = self._walk(found, target, listed, top)
+        if end.out > 0:
+            self._gave(found, end.before * usage / throughput if throughput else 0.0)
+        outcome = found.cause
+        if len(self._chosen.rows) == first:
+            outcome = Code.NO_SHEDDABLE_BUNDLE if end.stop is None else Code.NOTHING_FITS
+        return Turn(found, target, outcome, frozenset(end.refused), end.stopped, end.stop, end.before)
+
+    def _walk(self, found: Imbalance, target: float, remaining: int, top: TopBundles) -> "_Walk":
+        """Choose of the `remaining` top bundles of the greatest, one after the other."""
+        greatest, least, chosen, walk = found.greatest, found.least, self._chosen, _Walk()
+        rows, traffic = top.movable.of(greatest)
+        allowed = self._may_transfer(rows, greatest, least)
+        throughput, out, gain = self._throughput[greatest], 0.0, 0.0
+        self._offers = None
+        sums = _sums_that_fit(traffic, allowed, target, remaining - 1)
+        if sums:
+            chosen.rows += rows[: len(sums)].tolist()
+            chosen.before.append(0.0)
+            chosen.before += sums[:-1]
+            out, remaining = sums[-1], remaining - len(sums)
+        for at in range(len(sums), len(rows)):
+            row, amount, before = int(rows[at]), traffic[at], out - gain
+            if not allowed[at]:
+                walk.refused.append(row)
                 continue
             if remaining <= 1:
-                stopped, stop = row, Code.LAST_TOP_BUNDLE
+                walk.stopped, walk.stop = row, Code.LAST_TOP_BUNDLE
                 break
-            if traffic == 0:
+            if amount == 0:
                 continue
-            returned, code = 0.0, Code.FITTING_TOP_BUNDLE
-            if out - gain + traffic > target:
-                keeps, gets = throughput - out + gain - traffic, self._throughput[least] + out - gain + traffic
-                given = self._exchange(offers, found, keeps, gets)
+            if before + amount > target:
+                keeps, gets = throughput - out + gain - amount, self._throughput[least] + out - gain + amount
+                given, returned = self._exchange(found, top, keeps, gets)
                 if not given:
-                    stopped, stop = row, Code.DOES_NOT_FIT
+                    walk.stopped, walk.stop = row, Code.DOES_NOT_FIT
                     break
-                code = Code.EXCHANGED
-                for back, amount in given:
-                    self._chosen.append((back, greatest, number, Code.GIVEN_IN_EXCHANGE, out - gain))
-                    returned += amount
-            self._chosen.append((row, least if self._settings.transfer else -1, number, code, out - gain))
-            gain += returned if self._settings.count_exchanged else 0.0
-            out += traffic
+                chosen.exchange(row, given, before)
+                gain += returned if self._settings.count_exchanged else 0.0
+            else:
+                chosen.rows.append(row)
+                chosen.before.append(before)
+            out += amount
             remaining -= 1
-        before = out - gain
-        if out > 0:
-            self._gave(found, before * usage / throughput if throughput else 0.0)
-        outcome = found.cause if len(self._chosen) > first else Code.NO_SHEDDABLE_BUNDLE
-        if outcome is not found.cause and stop is not None:
-            outcome = Code.NOTHING_FITS
-        return Turn(found, target, outcome, frozenset(refused), stopped, stop, before)
+        walk.out, walk.before = out, out - gain
+        return walk
 
-    def _exchange(self, offers: "_Offers", found: Imbalance, keeps: float, gets: float) -> list[tuple[int, float]]:
+    def _exchange(self, found: Imbalance, top: TopBundles, keeps: float, gets: float) -> tuple[list[int], float]:
         """Return what the least loaded broker gives back so that both end below what the giver carries; none: nothing.
 
         `keeps` and `gets` are the throughputs of giver and taker if nothing comes back. Offers that are passed over or
-        taken are not made again.
+        taken are not made again in the same turn. The second figure is how much comes back, bytes/s.
         """
         limit = self._throughput[found.greatest]
-        given: list[tuple[int, float]] = []
-        while offers.remain():
-            rows, traffic = offers.pass_over(keeps, gets, limit)
-            # as long as each of the next ones fits in turn
-            kept = np.add.accumulate(np.concatenate(([keeps], traffic)))[1:]
-            got = np.subtract.accumulate(np.concatenate(([gets], traffic)))[1:]
-            pays = (got <= kept) & (kept < limit * _ENOUGH_LEFT)
-            fits = (kept < limit) & (got < limit)
-            run = len(fits) if fits.all() else int(np.argmin(fits))
-            for at in range(run):
-                offers.position += 1
-                if not self._may_transfer(self._snapshot, int(rows[at]), found.least, found.greatest):
-                    break
-                given.append((int(rows[at]), float(traffic[at])))
-                keeps, gets = float(kept[at]), float(got[at])
-                if pays[at]:
-                    return given
-        return []
+        enough, returned = limit * _ENOUGH_LEFT, 0.0
+        # what comes back never makes the giver keep less
+        if not self._settings.transfer or (keeps >= enough and not top.is_any_negative):
+            return [], 0.0
+        if self._offers is None:
+            rows, amounts = top.offered.of(found.least)
+            allowed = self._may_transfer(rows, found.least, found.greatest)
+            self._offers = compress(zip(rows.tolist(), amounts, strict=True), allowed)
+        given = []
+        for row, amount in self._offers:
+            if keeps + amount < limit and gets - amount < limit:
+                keeps, gets, returned = keeps + amount, gets - amount, returned + amount
+                given.append(row)
+                if gets <= keeps and keeps < enough:
+                    return given, returned
+        return [], 0.0
 
     def _gave(self, found: Imbalance, usage: float) -> None:
         """Estimate how usages spread after the greatest gave that much of its usage to the least."""
@@ -305,87 +305,80 @@ class _Cycle:
 
     def plan(self, hits: int, first: Imbalance | None, ended: Code) -> TransferPlan:
         """Return what was chosen, with all that is to be said of it."""
-        snapshot, brokers = self._snapshot, len(self._snapshot.brokers)
-        turn, receives = np.full(brokers, -1, np.int32), np.full(brokers, -1, np.int32)
+        snapshot, turns, chosen = self._snapshot, self._turns, self._chosen
+        brokers, numbers = len(snapshot.brokers), np.arange(len(turns), dtype=np.int32)
+        greatest = np.array([turn.imbalance.greatest for turn in turns], np.int32)
+        least = np.array([turn.imbalance.least for turn in turns], np.int32)
+        moves = np.array([turn.moves for turn in turns], bool)
+        turn_of, receives = np.full(brokers, -1, np.int32), np.full(brokers, -1, np.int32)
         need, sheds = np.zeros(brokers), np.zeros(brokers, bool)
-        for number, one in enumerate(self._turns):
-            turn[one.imbalance.greatest] = number
-            need[one.imbalance.greatest] = one.target
-            if one.moves:
-                receives[one.imbalance.least] = number
-        rows = np.array([chosen[0] for chosen in self._chosen], np.int64)
+        turn_of[greatest] = numbers
+        receives[least[moves]] = numbers[moves]
+        need[greatest] = [turn.target for turn in turns]
+        rows = np.array(chosen.rows, np.int64)
         sheds[snapshot.bundles.owner[rows]] = True
+        turn = np.repeat(numbers, np.diff(chosen.counts))
+        moved = chosen.moves()
+        destination = np.where(moved == MOVES.index(Code.GIVEN_IN_EXCHANGE), greatest[turn], least[turn])
         verdicts = TransferVerdicts(
-            self._settings, self._found, hits, first, tuple(self._turns), ended, turn, receives, sheds, need
+            self._settings, self._found, hits, first, tuple(turns), ended, turn_of, receives, sheds, need
         )
         return TransferPlan(
             NAME,
             snapshot,
             verdicts,
             rows,
-            before=np.array([chosen[4] for chosen in self._chosen], float),
-            destination=np.array([chosen[1] for chosen in self._chosen], np.int32),
-            turn=np.array([chosen[2] for chosen in self._chosen], np.int32),
-            moves=np.array([MOVES.index(chosen[3]) for chosen in self._chosen], np.int8),
+            before=np.array(chosen.before, float),
+            destination=destination if self._settings.transfer else np.full_like(destination, -1),
+            turn=turn,
+            moves=moved,
         )
 
 
-class _TopBundles:
-    """The brokers' lists of top bundles, in their order."""
+def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: float, most: int) -> Sequence[float]:
+    """Return the running sums of as many bundles as may leave at one stroke, the first `most` at the utmost.
 
-    def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
-        load, bundles = extensible_load(snapshot), snapshot.bundles
-        self._latest, self._place = bundles.latest, load.top
-        self._offered: dict[int, tuple[Integers, Floats]] = {}
-        listed = np.flatnonzero(load.top >= 0)
-        order, self._edges = by_group(bundles.owner[listed], len(snapshot.brokers))
-        self._rows = listed[order]
-        excluded = np.array([name in excluded_namespaces for name in snapshot.namespaces], bool)
-        self._movable: Flags = load.owned & ~bundles.recently_unloaded
-        if excluded.any():
-            self._movable &= ~excluded[bundles.namespace]
-
-    def count(self, broker: int) -> int:
-        return int(self._edges[broker + 1] - self._edges[broker])
-
-    def offers(self, broker: int) -> "_Offers":
-        """Return those of the list that carry something, to be offered in exchange."""
-        if broker not in self._offered:
-            rows = self._of(broker)
-            traffic = self._traffic(rows)
-            self._offered[broker] = rows[traffic != 0], traffic[traffic != 0]
-        return _Offers(*self._offered[broker])
-
-    def movable(self, broker: int) -> Iterator[tuple[int, float]]:
-        """Yield row and traffic of those that the broker owns, not excluded and not unloaded recently."""
-        rows = self._of(broker)
-        rows = rows[self._movable[rows]]
-        for start in range(0, len(rows), _AT_ONCE):
-            some = rows[start : start + _AT_ONCE]
-            yield from zip(some.tolist(), self._traffic(some).tolist(), strict=True)
-
-    def _of(self, broker: int) -> Integers:
-        rows = self._rows[self._edges[broker] : self._edges[broker + 1]]
-        return rows[np.argsort(self._place[rows])]
-
-    def _traffic(self, rows: Integers) -> Floats:
-        return self._latest.throughput_in[rows] + self._latest.throughput_out[rows]
+    None unless all may leave and carry something: then the sums rise, and each bundle is one that moves.
+    """
+    if not traffic or not all(allowed) or not min(traffic) > 0:
+        return ()
+    sums = list(accumulate(traffic[:most]))
+    return sums[: bisect_right(sums, target)]
 
 
 @dataclass(slots=True)
-class _Offers:
-    """What a broker might give in exchange during one turn; the ones before `position` have been offered."""
+class _Walk:
+    """How a walk over a broker's top bundles ended, see `Turn`; `out` bytes/s leave the broker."""
 
-    rows: Integers
-    traffic: Floats
-    position: int = 0
+    refused: list[int] = field(default_factory=list)
+    stopped: int = -1
+    stop: Code | None = None
+    out: float = 0.0
+    before: float = 0.0
 
-    def remain(self) -> bool:
-        return self.position < len(self.rows)
 
-    def pass_over(self, keeps: float, gets: float, limit: float) -> tuple[Integers, Floats]:
-        """Go on to the first offer that leaves both brokers below `limit`; return it and all after it."""
-        ahead = self.traffic[self.position :]
-        fits = (keeps + ahead < limit) & (gets - ahead < limit)
-        self.position += int(np.argmax(fits)) if fits.any() else len(ahead)
-        return self.rows[self.position :], self.traffic[self.position :]
+class _Chosen:
+    """The bundles that leave, in the order of selection, and the traffic that the same turn had chosen before each.
+
+    `counts` is how many were chosen at first, and when each turn was over.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.before: list[float] = []
+        self.counts: list[int] = [0]
+        self._given: list[int] = []
+        self._exchanged: list[int] = []
+
+    def exchange(self, row: int, given: Sequence[int], before: float) -> None:
+        """Choose the bundles that are `given` in exchange for the one in `row`, and that one after them."""
+        self._given += range(len(self.rows), len(self.rows) + len(given))
+        self._exchanged.append(len(self.rows) + len(given))
+        self.rows += [*given, row]
+        self.before += [before] * (len(given) + 1)
+
+    def moves(self) -> NDArray[np.int8]:
+        moves = np.full(len(self.rows), MOVES.index(Code.FITTING_TOP_BUNDLE), np.int8)
+        moves[self._exchanged] = MOVES.index(Code.EXCHANGED)
+        moves[self._given] = MOVES.index(Code.GIVEN_IN_EXCHANGE)
+        return moves

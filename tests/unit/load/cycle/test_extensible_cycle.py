@@ -1,7 +1,6 @@
 """From what brokers of the extensible load manager report to what is moved, placed and split."""
 
 import random
-from functools import partial
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.filters.outcome import PlacementRequest
@@ -15,12 +14,13 @@ from barycenter.load.reports.extensible_reports import (
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.extensible_selection import (
+    AllowedTransfers,
     ExtensibleSelectionSettings,
-    may_transfer,
     select_broker_extensible,
 )
 from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedderSettings, transfer_shedder
+from barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
@@ -71,7 +71,7 @@ def moved(snapshot: LoadSnapshot, settings: ExtensibleSelectionSettings) -> dict
         snapshot,
         TransferShedderSettings.of(CONFIG),
         TransferMemory(hits=3),
-        partial(may_transfer, settings=settings),
+        AllowedTransfers(snapshot, settings),
     )
     return {unload.bundle.rpartition("/")[0]: unload.destination for unload in plan}
 

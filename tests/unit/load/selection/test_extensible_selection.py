@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from barycenter.config.broker_config import BrokerConfig
@@ -15,8 +16,8 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
 )
 from barycenter.load.reasons import Code, render
 from barycenter.load.selection.extensible_selection import (
+    AllowedTransfers,
     ExtensibleSelectionSettings,
-    may_transfer,
     select_broker_extensible,
 )
 from barycenter.load.selection.modular_selection import SelectionMemory
@@ -39,6 +40,13 @@ def select(case: ExtensibleCluster | Cluster, *, seed: int = 0, bundle: str = BU
     request = PlacementRequest(bundle)
     rng, memory = random.Random(seed), SelectionMemory()
     return select_broker_extensible(case.snapshot(), request, settings, place, rng, memory)[0]
+
+
+def may_transfer(
+    snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None, settings: ExtensibleSelectionSettings
+) -> bool:
+    (allowed,) = AllowedTransfers(snapshot, settings)(np.array([bundle]), source, destination)
+    return allowed
 
 
 def codes(placement: Placement) -> dict[str, Code]:

@@ -8,14 +8,9 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.extensible_reports import BrokerLookupData, BundleLoadData, TopBundlesLoadData
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.transfer_plan import TransferPlan
-from barycenter.load.shedding.transfer_shedder import (
-    NAME,
-    TransferMemory,
-    TransferShedderSettings,
-    transfer_shedder,
-)
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from barycenter.load.shedding.transfer_plan import TransferPlan, TransferShedderSettings
+from barycenter.load.shedding.transfer_shedder import NAME, TransferMemory, transfer_shedder
+from barycenter.load.snapshot.load_snapshot import Integers
 from support import load_cases
 from support.load_cases import Cluster
 from support.transfer_cases import NOW_MS, TransferRound
@@ -113,15 +108,15 @@ def test_bundles_that_may_not_move_are_passed_over() -> None:
     seen.tops["b1"] = replace_bundle(seen, names[1], bundle_name(1, "t/kept"))
     seen.owners[bundle_name(1, "t/kept")] = "b1"
     asked: list[tuple[str, str, str]] = []
+    snapshot = seen.snapshot()
 
-    def may_transfer(snapshot: LoadSnapshot, row: int, source: int, destination: int | None) -> bool:
-        assert destination is not None
-        names_of = snapshot.brokers.names
-        asked.append((snapshot.bundles.names[row], names_of[source], names_of[destination]))
-        return snapshot.bundles.names[row] != names[3]
+    def may_transfer(rows: Integers, source: int, destination: int) -> list[bool]:
+        names_of, listed = snapshot.brokers.names, [snapshot.bundles.names[row] for row in rows]
+        asked.extend((name, names_of[source], names_of[destination]) for name in listed)
+        return [name != names[3] for name in listed]
 
     settings = replace(AT_ONCE, excluded_namespaces={"t/kept"}, maximum=1)
-    plan, _ = transfer_shedder(seen.snapshot(), settings, TransferMemory(), may_transfer)
+    plan, _ = transfer_shedder(snapshot, settings, TransferMemory(), may_transfer)
     assert [unload.bundle for unload in plan] == names[5:]
     assert asked == [(name, "b1", "b3") for name in names[3:]]
     assert [(one.subject, one.reason.code) for one in plan.refusals() if one.subject.startswith("t/")] == [
@@ -311,13 +306,23 @@ def test_a_usage_is_never_estimated_below_0() -> None:
 
 def test_what_is_given_in_exchange_may_be_refused_too() -> None:
     """b1 may take neither the 20 MB/s of b3 nor its 80, so the fourth bundle stays."""
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[int, str, str]] = []
+    snapshot = uneven(90, 90, 90, 90, 90).snapshot()
 
-    def may_transfer(snapshot: LoadSnapshot, row: int, source: int, destination: int | None) -> bool:
-        assert destination is not None
-        asked.append((snapshot.brokers.names[source], snapshot.brokers.names[destination]))
-        return snapshot.brokers.names[source] == "b1"
+    def may_transfer(rows: Integers, source: int, destination: int) -> list[bool]:
+        names = snapshot.brokers.names
+        asked.append((len(rows), names[source], names[destination]))
+        return [names[source] == "b1"] * len(rows)
 
-    plan, _ = transfer_shedder(uneven(90, 90, 90, 90, 90).snapshot(), AT_ONCE, TransferMemory(), may_transfer)
+    plan, _ = transfer_shedder(snapshot, AT_ONCE, TransferMemory(), may_transfer)
     assert moves(plan) == [(bundle_name(number), "b1", "b3") for number in (0, 1, 2)]
-    assert asked == [("b1", "b3")] * 4 + [("b3", "b1")] * 2
+    assert asked == [(5, "b1", "b3"), (2, "b3", "b1")]
+
+
+def test_a_negative_figure_that_comes_back_counts_as_it_is() -> None:
+    """Of 100 bytes/s 12.5 may leave; 20 leave 80, more than three quarters, unless -10 come back and leave 70."""
+    settings = replace(AT_ONCE, target_deviation=0.05)
+    for back, goes in ((-10.0, True), (10.0, False)):
+        seen = TransferRound().add("b1", 0.8, 20.0, 90.0, throughput=100.0).add("b2", 0.6, back, throughput=30.0)
+        expected = [(bundle_name(2), "b2", "b1"), (bundle_name(0), "b1", "b2")] if goes else []
+        assert moves(shed(seen, settings)) == expected

@@ -237,6 +237,7 @@ public final class Transfer {
             each(round.get("tops"), (name, top) -> topOf.put(name, Cases.read(top, TopBundlesLoadData.class)));
             Map<String, BrokerLookupData> available = new HashMap<>();
             round.get("available").forEach(name -> available.put(name.asText(), null));
+            each(round.path("lookups"), (name, one) -> available.put(name, Cases.read(one, BrokerLookupData.class)));
             loads = new MapStore<>(loadOf);
             tops = new MapStore<>(topOf);
             registry = (BrokerRegistry) Proxy.newProxyInstance(

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from barycenter.load.placement.bulk import BULK_PLACERS, place_plan
+from barycenter.load.placement.choice import PlacementMemory
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.placement.bulk import BULK_PLACERS, place_plan
-from barycenter.load.placement.choice import PlacementMemory
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
@@ -36,9 +37,10 @@ from barycenter.load.reports.windows import broker_averages, fold_bundle
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.load_snapshot import Indices, LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
+from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.load.strategies import PLACERS, SHEDDERS, Shedder, shedder_of
-from barycenter.load.strategy_names import ManagerKind
 from benchmarks.generated_load import BUNDLES_OF_NAMESPACE, SHAPES, SIZES, generated_snapshot
 from benchmarks.machine import machine, peak_growth_mib, print_table
 from benchmarks.pulsar_jvm import Answer, Patience, PulsarJvm, Task
@@ -200,11 +202,18 @@ def cycles(
 
 
 def split_row(snapshot: LoadSnapshot, size: str, rounds: int, theirs: Answer | None, heap_mib: float) -> dict[str, Any]:
-    settings = BundleSplitterSettings.of(config_of("BundleSplitterTask"))
+    settings = BundleLimits.of(config_of("BundleSplitterTask"))
     counts = dict.fromkeys(snapshot.namespaces, BUNDLES_OF_NAMESPACE)
-    ms = median([timed(lambda: bundle_splitter(untouched(snapshot), settings, counts)) for _ in range(rounds)])
-    rows = bundle_splitter(snapshot, settings, counts).rows
-    peak = peak_growth_mib(lambda: bundle_splitter(untouched(snapshot), settings, counts))
+    ms = median(
+        [
+            timed(lambda: BundleSplitterTask(settings).decide(untouched(snapshot), counts, no_boundaries, None)[0])
+            for _ in range(rounds)
+        ]
+    )
+    rows = BundleSplitterTask(settings).decide(snapshot, counts, no_boundaries, None)[0].rows
+    peak = peak_growth_mib(
+        lambda: BundleSplitterTask(settings).decide(untouched(snapshot), counts, no_boundaries, None)[0]
+    )
     row: dict[str, Any] = {"size": size, "strategy": "BundleSplitterTask", "moved": len(rows), "cycle_ms": ms}
     row |= {"peak_mib": peak} | beside(theirs, "split_ms", ms, heap_mib)
     if theirs is not None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
@@ -19,7 +20,6 @@ from barycenter.load.reports.extensible_reports import (
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding.ordering import by_group
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
-from barycenter.load.strategy_names import ManagerKind
 from benchmarks.generated_load import generated_snapshot
 
 _NOW_MS: Final = 1_700_000_000_000

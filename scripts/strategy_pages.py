@@ -5,23 +5,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings
-from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import LeastResourceUsageExtensibleSettings
-from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings
-from barycenter.load.selection.modular_selection import SelectionSettings
-from barycenter.load.shedding.avg_shedder import AvgShedderSettings
-from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
-from barycenter.load.shedding.range_threshold_shedder import range_threshold_settings
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
-from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
-from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings
-from barycenter.load.splitting.request import TrafficLimits
-from barycenter.load.strategies import STRATEGIES, Role
+from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
 from barycenter.load.managers import ManagerKind
+from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
+from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+    LeastResourceUsageWithWeight as LeastResourceUsageExtensible,
+)
+from barycenter.load.selection.modular_selection import SelectionSettings
+from barycenter.load.shedding.avg_shedder import AvgShedder
+from barycenter.load.shedding.overload_shedder import OverloadShedder
+from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
+from barycenter.load.simple.settings import SimpleSettings
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from barycenter.load.splitting.request import TrafficLimits
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.strategies import STRATEGIES, Role
 
 INDEX = """# Strategies
 
@@ -118,15 +120,15 @@ _BY_LOAD = "--set loadBalancerDistributeBundlesEvenlyEnabled=false"
 _NEW = "--place public/default/0x00000000_0x80000000 --place public/default/0x80000000_0xffffffff"
 
 SHEDDING = (
-    _modular("threshold_shedder", "ThresholdShedder", Role.SHEDDING, ThresholdShedderSettings.of),
-    _modular("overload_shedder", "OverloadShedder", Role.SHEDDING, OverloadShedderSettings.of, run=_BY_LOAD),
-    _modular("uniform_load_shedder", "UniformLoadShedder", Role.SHEDDING, UniformLoadShedderSettings.of, run=_BY_LOAD),
+    _modular("threshold_shedder", "ThresholdShedder", Role.SHEDDING, ThresholdShedder.of),
+    _modular("overload_shedder", "OverloadShedder", Role.SHEDDING, OverloadShedder.of, run=_BY_LOAD),
+    _modular("uniform_load_shedder", "UniformLoadShedder", Role.SHEDDING, UniformLoadShedder.of, run=_BY_LOAD),
     replace(
         _modular(
             "avg_shedder",
             "AvgShedder",
             Role.SHEDDING,
-            AvgShedderSettings.of,
+            AvgShedder.of,
             run=f"--set maxUnloadPercentage=0.5 {_BY_LOAD} --cycles 2",
         ),
         chosen_by=f"{_chosen_by('AvgShedder', Role.SHEDDING, ManagerKind.MODULAR)} "
@@ -135,7 +137,7 @@ SHEDDING = (
     ),
     replace(
         _modular(
-            "range_threshold_shedder", "RangeThresholdShedder", Role.SHEDDING, range_threshold_settings, run=_BY_LOAD
+            "range_threshold_shedder", "RangeThresholdShedder", Role.SHEDDING, RangeThresholdShedder.of, run=_BY_LOAD
         ),
         idle_keys=("lowerBoundarySheddingEnabled",),
     ),
@@ -161,14 +163,14 @@ PLACEMENT = (
         "least_long_term_message_rate",
         "LeastLongTermMessageRate",
         Role.PLACEMENT,
-        LeastLongTermMessageRateSettings.of,
+        LeastLongTermMessageRate.of,
         run=_NEW,
     ),
     _modular(
         "least_resource_usage_with_weight",
         "LeastResourceUsageWithWeight",
         Role.PLACEMENT,
-        LeastResourceUsageSettings.of,
+        LeastResourceUsageWithWeight.of,
         run=f"{_NEW} {_BY_LOAD} --seed 4",
     ),
     _modular("round_robin_broker_selector", "RoundRobinBrokerSelector", Role.PLACEMENT, run=_NEW),
@@ -178,7 +180,7 @@ PLACEMENT = (
         manager="extensible",
         sources=("load/placement/least_resource_usage_with_weight_extensible.py",),
         examples=(Program("examples/least_resource_usage_with_weight_extensible.py"),),
-        settings=(LeastResourceUsageExtensibleSettings.of,),
+        settings=(LeastResourceUsageExtensible.of,),
         chosen_by="The extensible load manager's only placement; no key chooses it.",
     ),
 )
@@ -195,7 +197,7 @@ SPLITTING = (
                 "--strategy BundleSplitterTask"
             ),
         ),
-        settings=(BundleSplitterSettings.of,),
+        settings=(BundleLimits.of,),
         more_keys=("loadBalancerAutoBundleSplitEnabled", "loadBalancerAutoUnloadSplitBundlesEnabled"),
         chosen_by="The modular load manager's only one; no key chooses it.",
     ),
@@ -205,7 +207,7 @@ SPLITTING = (
         manager="extensible",
         sources=("load/splitting/default_split_strategy.py",),
         examples=(Program("examples/default_split_strategy.py"),),
-        settings=(DefaultSplitSettings.of,),
+        settings=(DefaultSplitStrategy.of,),
         more_keys=("loadBalancerAutoBundleSplitEnabled", "loadBalancerSplitIntervalMinutes"),
         chosen_by="The extensible load manager's only one; no key chooses it.",
     ),
@@ -257,7 +259,7 @@ FILTERS = (
                 "with less load, though b-4 is idle, and another tenant's bundle to neither:",
             ),
         ),
-        settings=(SelectionSettings.of, ExtensibleSelectionSettings.of),
+        settings=(SelectionSettings.of, ExtensibleFilterSettings.of),
         summary="Which brokers may own a bundle at all, before any placement strategy is asked.",
         titles={
             "load/filters/namespace_policies.py": "The policies of a namespace",
@@ -285,7 +287,7 @@ MANAGERS = (
             "load/simple/shedding.py": "Shedding",
             "load/simple/splitting.py": "Splitting",
         },
-        settings=(SimpleSettings.of, BundleSplitterSettings.of),
+        settings=(SimpleSettings.of, BundleLimits.of),
         more_keys=("loadBalancerSheddingGracePeriodMinutes",),
         chosen_by="Chosen by `loadManagerClassName=" + ManagerKind.SIMPLE.class_name + "`; its three placements by "
         "`loadBalancerPlacementStrategy`. Shedding and splitting are its own.",

@@ -12,12 +12,11 @@ import pytest
 
 from barycenter.load.decisions import Split
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
-    LeastResourceUsageExtensibleSettings,
-    least_resource_usage_with_weight_extensible,
+    LeastResourceUsageWithWeight,
 )
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 from barycenter.load.splitting.request import SplitRefusedError
 from barycenter.naming.bundle import BundleRange
 from support.extensible_choices import ExtensibleCluster
@@ -44,9 +43,9 @@ class Case:
         """Every broker that ours can choose, by name."""
         snapshot = self.load.snapshot()
         names = snapshot.brokers.names
-        settings = LeastResourceUsageExtensibleSettings.of(configuration(self.overrides))
+        settings = LeastResourceUsageWithWeight.of(configuration(self.overrides))
         flags = np.array([name in self.candidates for name in names], bool)
-        choices = every_outcome(lambda rng: least_resource_usage_with_weight_extensible(snapshot, flags, settings, rng))
+        choices = every_outcome(lambda rng: settings.decide(snapshot, flags, "", rng, None)[0])
         return sorted(names[choice.broker] for choice in choices if choice.broker is not None)
 
     def document(self) -> dict[str, Any]:
@@ -125,15 +124,13 @@ class Runs:
 
     def ours(self) -> list[dict[str, Any]]:
         """Return for each run the splits, how many bundles could not be cut, and the counts remembered."""
-        settings = DefaultSplitSettings.of(configuration(self.overrides))
+        settings = DefaultSplitStrategy.of(configuration(self.overrides))
         hits: Mapping[str, int] = {}
         told = []
         for run in self.runs:
             case = ExtensibleCluster(unowned=set(run.unowned))
             case.cluster.add("b1:8080", bundles=run.stats)
-            plan, hits = default_split_strategy(
-                case.snapshot(), settings, hits, self.counts, run.boundaries, run.splitting
-            )
+            plan, hits = settings.decide(case.snapshot(), self.counts, run.boundaries, hits, run.splitting)
             failed = sum(refusal.reason.code is Code.NOT_ONE_BOUNDARY for refusal in plan.refusals())
             # Pulsar counts each range that cannot be divided as it comes by, too large or not
             last = [split.bundle for split in plan][-1:] if len(plan) == settings.most else [max(run.stats, default="")]

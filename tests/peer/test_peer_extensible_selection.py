@@ -13,17 +13,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.extensible_selection import (
-    AllowedTransfers,
-    ExtensibleSelectionSettings,
-    select_broker_extensible,
-)
+from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import placer_of
-from barycenter.load.managers import ManagerKind
 from support.extensible_choices import EXTENSIBLE, ExtensibleCluster, policy
 from support.peer_cases import configuration, drawn
 from support.pulsar_peer import PulsarPeer
@@ -63,7 +60,7 @@ class Case:
     def ours(self) -> list[str]:
         """Every broker that ours can choose, by name."""
         config = configuration(self.overrides)
-        settings, placer = ExtensibleSelectionSettings.of(config), placer_of(config, ManagerKind.EXTENSIBLE)
+        settings, placer = ExtensibleFilterSettings.of(config), placer_of(config, ManagerKind.EXTENSIBLE)
         request, memory = PlacementRequest(BUNDLE), SelectionMemory()
         found = every_outcome(
             lambda rng: select_broker_extensible(
@@ -74,7 +71,7 @@ class Case:
 
     def allowed(self) -> list[bool]:
         """For each transfer whether ours may be."""
-        settings, index = ExtensibleSelectionSettings.of(configuration(self.overrides)), self.snapshot.brokers.index
+        settings, index = ExtensibleFilterSettings.of(configuration(self.overrides)), self.snapshot.brokers.index
         rows = np.flatnonzero([name == BUNDLE for name in self.snapshot.bundles.names])[:1]
         allowed = AllowedTransfers(self.snapshot, settings)
         return [allowed(rows, index[source], None if to is None else index[to])[0] for source, to in self.transfers]

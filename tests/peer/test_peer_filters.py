@@ -11,9 +11,9 @@ from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.managers import ManagerKind
 from support.extensible_choices import ExtensibleCluster
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, load_document

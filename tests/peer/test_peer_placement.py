@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from barycenter.load.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRateSettings,
-    least_long_term_message_rate,
-    long_term_scores,
+    LeastLongTermMessageRate,
 )
 from barycenter.load.reports.load_report import BundleData
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -38,21 +36,21 @@ class Case:
         return self.load.snapshot()
 
     @cached_property
-    def settings(self) -> LeastLongTermMessageRateSettings:
-        return LeastLongTermMessageRateSettings.of(configuration(self.overrides))
+    def settings(self) -> LeastLongTermMessageRate:
+        return LeastLongTermMessageRate.of(configuration(self.overrides))
 
     @cached_property
     def best(self) -> list[str]:
         """The candidates with the least score."""
         names = self.snapshot.brokers.names
-        scores = dict(zip(names, long_term_scores(self.snapshot, self.settings).tolist(), strict=True))
+        scores = dict(zip(names, self.settings.scores(self.snapshot).tolist(), strict=True))
         least = min((scores[name] for name in self.candidates), default=None)
         return sorted(name for name in self.candidates if scores[name] == least)
 
     def chosen(self, rng: random.Random) -> str | None:
         names = self.snapshot.brokers.names
         candidates = np.array([name in self.candidates for name in names], bool)
-        row = least_long_term_message_rate(self.snapshot, candidates, self.settings, rng).broker
+        row = self.settings.decide(self.snapshot, candidates, "", rng, None)[0].broker
         return None if row is None else names[row]
 
     def document(self) -> dict[str, Any]:

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
-from barycenter.load.placement.choice import PlacementChoice
+from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Pins
 from barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
-    LeastResourceUsageSettings,
-    least_resource_usage_with_weight,
+    LeastResourceUsageWithWeight,
 )
-from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
+from barycenter.load.placement.placer import PlacementChoice
+from barycenter.load.placement.round_robin_broker_selector import (
+    RoundRobinBrokerSelector,
+    RoundRobinMemory,
+)
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import BundleData, TimeAverageMessageData
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
@@ -110,9 +112,9 @@ def usage_overrides(rng: random.Random) -> dict[str, Any]:
 
 
 def least_usage_outcomes(
-    one: Round, settings: LeastResourceUsageSettings, memory: LeastResourceUsageMemory
+    one: Round, settings: LeastResourceUsageWithWeight, memory: LeastResourceUsageMemory
 ) -> list[tuple[PlacementChoice, LeastResourceUsageMemory]]:
-    return every_outcome(lambda rng: least_resource_usage_with_weight(one.snapshot, one.flags, settings, rng, memory))
+    return every_outcome(lambda rng: settings.decide(one.snapshot, one.flags, "", rng, memory))
 
 
 def test_least_resource_usage_draws_between_pulsars_brokers_with_pulsars_histories(
@@ -130,7 +132,7 @@ def test_least_resource_usage_draws_between_pulsars_brokers_with_pulsars_histori
     for (number, case), answer in peer.ask(
         "Placement", "rounds", questions, lambda case: case[1].document(), *arguments
     ):
-        settings = LeastResourceUsageSettings.of(configuration(case.overrides))
+        settings = LeastResourceUsageWithWeight.of(configuration(case.overrides))
         memory = LeastResourceUsageMemory()
         for one, there in zip(case.rounds, answer, strict=True):
             outcomes = least_usage_outcomes(one, settings, memory)
@@ -157,7 +159,7 @@ def test_avg_shedder_keeps_to_the_brokers_that_pulsars_keeps_to(peer: PulsarPeer
         pins = Pins()
         for one, there in zip(case.rounds, answer, strict=True):
             bundle = str(one.bundle)
-            choice, after = avg_shedder_placement(one.snapshot, one.flags, bundle, random.Random(number), pins)
+            choice, after = AvgShedderPlacement().decide(one.snapshot, one.flags, bundle, random.Random(number), pins)
             if choice.code is Code.PINNED:
                 assert there["drawn"] == [one.named(choice.broker)], number
                 pinned += 1
@@ -183,7 +185,7 @@ class Turns:
         snapshot, memory, chosen = self.load.snapshot(), RoundRobinMemory(self.counter), list[str | None]()
         for candidates in self.candidates:
             flags = np.array([name in candidates for name in snapshot.brokers.names], bool)
-            choice, memory = round_robin_broker_selector(snapshot, flags, memory)
+            choice, memory = RoundRobinBrokerSelector().decide(snapshot, flags, "", random.Random(0), memory)
             chosen.append(None if choice.broker is None else snapshot.brokers.names[choice.broker])
         return chosen
 

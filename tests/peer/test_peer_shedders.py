@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.strategies import SHEDDERS
+from barycenter.load.managers import ManagerKind
+from barycenter.load.strategies import Role, strategy
 from support.load_cases import Cluster
 from support.peer_cases import cluster, configuration, drawn, in_hash_order, load_document, next_round
 from support.pulsar_peer import PulsarPeer
@@ -123,10 +124,11 @@ Rounds = list[dict[str, Any]]
 
 def our_rounds(case: Case, name: str) -> Rounds:
     """Return for each round what leaves each broker, in order, and the history if it is compared."""
-    shed, memory = SHEDDERS[name](configuration(case.overrides)), None
+    shedder = strategy(ManagerKind.MODULAR, Role.SHEDDING, name).of(configuration(case.overrides))
+    memory = shedder.start()
     rounds: Rounds = []
     for one in case.rounds:
-        plan, memory = shed(one.snapshot(), memory)
+        plan, memory = shedder.decide(one.snapshot(), memory)
         chosen: dict[str, list[str]] = {}
         for unload in plan:
             chosen.setdefault(unload.source, []).append(unload.bundle)

@@ -39,10 +39,11 @@ from barycenter.load.simple.quotas import (
 )
 from barycenter.load.simple.ranking import is_less_loaded, rank_brokers
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.simple.shedding import ResourceType, bottlenecks, shed
-from barycenter.load.simple.splitting import simple_splits
+from barycenter.load.simple.shedding import ResourceType, SimpleShedder, bottlenecks
+from barycenter.load.simple.splitting import SimpleSplitter
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
 from support import simple_cases
 from support.load_cases import bundle_name
 from support.peer_cases import configuration, drawn
@@ -457,7 +458,9 @@ def test_the_same_brokers_shed_bundles_of_the_same_weight(peer: PulsarPeer, case
     ):
         plan = {
             unload.source: unload.bundle
-            for unload in shed(build_simple_snapshot(reports, recently_unloaded=recent), settings)
+            for unload in SimpleShedder(settings).decide(
+                build_simple_snapshot(reports, recently_unloaded=recent), None
+            )[0]
         }
         same = True
         for name, report in reports.items():
@@ -503,8 +506,10 @@ def test_the_same_bundles_are_split(peer: PulsarPeer, cases: int, seed: int) -> 
         drawn(random.Random(f"simple splits {seed}"), cases, draw),
         lambda case: plain({**case[1], "report": simple_cases.document(case[1]["report"])}),
     ):
-        settings = BundleSplitterSettings.of(configuration(case["configuration"]))
-        plan = simple_splits(build_simple_snapshot({"a": case["report"]}), settings, case["bundleCounts"])
+        settings = BundleLimits.of(configuration(case["configuration"]))
+        plan = SimpleSplitter(settings).decide(
+            build_simple_snapshot({"a": case["report"]}), case["bundleCounts"], no_boundaries, None
+        )[0]
         ours = sorted(each.bundle for each in plan)
         split += len(ours)
         if ours != sorted(told):

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from barycenter.load.splitting.algorithms import ALGORITHMS, split_algorithm
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
+from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
 from barycenter.load.splitting.flow_or_qps_equally_divide import NAME as TRAFFIC
 from barycenter.load.splitting.request import MEBIBYTE, SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits
 from barycenter.load.splitting.specified_positions_divide import FORCE_NAME
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.naming.bundle import MAX_HASH, BundleRange
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
@@ -36,8 +38,11 @@ class Check:
     counts: dict[str, int]
 
     def ours(self) -> dict[str, str]:
-        settings = BundleSplitterSettings.of(configuration(self.overrides))
-        return {one.bundle: one.broker for one in bundle_splitter(self.load.snapshot(), settings, self.counts)}
+        settings = BundleLimits.of(configuration(self.overrides))
+        return {
+            one.bundle: one.broker
+            for one in BundleSplitterTask(settings).decide(self.load.snapshot(), self.counts, no_boundaries, None)[0]
+        }
 
     def document(self, *, limited: bool) -> dict[str, Any]:
         wide = {} if limited else {"loadBalancerNamespaceMaximumBundles": NO_LIMIT}

@@ -32,7 +32,7 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.weights import extensible_resource_weights
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, stats, usage
 from support.pulsar_peer import PulsarPeer
@@ -52,7 +52,7 @@ def our_rounds(case: TransferCase) -> tuple[Answer, bool]:
     for seen in case.rounds:
         for broker, at_ms in seen.unloaded_at_ms.items():
             memory = memory.after_unload(broker, at_ms)
-        plan, memory = transfer_shedder(seen.snapshot(), settings, memory)
+        plan, memory = TransferShedder(settings).decide(seen.snapshot(), memory)
         decisions = []
         for unload in plan:
             assert unload.reason.cause is not None

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.round import Cycle, CycleMemory, Selection, place
+from barycenter.load.cycle.round import Round, RoundOutcome, round_of, selection_of
 from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, with_stats
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.strategies import after_plan, placer_of, shedder_of, with_plan
-from barycenter.load.managers import ManagerKind
+from barycenter.load.strategies import placer_of, shedder_of
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 from support.snapshot_cases import a_policy
 
@@ -58,13 +58,17 @@ def tidied(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def once(cycle: Round[Any], cluster: Cluster, seed: int = 1) -> RoundOutcome:
+    return cycle.run(cluster.snapshot(), cycle.start(), random.Random(seed))[0]
+
+
 def one_by_one(cluster: Cluster, settings: BrokerConfig, seed: int) -> list[tuple[str, str | None]]:
     """Return what moves where, found with a snapshot built anew after every move."""
     snapshot, rng = cluster.snapshot(), random.Random(seed)
-    plan, _ = shedder_of(settings, ManagerKind.MODULAR)(snapshot, None)
-    memory = with_plan(SelectionMemory(), plan)
+    shedder, placer = shedder_of(settings, ManagerKind.MODULAR), placer_of(settings, ManagerKind.MODULAR)
+    plan, _ = shedder.decide(snapshot, shedder.start())
+    memory = SelectionMemory().of_placer(placer, lambda placer, before: placer.planned(plan, before))
     found: list[tuple[str, str | None]] = []
-    placer = placer_of(settings, ManagerKind.MODULAR)
     preallocated = {broker: dict(held) for broker, held in cluster.preallocated.items()}
     for unload in plan:
         others = [
@@ -82,7 +86,6 @@ def one_by_one(cluster: Cluster, settings: BrokerConfig, seed: int) -> list[tupl
         found.append((unload.bundle, placement.broker if moves else None))
         if moves and placement.broker is not None:
             preallocated.setdefault(placement.broker, {})[unload.bundle] = cluster.data[unload.bundle]
-    after_plan(memory, plan)
     return found
 
 
@@ -92,7 +95,7 @@ def test_a_round_is_shedding_and_then_one_selection_after_the_other(
     cluster: Cluster, seed: int, shedder: str, placer: str
 ) -> None:
     settings = config(load_balancer_load_shedding_strategy=shedder, load_balancer_load_placement_strategy=placer)
-    outcome, _ = Cycle.of(settings).run(cluster.snapshot(), CycleMemory(), random.Random(seed))
+    outcome = once(round_of(settings), cluster, seed)
     moved = {move.bundle: move.destination for move in outcome.moves}
     wanted = one_by_one(cluster, settings, seed)
     assert [move.bundle for move in outcome.moves] == [bundle for bundle, broker in wanted if broker is not None]
@@ -103,8 +106,8 @@ def test_a_round_is_shedding_and_then_one_selection_after_the_other(
 
 def test_what_moved_counts_for_its_destination_and_is_not_shed_again() -> None:
     cluster = Cluster().add("a:1", cpu=90, bundles=equal_bundles(4, throughput=4e8, rate=400)).add("b:1").add("c:1")
-    cycle, rng = Cycle.of(config()), random.Random(1)
-    first, memory = cycle.run(cluster.snapshot(), CycleMemory(), rng)
+    cycle, rng = round_of(config()), random.Random(1)
+    first, memory = cycle.run(cluster.snapshot(), cycle.start(), rng)
     assert {move.destination for move in first.moves} == {"b:1", "c:1"}
     arrived = [sum(move.destination == broker for move in first.moves) for broker in ("a:1", "b:1", "c:1")]
     assert first.snapshot.preallocated_long_rate.tolist() == [100.0 * count for count in arrived]
@@ -124,9 +127,8 @@ def test_what_moved_counts_for_its_destination_and_is_not_shed_again() -> None:
 def test_what_speaks_against_a_move_is_told(excluded: tuple[str, ...], policies: ClusterPolicies, code: Code) -> None:
     elsewhere = {bundle_name(9, "t/other"): NamespaceBundleStats()}
     cluster = Cluster(policies=policies).add("a:1", cpu=90, bundles=equal_bundles(4, throughput=4e8))
-    snapshot = cluster.add("b:1", bundles=elsewhere).snapshot()
-    cycle = Cycle.of(config(load_balancer_shedding_excluded_namespaces=excluded))
-    outcome, _ = cycle.run(snapshot, CycleMemory(), random.Random(1))
+    cluster.add("b:1", bundles=elsewhere)
+    outcome = once(round_of(config(load_balancer_shedding_excluded_namespaces=excluded)), cluster)
     assert not outcome.moves
     assert {refusal.reason.code for refusal in outcome.refused} == {code}
     assert all(refusal.reason.cause is not None for refusal in outcome.refused)
@@ -135,7 +137,7 @@ def test_what_speaks_against_a_move_is_told(excluded: tuple[str, ...], policies:
 def test_a_bundle_whose_best_destination_is_its_own_broker_stays() -> None:
     full = {bundle_name(9, "t/other"): NamespaceBundleStats(topics=60_000)}
     cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30, bundles=full)
-    outcome, _ = Cycle.of(config()).run(cluster.snapshot(), CycleMemory(), random.Random(1))
+    outcome = once(round_of(config()), cluster)
     assert not outcome.moves
     (refusal,) = outcome.refused
     assert refusal.reason.code is Code.SAME_BROKER
@@ -149,11 +151,7 @@ def test_bundles_are_placed_one_after_the_other_with_what_is_known_of_them() -> 
     )
     settings = config(load_balancer_distribute_bundles_evenly_enabled=False)
     new = [bundle_name(number, "t/new") for number in (1, 2)]
-    placements, after, _ = place(
-        cluster.snapshot(), [bundle_name(1), *new], Selection.of(settings), random.Random(3), SelectionMemory()
-    )
+    placements = selection_of(settings).place(cluster.snapshot(), [bundle_name(1), *new], random.Random(3))
     brokers = [placement.broker for placement in placements]
     assert sorted(filter(None, brokers[:2])) == ["b:1", "c:1"]
-    assert brokers[2] == brokers[1]
-    row = after.brokers.index[brokers[1] or ""]
-    assert after.preallocated_long_rate[row] == 200.0
+    assert brokers[2] == brokers[1], "the default of 100 msg/s is less than what the first one carries"

@@ -15,11 +15,14 @@ import numpy as np
 import pytest
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.placement.bulk import BULK_PLACERS
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
-from barycenter.load.strategies import SHEDDERS
+from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
+from barycenter.load.strategies import PLACER_NAMES, SHEDDER_NAMES, Role, strategy
 from support.load_cases import Cluster, bundle_name
 
 FEW, MANY, BROKERS = 50, 1600, 6
@@ -70,36 +73,42 @@ def cluster(each: int, *, busy: int | None = None, brokers: int = BROKERS) -> Lo
     return made.snapshot()
 
 
-@pytest.mark.parametrize("name", sorted(SHEDDERS))
+@pytest.mark.parametrize("name", sorted(SHEDDER_NAMES))
 def test_shedding_does_not_loop_over_bundles(name: str) -> None:
     """Where bundles are chosen one by one, those that stay take no steps: the larger cluster has more that are idle."""
     busy = FEW if name in ONE_BY_ONE else None
-    shed = SHEDDERS[name](CONFIG)
+    shedder = strategy(ManagerKind.MODULAR, Role.SHEDDING, name).of(CONFIG)
+
+    def shed(snapshot: LoadSnapshot) -> ShedPlan:
+        plan: ShedPlan = shedder.decide(snapshot, shedder.start())[0]
+        return plan
+
     few, many = cluster(FEW, busy=busy), cluster(MANY, busy=busy)
-    assert len(shed(cluster(FEW, busy=busy), None)[0]) > 3
-    ratio = steps(lambda: shed(many, None)) / steps(lambda: shed(few, None))
+    assert len(shed(cluster(FEW, busy=busy))) > 3
+    ratio = steps(lambda: shed(many)) / steps(lambda: shed(few))
     assert ratio < 2
 
 
 def test_finding_bundles_to_split_does_not_loop_over_bundles() -> None:
     """None is too large, since each that is takes its steps."""
-    settings = BundleSplitterSettings(max_rate=1e12, max_bandwidth=1e15)
+    settings = BundleLimits(max_rate=1e12, max_bandwidth=1e15)
     few, many = cluster(FEW), cluster(MANY)
     counts = dict.fromkeys(few.namespaces, MANY * BROKERS)
-    ratio = steps(lambda: bundle_splitter(many, settings, counts)) / steps(
-        lambda: bundle_splitter(few, settings, counts)
+    ratio = steps(lambda: BundleSplitterTask(settings).decide(many, counts, no_boundaries, None)[0]) / steps(
+        lambda: BundleSplitterTask(settings).decide(few, counts, no_boundaries, None)[0]
     )
     assert ratio < 2
 
 
-@pytest.mark.parametrize("name", sorted(BULK_PLACERS))
-def test_placing_many_does_not_loop_over_brokers_for_each(name: str) -> None:
-    """With 42 brokers more, each of 1,200 bundles takes fewer than five steps more."""
-    place, config = BULK_PLACERS[name], BrokerConfig()
+@pytest.mark.parametrize("name", sorted(PLACER_NAMES))
+def test_placing_does_not_loop_over_brokers(name: str) -> None:
+    """More candidates than a reason names: ten times as many of them take hardly more steps."""
+    placer = strategy(ManagerKind.MODULAR, Role.PLACEMENT, name).of(BrokerConfig())
 
     def placing(brokers: int) -> int:
-        snapshot = cluster(1200 // brokers, brokers=brokers)
-        candidates, rows = np.ones(brokers, bool), np.arange(1200)
-        return steps(lambda: place(config)(snapshot, candidates, rows, random.Random(1), None))
+        snapshot, candidates = cluster(1200 // brokers, brokers=brokers), np.ones(brokers, bool)
+        rng = random.Random(1)
+        _, memory = placer.decide(snapshot, candidates, "t/ns/new", rng, placer.start())
+        return steps(lambda: placer.decide(snapshot, candidates, "t/ns/other", rng, memory))
 
-    assert placing(48) - placing(6) < 5 * 1200
+    assert placing(600) < 1.5 * placing(60)

@@ -14,7 +14,7 @@ from barycenter.load.shedding import deviation_shedder as subject
 from support import shedding_oracles
 from support.load_cases import Cluster, bundle_name, clusters
 
-MEMBER = subject.throughput_deviation(BrokerConfig())
+MEMBER = subject.DeviationShedder.of(BrokerConfig())
 weights = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, 10.0]) | st.floats(0, 20), max_size=40)
 
 
@@ -25,7 +25,7 @@ def _one_bundle_sorted_at_once() -> Iterator[None]:
 
 
 def check(cluster: Cluster, threshold: float) -> None:
-    plan = subject.deviation_shedder(cluster.snapshot(), replace(MEMBER, threshold=threshold))
+    plan = replace(MEMBER, threshold=threshold).decide(cluster.snapshot(), None)[0]
     found = [(unload.source, unload.bundle) for unload in plan]
     assert found == shedding_oracles.deviation_shedding(cluster, threshold, receiver_gains=True)
 

@@ -1,25 +1,17 @@
 """The extensible load manager's filters, placement and transfers agree with slow, obvious versions of themselves."""
 
-import random
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings, narrow
 from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
-    LeastResourceUsageExtensibleSettings,
-    least_resource_usage_with_weight_extensible,
+    LeastResourceUsageWithWeight,
 )
 from barycenter.load.reasons import Code, render
-from barycenter.load.selection.extensible_selection import (
-    AllowedTransfers,
-    ExtensibleSelectionSettings,
-    narrow,
-    select_broker_extensible,
-)
-from barycenter.load.selection.modular_selection import Placer, SelectionMemory
+from barycenter.load.selection.extensible_selection import select_broker_extensible
+from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import extensible_choices as oracle
 from support.extensible_choices import PLACES, ExtensibleCluster, extensible_clusters
@@ -27,17 +19,6 @@ from support.load_cases import bundle_name
 from support.scripted_random import every_outcome
 
 places = st.sampled_from(PLACES)
-
-
-def placer(difference: float) -> Placer:
-    options = LeastResourceUsageExtensibleSettings(difference)
-
-    def place(
-        snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
-    ) -> tuple[PlacementChoice, PlacementMemory]:
-        return least_resource_usage_with_weight_extensible(snapshot, candidates, options, rng), memory
-
-    return place
 
 
 def names(snapshot: LoadSnapshot, flags: Flags) -> set[str]:
@@ -51,8 +32,8 @@ def test_placement_draws_from_what_its_oracle_allows(
     """It can draw each of them, and every other candidate is told why it was not."""
     snapshot = case.snapshot()
     candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
-    options = LeastResourceUsageExtensibleSettings(difference)
-    choices = every_outcome(lambda rng: least_resource_usage_with_weight_extensible(snapshot, candidates, options, rng))
+    options = LeastResourceUsageWithWeight(difference)
+    choices = every_outcome(lambda rng: options.decide(snapshot, candidates, "", rng, None)[0])
     among = names(snapshot, candidates)
     found = {None if choice.broker is None else snapshot.brokers.names[choice.broker] for choice in choices}
     assert found == (oracle.least_usage(among, case.ema, difference) if among else {None})
@@ -67,7 +48,7 @@ def test_placement_draws_from_what_its_oracle_allows(
 @given(extensible_clusters(), oracle.selection_settings, places, st.booleans(), st.sets(st.integers(0, 5), max_size=2))
 def test_filters_leave_what_their_oracle_leaves(
     case: ExtensibleCluster,
-    options: ExtensibleSelectionSettings,
+    options: ExtensibleFilterSettings,
     namespace: str,
     non_persistent: bool,
     lost: set[int],
@@ -84,7 +65,7 @@ def test_filters_leave_what_their_oracle_leaves(
     assert bool(narrowed.failures) == failed
     for placement, _ in every_outcome(
         lambda rng: select_broker_extensible(
-            snapshot, request, options, placer(0.1), rng, SelectionMemory(), without=without
+            snapshot, request, options, LeastResourceUsageWithWeight(0.1), rng, SelectionMemory(), without=without
         )
     ):
         assert (placement.broker in expected) if expected else placement.broker is None
@@ -100,7 +81,7 @@ def test_filters_leave_what_their_oracle_leaves(
     st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 5)), min_size=1, max_size=4),
 )
 def test_transfers_are_allowed_where_their_oracle_allows_them(
-    case: ExtensibleCluster, options: ExtensibleSelectionSettings, transfers: list[tuple[int, int | None]]
+    case: ExtensibleCluster, options: ExtensibleFilterSettings, transfers: list[tuple[int, int | None]]
 ) -> None:
     """Whatever was asked before, and of all bundles at once."""
     snapshot = case.snapshot()

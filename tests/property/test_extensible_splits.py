@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from barycenter.load.splitting.split_plan import BundleLimits
 from barycenter.naming.bundle import BundleRange
 from support import splitting_oracles as oracle
 from support.extensible_choices import ExtensibleCluster
@@ -28,9 +28,9 @@ figures = st.builds(
     topics=st.sampled_from([0, 1, 2, 2, 3, 3, 4]),
 )
 options = st.builds(
-    DefaultSplitSettings,
+    DefaultSplitStrategy,
     limits=st.builds(
-        BundleSplitterSettings,
+        BundleLimits,
         max_topics=st.sampled_from([1, 3]),
         max_sessions=st.sampled_from([-1, 0, 10]),
         max_rate=st.sampled_from([1, 10]),
@@ -74,7 +74,7 @@ steady = st.builds(lambda minute, count: [minute] * count, minutes, st.integers(
     st.fixed_dictionaries({place: st.integers(1, 5) for place in PLACES}),
 )
 def test_it_splits_what_its_oracle_splits_and_remembers_the_same(
-    settings: DefaultSplitSettings, runs: list[Minute], hits: dict[str, int], counts: dict[str, int]
+    settings: DefaultSplitStrategy, runs: list[Minute], hits: dict[str, int], counts: dict[str, int]
 ) -> None:
     """Every bundle that is too large is split or told why not, once. One that cannot be cut never has a count."""
     memory: dict[str, int] = dict(hits)
@@ -82,9 +82,7 @@ def test_it_splits_what_its_oracle_splits_and_remembers_the_same(
         case = ExtensibleCluster(unowned=minute.unowned)
         case.cluster.add("b1:8080", bundles=minute.stats)
         before = dict(memory)
-        plan, after = default_split_strategy(
-            case.snapshot(), settings, before, counts, minute.boundaries, minute.splitting
-        )
+        plan, after = settings.decide(case.snapshot(), counts, minute.boundaries, before, minute.splitting)
         assert before == memory
         expected = oracle.check(
             minute.stats, minute.unowned, settings, memory, counts, minute.boundaries, minute.splitting
@@ -106,7 +104,7 @@ def test_it_splits_what_its_oracle_splits_and_remembers_the_same(
 
 @given(options, minutes, minutes, st.integers(0, 3))
 def test_brokers_that_decide_at_once_decide_as_each_alone(
-    settings: DefaultSplitSettings, one: Minute, other: Minute, hits: int
+    settings: DefaultSplitStrategy, one: Minute, other: Minute, hits: int
 ) -> None:
     """Each has its own maximum; namespaces are far from full, and no bundle is on both."""
     counts = dict.fromkeys(PLACES, -100)
@@ -117,7 +115,7 @@ def test_brokers_that_decide_at_once_decide_as_each_alone(
         case = ExtensibleCluster(unowned=one.unowned)
         for number, stats in enumerate(brokers):
             case.cluster.add(f"b{number}:8080", bundles=stats)
-        plan, after = default_split_strategy(case.snapshot(), settings, memory, counts, one.boundaries, one.splitting)
+        plan, after = settings.decide(case.snapshot(), counts, one.boundaries, memory, one.splitting)
         codes = Counter(refusal.reason.code for refusal in plan.refusals())
         return [split.bundle for split in plan], dict(after), codes
 

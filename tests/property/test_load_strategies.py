@@ -11,27 +11,28 @@ from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.max_topics import max_topics
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRateSettings,
-    least_long_term_message_rate,
+    LeastLongTermMessageRate,
 )
 from barycenter.load.reasons import render
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
+from barycenter.load.shedding.overload_shedder import OverloadShedder
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, threshold_shedder
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
 from support import load_oracles
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles, histories
 
 thresholds = st.builds(
-    ThresholdShedderSettings,
+    ThresholdShedder,
     threshold=st.sampled_from([0.0, 0.1, 0.3]),
     history_weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
     minimum_throughput=st.sampled_from([0.0, 1.0, 10.0 * 1_048_576]),
     lower_boundary=st.booleans(),
 )
-overloads = st.builds(OverloadShedderSettings, limit=st.sampled_from([0.0, 0.5, 0.85]))
-placements = st.builds(LeastLongTermMessageRateSettings, overload_limit=st.sampled_from([0.0, 0.5, 0.85, 2.0]))
+overloads = st.builds(OverloadShedder, limit=st.sampled_from([0.0, 0.5, 0.85]))
+placements = st.builds(LeastLongTermMessageRate, overload_limit=st.sampled_from([0.0, 0.5, 0.85, 2.0]))
 
 
 def shed(plan: ShedPlan) -> list[tuple[str, str]]:
@@ -40,27 +41,27 @@ def shed(plan: ShedPlan) -> list[tuple[str, str]]:
 
 @given(clusters(), thresholds, histories)
 def test_the_threshold_shedder_agrees_with_its_oracle(
-    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+    cluster: Cluster, options: ThresholdShedder, history: dict[str, float]
 ) -> None:
-    plan, after = threshold_shedder(cluster.snapshot(), options, history)
+    plan, after = options.decide(cluster.snapshot(), history)
     expected, scores = load_oracles.threshold_shedding(cluster, options, history)
     assert shed(plan) == expected
     assert dict(after) == scores
 
 
 @given(clusters(), overloads)
-def test_the_overload_shedder_agrees_with_its_oracle(cluster: Cluster, options: OverloadShedderSettings) -> None:
-    assert shed(overload_shedder(cluster.snapshot(), options)) == load_oracles.overload_shedding(cluster, options)
+def test_the_overload_shedder_agrees_with_its_oracle(cluster: Cluster, options: OverloadShedder) -> None:
+    assert shed(options.decide(cluster.snapshot(), None)[0]) == load_oracles.overload_shedding(cluster, options)
 
 
 @given(clusters(), placements, st.sets(st.integers(0, 5)), st.integers(0, 10))
 def test_placement_is_among_what_its_oracle_allows(
-    cluster: Cluster, options: LeastLongTermMessageRateSettings, excluded: set[int], seed: int
+    cluster: Cluster, options: LeastLongTermMessageRate, excluded: set[int], seed: int
 ) -> None:
     snapshot = cluster.snapshot()
     candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
     names = {name for row, name in enumerate(snapshot.brokers.names) if candidates[row]}
-    choice = least_long_term_message_rate(snapshot, candidates, options, random.Random(seed))
+    choice = options.decide(snapshot, candidates, "", random.Random(seed), None)[0]
     chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
     allowed: set[str | None] = {*load_oracles.least_long_term(cluster, names, options)}
     assert chosen in (allowed or {None})
@@ -69,26 +70,24 @@ def test_placement_is_among_what_its_oracle_allows(
 
 @given(clusters(), st.sampled_from([1, 7, 20, 128]))
 def test_the_splitter_agrees_with_its_oracle(cluster: Cluster, max_bundles: int) -> None:
-    options = BundleSplitterSettings(max_bundles=max_bundles, max_bandwidth=5e7)
+    options = BundleLimits(max_bundles=max_bundles, max_bandwidth=5e7)
     counts = {name.rpartition("/")[0]: 6 for report in cluster.reports.values() for name in report.last_stats}
-    plan = bundle_splitter(cluster.snapshot(), options, counts)
+    plan = BundleSplitterTask(options).decide(cluster.snapshot(), counts, no_boundaries, None)[0]
     assert [split.bundle for split in plan] == load_oracles.too_large(cluster, options, counts)
 
 
 @given(clusters(), thresholds, histories, st.integers(0, 5))
 def test_decisions_do_not_depend_on_the_order_of_reports(
-    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float], seed: int
+    cluster: Cluster, options: ThresholdShedder, history: dict[str, float], seed: int
 ) -> None:
     one, other = cluster.snapshot(), cluster.turned().snapshot()
-    assert shed(threshold_shedder(one, options, history)[0]) == shed(threshold_shedder(other, options, history)[0])
-    assert shed(overload_shedder(one, OverloadShedderSettings())) == shed(
-        overload_shedder(other, OverloadShedderSettings())
-    )
+    assert shed(options.decide(one, history)[0]) == shed(options.decide(other, history)[0])
+    assert shed(OverloadShedder().decide(one, None)[0]) == shed(OverloadShedder().decide(other, None)[0])
     assert [place(one, seed), splits(one)] == [place(other, seed), splits(other)]
 
 
 def splits(snapshot: object) -> list[str]:
-    return [split.bundle for split in bundle_splitter(snapshot, BundleSplitterSettings(), {})]  # type: ignore[arg-type]
+    return [split.bundle for split in BundleSplitterTask(BundleLimits()).decide(snapshot, {}, no_boundaries, None)[0]]  # type: ignore[arg-type]
 
 
 def place(snapshot: object, seed: int) -> str | None:
@@ -98,7 +97,7 @@ def place(snapshot: object, seed: int) -> str | None:
         PlacementRequest(bundle_name(3, "t/a")),
         options,
         lambda snap, candidates, _bundle, rng, memory: (
-            least_long_term_message_rate(snap, candidates, LeastLongTermMessageRateSettings(), rng),
+            LeastLongTermMessageRate().decide(snap, candidates, "", rng, None)[0],
             memory,
         ),
         random.Random(seed),
@@ -110,12 +109,12 @@ def place(snapshot: object, seed: int) -> str | None:
 
 @given(clusters(), thresholds, histories)
 def test_no_bundle_is_shed_that_may_not_be(
-    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+    cluster: Cluster, options: ThresholdShedder, history: dict[str, float]
 ) -> None:
     """Only bundles that their source reports, with figures, bound to no broker, not just moved, each once."""
     plans = (
-        threshold_shedder(cluster.snapshot(), options, history)[0],
-        overload_shedder(cluster.snapshot(), OverloadShedderSettings(limit=0.2)),
+        options.decide(cluster.snapshot(), history)[0],
+        OverloadShedder(limit=0.2).decide(cluster.snapshot(), None)[0],
     )
     for chosen in map(shed, plans):
         assert len(chosen) == len(set(chosen))
@@ -134,29 +133,31 @@ def test_a_balanced_cluster_is_left_alone(brokers: int, cpu: float, bundles: int
         cluster.add(
             f"b{number}", cpu=cpu, bundles=equal_bundles(bundles, throughput=1e9, first=10 * number) if bundles else {}
         )
-    options = ThresholdShedderSettings(lower_boundary=lower_boundary)
+    options = ThresholdShedder(lower_boundary=lower_boundary)
     history: dict[str, float] = {}
     for _ in range(3):
-        plan, history = threshold_shedder(cluster.snapshot(), options, history)  # type: ignore[assignment]
+        plan, history = options.decide(cluster.snapshot(), history)  # type: ignore[assignment]
         assert not shed(plan)
-    assert not shed(overload_shedder(cluster.snapshot(), OverloadShedderSettings()))
+    assert not shed(OverloadShedder().decide(cluster.snapshot(), None)[0])
 
 
 @given(clusters(), thresholds, histories)
 def test_every_verdict_has_a_sentence_and_survives_json(
-    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+    cluster: Cluster, options: ThresholdShedder, history: dict[str, float]
 ) -> None:
     snapshot = cluster.snapshot()
     plans = (
-        threshold_shedder(snapshot, options, history)[0],
-        overload_shedder(snapshot, OverloadShedderSettings()),
+        options.decide(snapshot, history)[0],
+        OverloadShedder().decide(snapshot, None)[0],
     )
     for plan in plans:
         assert render(plan.reason)
         for decision in (*plan, *plan.refusals()):
             assert render(decision.reason)
             assert msgspec.json.decode(msgspec.json.encode(decision), type=type(decision)) == decision
-    for split in bundle_splitter(snapshot, BundleSplitterSettings(max_bundles=3), {}).refusals():
+    for split in (
+        BundleSplitterTask(BundleLimits(max_bundles=3)).decide(snapshot, {}, no_boundaries, None)[0].refusals()
+    ):
         assert render(split.reason)
 
 
@@ -166,7 +167,7 @@ odd = st.floats(allow_nan=True, allow_infinity=True)
 @given(clusters(max_brokers=3), st.lists(odd, min_size=8, max_size=8), thresholds, histories)
 @settings(max_examples=150)
 def test_figures_that_are_no_numbers_never_stop_a_decision(
-    cluster: Cluster, numbers: list[float], options: ThresholdShedderSettings, history: dict[str, float]
+    cluster: Cluster, numbers: list[float], options: ThresholdShedder, history: dict[str, float]
 ) -> None:
     """They are bounded and flagged; the brokers without them are judged as if the odd figures were 0."""
     from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
@@ -185,8 +186,8 @@ def test_figures_that_are_no_numbers_never_stop_a_decision(
     )
     snapshot = cluster.snapshot()
     for plan in (
-        threshold_shedder(snapshot, options, history)[0],
-        overload_shedder(snapshot, OverloadShedderSettings()),
+        options.decide(snapshot, history)[0],
+        OverloadShedder().decide(snapshot, None)[0],
     ):
         assert all(render(decision.reason) for decision in (*plan, *plan.refusals()))
     assert np.isfinite(snapshot.brokers.percent).all()

@@ -6,19 +6,21 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
+from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Pins
 from barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
-    LeastResourceUsageSettings,
-    least_resource_usage_with_weight,
+    LeastResourceUsageWithWeight,
 )
-from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
+from barycenter.load.placement.round_robin_broker_selector import (
+    RoundRobinBrokerSelector,
+    RoundRobinMemory,
+)
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import placement_oracles
 from support.load_cases import Cluster, clusters, histories
 
 usages = st.builds(
-    LeastResourceUsageSettings,
+    LeastResourceUsageWithWeight,
     difference=st.sampled_from([0.0, 0.1, 0.3]),
     history_weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
 )
@@ -32,7 +34,11 @@ def without(snapshot: LoadSnapshot, excluded: set[int]) -> tuple[Flags, list[str
 
 @given(clusters(), usages, histories, st.lists(excluded_rows, max_size=4), st.integers(0, 3))
 def test_least_resource_usage_draws_from_what_its_oracle_allows(
-    cluster: Cluster, options: LeastResourceUsageSettings, history: dict[str, float], rounds: list[set[int]], seed: int
+    cluster: Cluster,
+    options: LeastResourceUsageWithWeight,
+    history: dict[str, float],
+    rounds: list[set[int]],
+    seed: int,
 ) -> None:
     """Histories advance with each placement, those of the candidates only."""
     snapshot = cluster.snapshot()
@@ -41,8 +47,8 @@ def test_least_resource_usage_draws_from_what_its_oracle_allows(
         flags, names = without(snapshot, excluded)
         allowed, expected = placement_oracles.least_resource_usage(cluster, names, options, history)
         before = memory
-        choice, memory = least_resource_usage_with_weight(snapshot, flags, options, random.Random(seed), before)
-        assert choice == least_resource_usage_with_weight(snapshot, flags, options, random.Random(seed), before)[0]
+        choice, memory = options.decide(snapshot, flags, "", random.Random(seed), before)
+        assert choice == options.decide(snapshot, flags, "", random.Random(seed), before)[0]
         assert (None if choice.broker is None else snapshot.brokers.names[choice.broker]) in (allowed or {None})
         assert len(choice.rejected) == choice.rejected_count == max(0, len(names) - 1)
         if names:
@@ -58,7 +64,7 @@ def test_round_robin_agrees_with_its_oracle(cluster: Cluster, counter: int, roun
     for excluded in rounds:
         flags, names = without(snapshot, excluded)
         expected, counter, order = placement_oracles.round_robin(names, counter, order)
-        choice, memory = round_robin_broker_selector(snapshot, flags, memory)
+        choice, memory = RoundRobinBrokerSelector().decide(snapshot, flags, "", random.Random(0), memory)
         assert (None if choice.broker is None else snapshot.brokers.names[choice.broker]) == expected
         assert memory == RoundRobinMemory(counter, tuple(order))
 
@@ -74,7 +80,7 @@ def test_avg_placement_keeps_to_its_pins_while_they_are_candidates(
     for excluded, bundle in requests:
         flags, names = without(snapshot, excluded)
         before, state = pins, rng.getstate()
-        choice, pins = avg_shedder_placement(snapshot, flags, bundle, rng, pins)
+        choice, pins = AvgShedderPlacement().decide(snapshot, flags, bundle, rng, pins)
         chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
         if not names:
             assert chosen is None
@@ -84,4 +90,4 @@ def test_avg_placement_keeps_to_its_pins_while_they_are_candidates(
         known[bundle] = chosen
         assert dict(pins) == known
         rng.setstate(state)
-        assert avg_shedder_placement(snapshot, flags, bundle, rng, before)[0] == choice
+        assert AvgShedderPlacement().decide(snapshot, flags, bundle, rng, before)[0] == choice

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import render
-from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
-from barycenter.load.shedding.deviation_shedder import deviation_shedder, throughput_deviation
+from barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
+from barycenter.load.shedding.deviation_shedder import DeviationShedder
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.range_threshold_shedder import range_threshold_shedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
+from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
 from support import load_oracles, shedding_oracles
 from support.load_cases import Cluster, clusters, equal_bundles, histories
 
 uniforms = st.builds(
-    UniformLoadShedderSettings,
+    UniformLoadShedder,
     rate_difference=st.sampled_from([0.0, 10.0, 50.0, 1e9]),
     throughput_factor=st.sampled_from([0.0, 1.0, 4.0, 1e9]),
     share=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
@@ -28,13 +28,13 @@ uniforms = st.builds(
 )
 
 ranges = st.builds(
-    ThresholdShedderSettings,
+    ThresholdShedder,
     threshold=st.sampled_from([0.0, 0.1, 0.3]),
     history_weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
     minimum_throughput=st.sampled_from([0.0, 1.0, 10.0 * 1_048_576]),
 )
 avgs = st.builds(
-    AvgShedderSettings,
+    AvgShedder,
     low=st.sampled_from([0.0, 5.0, 15.0, 50.0]),
     high=st.sampled_from([5.0, 40.0, 60.0]),
     low_hits=st.integers(1, 3),
@@ -78,29 +78,29 @@ balanced_clusters = st.builds(balanced, st.integers(0, 8), st.floats(0, 100), st
 
 
 @given(clusters(), uniforms)
-def test_the_uniform_load_shedder_agrees_with_its_oracle(cluster: Cluster, options: UniformLoadShedderSettings) -> None:
-    plan = uniform_load_shedder(cluster.snapshot(), options)
+def test_the_uniform_load_shedder_agrees_with_its_oracle(cluster: Cluster, options: UniformLoadShedder) -> None:
+    plan = options.decide(cluster.snapshot(), None)[0]
     assert shed(plan) == shedding_oracles.uniform_shedding(cluster, options)
-    check(cluster, plan, uniform_load_shedder(cluster.turned().snapshot(), options))
+    check(cluster, plan, options.decide(cluster.turned().snapshot(), None)[0])
 
 
 @given(balanced_clusters)
 def test_the_uniform_load_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
-    assert not shed(uniform_load_shedder(cluster.snapshot(), UniformLoadShedderSettings()))
+    assert not shed(UniformLoadShedder().decide(cluster.snapshot(), None)[0])
 
 
 @given(clusters(), avgs, hit_counts, hit_counts, st.integers(1, 3))
 def test_the_avg_shedder_agrees_with_its_oracle(
-    cluster: Cluster, options: AvgShedderSettings, low: dict[str, int], high: dict[str, int], rounds: int
+    cluster: Cluster, options: AvgShedder, low: dict[str, int], high: dict[str, int], rounds: int
 ) -> None:
     """Round after round, with what it remembers of the one before."""
     hits = HitCounts(low, high)
     for _ in range(rounds):
-        plan, after = avg_shedder(cluster.snapshot(), options, hits)
+        plan, after = options.decide(cluster.snapshot(), hits)
         expected, low, high = shedding_oracles.avg_shedding(cluster, options, low, high)
         assert [(unload.source, unload.bundle, unload.destination) for unload in plan] == expected
         assert (dict(after.low), dict(after.high)) == (low, high)
-        again, counts = avg_shedder(cluster.turned().snapshot(), options, hits)
+        again, counts = options.decide(cluster.turned().snapshot(), hits)
         assert counts == after
         check(cluster, plan, again)
         hits = after
@@ -110,39 +110,39 @@ def test_the_avg_shedder_agrees_with_its_oracle(
 def test_the_avg_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
     hits = HitCounts()
     for _ in range(9):
-        plan, hits = avg_shedder(cluster.snapshot(), AvgShedderSettings(), hits)
+        plan, hits = AvgShedder().decide(cluster.snapshot(), hits)
         assert not shed(plan)
     assert hits == HitCounts()
 
 
 @given(clusters(), ranges, histories)
 def test_the_range_threshold_shedder_agrees_with_its_oracle(
-    cluster: Cluster, options: ThresholdShedderSettings, history: dict[str, float]
+    cluster: Cluster, options: ThresholdShedder, history: dict[str, float]
 ) -> None:
-    plan, after = range_threshold_shedder(cluster.snapshot(), options, history)
+    plan, after = RangeThresholdShedder(options).decide(cluster.snapshot(), history)
     expected, scores = shedding_oracles.range_shedding(cluster, options, history)
     assert shed(plan) == expected
     assert dict(after) == scores
-    check(cluster, plan, range_threshold_shedder(cluster.turned().snapshot(), options, history)[0])
+    check(cluster, plan, RangeThresholdShedder(options).decide(cluster.turned().snapshot(), history)[0])
 
 
 @given(balanced_clusters)
 def test_the_range_threshold_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
     history: dict[str, float] = {}
     for _ in range(3):
-        plan, after = range_threshold_shedder(cluster.snapshot(), ThresholdShedderSettings(), history)
+        plan, after = RangeThresholdShedder(ThresholdShedder()).decide(cluster.snapshot(), history)
         assert not shed(plan)
         history = dict(after)
 
 
 @given(clusters(), st.sampled_from([0.0, 0.5, 1.0, 2.0]), st.booleans())
 def test_the_deviation_shedder_agrees_with_its_oracle(cluster: Cluster, threshold: float, gains: bool) -> None:
-    member = replace(throughput_deviation(BrokerConfig()), threshold=threshold, receiver_gains=gains)
-    plan = deviation_shedder(cluster.snapshot(), member)
+    member = replace(DeviationShedder.of(BrokerConfig()), threshold=threshold, receiver_gains=gains)
+    plan = member.decide(cluster.snapshot(), None)[0]
     assert shed(plan) == shedding_oracles.deviation_shedding(cluster, threshold, gains)
-    check(cluster, plan, deviation_shedder(cluster.turned().snapshot(), member))
+    check(cluster, plan, member.decide(cluster.turned().snapshot(), None)[0])
 
 
 @given(balanced_clusters)
 def test_the_deviation_shedder_leaves_a_balanced_cluster_alone(cluster: Cluster) -> None:
-    assert not shed(deviation_shedder(cluster.snapshot(), throughput_deviation(BrokerConfig())))
+    assert not shed(DeviationShedder.of(BrokerConfig()).decide(cluster.snapshot(), None)[0])

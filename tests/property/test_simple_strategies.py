@@ -23,7 +23,7 @@ from barycenter.load.reports.simple_load_report import (
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import Quotas, QuotaTable, figures_of, update_quotas
 from barycenter.load.simple.settings import SimpleStrategy
-from barycenter.load.simple.shedding import shed
+from barycenter.load.simple.shedding import SimpleShedder
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support import simple_cases, simple_oracles
@@ -139,7 +139,7 @@ def test_shedding_agrees_with_its_oracle_and_explains_every_broker(rng: random.R
     names = sorted({name for report in reports.values() for name in report.bundle_stats})
     recent = {name for name in names if rng.random() < 0.3}
     settings = simple_cases.settings(rng)
-    plan = shed(build_simple_snapshot(reports, recently_unloaded=recent), settings)
+    plan = SimpleShedder(settings).decide(build_simple_snapshot(reports, recently_unloaded=recent), None)[0]
     told = [(unload.source, unload.bundle) for unload in plan]
     assert told == simple_oracles.shed(reports, settings, set(), recent)
     refused = {refusal.subject for refusal in plan.refusals()}
@@ -154,7 +154,7 @@ def test_no_decision_depends_on_the_order_in_which_brokers_and_bundles_are_told_
     reports = simple_cases.cluster(rng)
     settings = simple_cases.settings(rng)
     one, other = build_simple_snapshot(reports), build_simple_snapshot(simple_cases.turned(reports))
-    assert list(shed(one, settings)) == list(shed(other, settings))
+    assert list(SimpleShedder(settings).decide(one, None)[0]) == list(SimpleShedder(settings).decide(other, None)[0])
     quotas = update_quotas(one, Quotas())
     assert np.array_equal(quotas.bundles.figures, update_quotas(other, Quotas()).bundles.figures)
     seed = rng.getrandbits(32)

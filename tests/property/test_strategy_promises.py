@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.round import Selection, place
-from barycenter.load.cycle.simple_round import SimpleCycle
+from barycenter.load.cycle.round import selection_of
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.anti_affinity import anti_affinity
 from barycenter.load.filters.broker_version import broker_version
@@ -22,18 +21,17 @@ from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics, max_topics
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code
 from barycenter.load.reports.extensible_reports import BrokerLookupData
 from barycenter.load.reports.load_report import SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport
-from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.simple import shedding as simple_shedding
-from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from barycenter.load.simple.settings import SimpleStrategy
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.strategies import PLACERS_OF, SHEDDERS_OF, placer_of
-from barycenter.load.managers import ManagerKind
+from barycenter.load.strategies import STRATEGIES, Role, placer_of, strategy
 from support import simple_cases
 from support.extensible_choices import ExtensibleCluster, extensible_clusters
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles
@@ -59,12 +57,9 @@ EAGER: Final = msgspec.structs.replace(
 NO_MINIMUM: Final = {"OverloadShedder", "DeviationShedder", "TransferShedder", simple_shedding.NAME}
 """Shedders that no key gives a minimum, as in Pulsar."""
 
-SHEDDERS: Final = [
-    *[(manager, name) for manager, shedders in SHEDDERS_OF.items() for name in shedders],
-    (ManagerKind.SIMPLE, simple_shedding.NAME),
-]
+SHEDDERS: Final = [(row.manager, row.name) for row in STRATEGIES if row.role is Role.SHEDDING]
 PLACERS: Final = [
-    *[(manager, name) for manager, placers in PLACERS_OF.items() for name in placers],
+    *[(row.manager, row.name) for row in STRATEGIES if row.role is Role.PLACEMENT],
     *[(ManagerKind.SIMPLE, str(strategy)) for strategy in SimpleStrategy],
 ]
 every_shedder = pytest.mark.parametrize(("manager", "name"), SHEDDERS)
@@ -72,10 +67,8 @@ every_placement = pytest.mark.parametrize(("manager", "name"), PLACERS)
 
 
 def shedder(manager: ManagerKind, name: str, config: BrokerConfig) -> Shed:
-    if manager is ManagerKind.SIMPLE:
-        options = SimpleSettings.of(config)
-        return lambda snapshot, memory: (simple_shedding.shed(snapshot, options), memory)
-    return SHEDDERS_OF[manager][name](config)
+    found = strategy(manager, Role.SHEDDING, name).of(config)
+    return lambda snapshot, memory: found.decide(snapshot, found.start() if memory is None else memory)
 
 
 def placement_config(manager: ManagerKind, name: str) -> BrokerConfig:
@@ -244,10 +237,7 @@ BUNDLES: Final = [bundle_name(number, namespace) for number in (3, 99) for names
 
 
 def placed(manager: ManagerKind, name: str, snapshot: LoadSnapshot, seed: int) -> tuple[Placement, ...]:
-    config, rng = placement_config(manager, name), random.Random(seed)
-    if manager is ManagerKind.SIMPLE:
-        return SimpleCycle.of(config).place(snapshot, BUNDLES, rng)
-    return place(snapshot, BUNDLES, Selection.of(config, manager), rng, SelectionMemory())[0]
+    return selection_of(placement_config(manager, name), manager).place(snapshot, BUNDLES, random.Random(seed))
 
 
 @every_placement
@@ -270,11 +260,12 @@ def test_same_reports_and_seed_same_brokers_in_whatever_order_they_come(
 def test_a_candidate_is_chosen_while_there_is_one(
     manager: ManagerKind, name: str, data: st.DataObject, excluded: set[int], seed: int
 ) -> None:
-    snapshot, rng, memory = data.draw(PLACED_INTO[manager]).snapshot, random.Random(seed), None
+    snapshot, rng = data.draw(PLACED_INTO[manager]).snapshot, random.Random(seed)
     candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
-    place_one = placer_of(placement_config(manager, name), manager)
+    placer = placer_of(placement_config(manager, name), manager)
+    memory = placer.start()
     for bundle in BUNDLES:
-        choice, memory = place_one(snapshot, candidates, bundle, rng, memory)
+        choice, memory = placer.decide(snapshot, candidates, bundle, rng, memory)
         assert candidates[choice.broker] if candidates.any() else choice.broker is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from barycenter.load.reasons import render
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan, TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from barycenter.load.snapshot.load_snapshot import Integers
 from support.transfer_cases import TransferRound, draw_case, our_configuration
 from support.transfer_oracle import Decision, transfer_shedding
@@ -54,7 +54,7 @@ def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
             memory = memory.after_unload(broker, at_ms)
         unloaded |= seen.unloaded_at_ms
         snapshot = seen.snapshot()
-        plan, memory = transfer_shedder(snapshot, options, memory, may_transfer)
+        plan, memory = TransferShedder(options, lambda _snapshot: may_transfer).decide(snapshot, memory)
         expected = transfer_shedding(
             seen, options, hits, unloaded, lambda bundle, source, to: is_allowed(salt, bundle, source, to)
         )
@@ -72,7 +72,7 @@ def test_no_bundle_moves_without_need_or_to_where_it_is(seed: int) -> None:
     """A bundle moves once, leaves who lists it, goes to another broker, and its first broker keeps one at least."""
     options, rounds, _ = drawn(seed)
     seen = rounds[0]
-    plan, _ = transfer_shedder(seen.snapshot(), replace(options, hit_threshold=0), TransferMemory())
+    plan, _ = TransferShedder(replace(options, hit_threshold=0)).decide(seen.snapshot(), TransferMemory())
     unloads = list(plan)
     assert len({(unload.source, unload.bundle) for unload in unloads}) == len(unloads)
     assert plan.destinations() == {one.bundle: one.destination for one in unloads if one.destination is not None}
@@ -93,12 +93,10 @@ def test_everything_has_a_reason_in_words(seed: int) -> None:
     options, rounds, salt = drawn(seed)
     seen = rounds[0]
     snapshot = seen.snapshot()
-    plan, _ = transfer_shedder(
-        snapshot,
+    plan, _ = TransferShedder(
         replace(options, hit_threshold=min(options.hit_threshold, 1)),
-        TransferMemory(hits=1),
-        lambda rows, source, to: [salt == 0 or (int(row) + source + to) % 3 > 0 for row in rows],
-    )
+        lambda _snapshot: lambda rows, source, to: [salt == 0 or (int(row) + source + to) % 3 > 0 for row in rows],
+    ).decide(snapshot, TransferMemory(hits=1))
     assert render(plan.reason)
     assert plan.unload_reason
     unloads, refusals = list(plan), list(plan.refusals())
@@ -119,8 +117,8 @@ def test_the_order_of_the_input_does_not_matter(seed: int) -> None:
     options, rounds, _ = drawn(seed)
     seen = rounds[0]
     options = replace(options, hit_threshold=0)
-    plan, memory = transfer_shedder(seen.snapshot(), options, TransferMemory())
-    again, other_memory = transfer_shedder(seen.turned().snapshot(), options, TransferMemory())
+    plan, memory = TransferShedder(options).decide(seen.snapshot(), TransferMemory())
+    again, other_memory = TransferShedder(options).decide(seen.turned().snapshot(), TransferMemory())
     assert (decided(plan), memory) == (decided(again), other_memory)
 
 
@@ -131,7 +129,7 @@ def test_brokers_alike_give_nothing(seed: int, brokers: int, usage: float) -> No
     seen = TransferRound()
     for number in range(brokers):
         seen.add(f"b{number}", usage, 10.0, 20.0, 30.0)
-    plan, memory = transfer_shedder(
-        seen.snapshot(), replace(options, hit_threshold=0, target_deviation=0.25), TransferMemory()
+    plan, memory = TransferShedder(replace(options, hit_threshold=0, target_deviation=0.25)).decide(
+        seen.snapshot(), TransferMemory()
     )
     assert (len(plan), memory.hits, plan.unload_reason) == (0, 0, "HitCount")

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
+from barycenter.load.managers import ManagerKind
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
-from barycenter.load.managers import ManagerKind
 from support import policy_oracles
 from support.load_cases import Cluster, bundle_name
 
@@ -118,7 +118,7 @@ def group_bundles(case: ExtensibleCluster, namespace: str) -> dict[str, int] | N
 
 def narrowed(
     case: ExtensibleCluster,
-    settings: ExtensibleSelectionSettings,
+    settings: ExtensibleFilterSettings,
     namespace: str,
     among: set[str],
     *,
@@ -142,7 +142,7 @@ def narrowed(
 
 
 def transferable(
-    case: ExtensibleCluster, settings: ExtensibleSelectionSettings, namespace: str, source: str, to: str | None
+    case: ExtensibleCluster, settings: ExtensibleFilterSettings, namespace: str, source: str, to: str | None
 ) -> bool:
     bound = policy_oracles.policy_of(case.isolation, namespace) is not None or namespace in case.groups
     if bound and not settings.move_with_policies:
@@ -159,7 +159,7 @@ def transferable(
 usages = st.sampled_from([0.0, 0.1, 0.3, 0.4, 0.5, 0.8, 1.0]) | st.floats(0, 1.5)
 difference_settings = st.sampled_from([0.0, 0.1, 0.3])
 selection_settings = st.builds(
-    ExtensibleSelectionSettings,
+    ExtensibleFilterSettings,
     max_topics=st.sampled_from([10, 10, 10, 1]),
     prefer_later_versions=st.sampled_from([False, False, True]),
     failure_domains=st.booleans(),

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
 
-from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRateSettings
+from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
 from barycenter.load.reports.load_report import weighted_resource_usage
-from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
+from barycenter.load.shedding.overload_shedder import OverloadShedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from barycenter.load.splitting.split_plan import BundleLimits
 from barycenter.naming.namespace import NamespaceName, is_broker_bound
 from support.load_cases import Cluster
 
@@ -50,7 +50,7 @@ def heaviest(cluster: Cluster, broker: str, need: float) -> Shed:
     return chosen
 
 
-def step(cluster: Cluster, settings: ThresholdShedderSettings, history: Mapping[str, float]) -> dict[str, float]:
+def step(cluster: Cluster, settings: ThresholdShedder, history: Mapping[str, float]) -> dict[str, float]:
     weight = settings.history_weight
     scores = {}
     for broker in sorted(cluster.reports):
@@ -61,7 +61,7 @@ def step(cluster: Cluster, settings: ThresholdShedderSettings, history: Mapping[
 
 
 def threshold_shedding(
-    cluster: Cluster, settings: ThresholdShedderSettings, history: Mapping[str, float]
+    cluster: Cluster, settings: ThresholdShedder, history: Mapping[str, float]
 ) -> tuple[Shed, dict[str, float]]:
     scores = step(cluster, settings, history)
     if not scores:
@@ -84,7 +84,7 @@ def threshold_shedding(
 
 
 def lower_boundary(
-    cluster: Cluster, settings: ThresholdShedderSettings, history: Mapping[str, float]
+    cluster: Cluster, settings: ThresholdShedder, history: Mapping[str, float]
 ) -> tuple[Shed, dict[str, float]]:
     scores = step(cluster, settings, history)
     line = math.fsum(scores.values()) / len(scores) - settings.threshold
@@ -100,7 +100,7 @@ def lower_boundary(
     return ([] if settings.minimum_throughput > need else heaviest(cluster, top, need)), scores
 
 
-def overload_shedding(cluster: Cluster, settings: OverloadShedderSettings) -> Shed:
+def overload_shedding(cluster: Cluster, settings: OverloadShedder) -> Shed:
     chosen: Shed = []
     for broker in sorted(cluster.reports):
         report = cluster.reports[broker]
@@ -113,7 +113,7 @@ def overload_shedding(cluster: Cluster, settings: OverloadShedderSettings) -> Sh
     return chosen
 
 
-def least_long_term(cluster: Cluster, candidates: set[str], settings: LeastLongTermMessageRateSettings) -> set[str]:
+def least_long_term(cluster: Cluster, candidates: set[str], settings: LeastLongTermMessageRate) -> set[str]:
     """Return every broker that the rule allows."""
     scores = {}
     for broker in candidates:
@@ -133,7 +133,7 @@ def least_long_term(cluster: Cluster, candidates: set[str], settings: LeastLongT
     return {broker for broker, score in scores.items() if score == least}
 
 
-def too_large(cluster: Cluster, settings: BundleSplitterSettings, counts: Mapping[str, int]) -> list[str]:
+def too_large(cluster: Cluster, settings: BundleLimits, counts: Mapping[str, int]) -> list[str]:
     """Return the bundles to split, in the order of names."""
     now = dict(counts)
     chosen: list[str] = []

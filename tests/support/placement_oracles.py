@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageSettings
+from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
 from barycenter.load.reports.load_report import weighted_resource_usage
 from support.load_cases import Cluster
 from support.load_oracles import added
 
 
 def least_resource_usage(
-    cluster: Cluster, candidates: Sequence[str], settings: LeastResourceUsageSettings, history: Mapping[str, float]
+    cluster: Cluster, candidates: Sequence[str], settings: LeastResourceUsageWithWeight, history: Mapping[str, float]
 ) -> tuple[set[str], dict[str, float]]:
     """Return every broker that the rule allows, and the histories afterwards."""
     after = {broker: past for broker, past in history.items() if broker in cluster.reports}

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 
 from barycenter.load.reports.load_report import weighted_resource_usage
-from barycenter.load.shedding.avg_shedder import AvgShedderSettings
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings
+from barycenter.load.shedding.avg_shedder import AvgShedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
 from support.load_cases import Cluster
 from support.load_oracles import Shed, added, heaviest, is_bound, step, threshold_shedding
 
@@ -44,7 +44,7 @@ def whole(figure: float) -> int:
     return max(-LARGEST - 1, min(LARGEST, math.trunc(figure)))
 
 
-def uniform_shedding(cluster: Cluster, settings: UniformLoadShedderSettings) -> Shed:
+def uniform_shedding(cluster: Cluster, settings: UniformLoadShedder) -> Shed:
     most_rate = most_throughput = -1.0
     least_rate = least_throughput = float(LARGEST)
     busiest_by_rate = busiest_by_throughput = ""
@@ -82,7 +82,7 @@ def uniform_shedding(cluster: Cluster, settings: UniformLoadShedderSettings) -> 
 
 
 def avg_shedding(
-    cluster: Cluster, settings: AvgShedderSettings, low_hits: Mapping[str, int], high_hits: Mapping[str, int]
+    cluster: Cluster, settings: AvgShedder, low_hits: Mapping[str, int], high_hits: Mapping[str, int]
 ) -> tuple[list[tuple[str, str, str]], dict[str, int], dict[str, int]]:
     """Return (source, bundle, destination) in order, and the low and the high counts afterwards."""
     low = {broker: count for broker, count in low_hits.items() if broker in cluster.reports}
@@ -137,7 +137,7 @@ def avg_shedding(
 
 
 def range_shedding(
-    cluster: Cluster, settings: ThresholdShedderSettings, history: Mapping[str, float]
+    cluster: Cluster, settings: ThresholdShedder, history: Mapping[str, float]
 ) -> tuple[Shed, dict[str, float]]:
     """Without the lower boundary of the ThresholdShedder, whose place the range takes."""
     chosen, scores = threshold_shedding(cluster, settings, history)

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.managers import ManagerKind
 from support.load_cases import bundle_name
 
 NAMESPACES = ("t/a", "t/a", "t/b")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies, IsolationPolicy
 from barycenter.load.reports.load_report import ResourceUsage
 from barycenter.load.reports.windows import broker_averages
-from barycenter.load.strategy import MemoryDocument
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from barycenter.load.strategy import MemoryDocument
 from support.load_cases import Cluster, clusters, histories
 
 odd_numbers = st.sampled_from([float("nan"), float("inf"), float("-inf")])

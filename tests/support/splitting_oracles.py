@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 
 
 @dataclass
@@ -21,7 +21,7 @@ def ends(bundle: str) -> tuple[str, str, str]:
     return namespace, lower, upper
 
 
-def exceeds(stats: NamespaceBundleStats, settings: DefaultSplitSettings) -> str | None:
+def exceeds(stats: NamespaceBundleStats, settings: DefaultSplitStrategy) -> str | None:
     limits = settings.limits
     sessions = stats.consumer_count + stats.producer_count
     if stats.topics > limits.max_topics:
@@ -38,7 +38,7 @@ def exceeds(stats: NamespaceBundleStats, settings: DefaultSplitSettings) -> str 
 def check(
     stats: Mapping[str, NamespaceBundleStats],
     unowned: Collection[str],
-    settings: DefaultSplitSettings,
+    settings: DefaultSplitStrategy,
     hits: dict[str, int],
     counts: Mapping[str, int],
     boundaries: Callable[[str], Sequence[int]],

@@ -10,7 +10,7 @@ from barycenter.load.reports.extensible_reports import (
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 from barycenter.load.splitting.request import SplitRequest
 from barycenter.naming.bundle import Bundle
 
@@ -31,7 +31,7 @@ for minute, rate in enumerate((40_000, 40_000, 20_000, 40_000, 40_000, 40_000, 4
         {NAME: "b1"},
         taken_at_ms=1,
     )
-    plan, after = default_split_strategy(snapshot, DefaultSplitSettings(), hits, {"public/default": 4}, boundaries)
+    plan, after = DefaultSplitStrategy().decide(snapshot, {"public/default": 4}, boundaries, hits)
     hits = dict(after)
     print(f"minute {minute}, {rate} msg/s: counted {hits.get(NAME, 0)}")
     for split in plan:

@@ -6,8 +6,7 @@ from collections import Counter
 import numpy as np
 
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
-    LeastResourceUsageExtensibleSettings,
-    least_resource_usage_with_weight_extensible,
+    LeastResourceUsageWithWeight,
 )
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
@@ -23,10 +22,8 @@ def share(**usages: float) -> dict[str, int]:
         taken_at_ms=0,
     )
     everyone, rng = np.ones(len(snapshot.brokers), bool), random.Random(1)
-    settings = LeastResourceUsageExtensibleSettings(difference=0.1)
-    chosen = Counter(
-        least_resource_usage_with_weight_extensible(snapshot, everyone, settings, rng).broker for _ in range(1000)
-    )
+    settings = LeastResourceUsageWithWeight(difference=0.1)
+    chosen = Counter(settings.decide(snapshot, everyone, "", rng, None)[0].broker for _ in range(1000))
     return {broker: chosen[row] for row, broker in enumerate(snapshot.brokers.names)}
 
 

@@ -11,7 +11,7 @@ from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import Quotas, update_quotas
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.simple.shedding import shed
+from barycenter.load.simple.shedding import SimpleShedder
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 
@@ -67,5 +67,5 @@ for strategy in (SimpleStrategy.LEAST_MSG_PER_SECOND, SimpleStrategy.WEIGHTED_RA
 
 print("b1 at 90 %, b2 at 40 %:")
 hot = reported(b1=(90, {"a": 100, "b": 300, "c": 200}), b2=(40, {"d": 100}))
-for unload in shed(hot, SimpleSettings()):
+for unload in SimpleShedder(SimpleSettings()).decide(hot, None)[0]:
     print(f"  {unload.bundle} leaves {unload.source}: {brief(unload.reason)}")

@@ -9,7 +9,7 @@ from barycenter.load.reports.extensible_reports import (
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 
 MEGABYTE = 1_000_000
@@ -44,7 +44,7 @@ snapshot = build_extensible_snapshot(
 
 memory = TransferMemory()
 for cycle in range(1, 5):
-    plan, memory = transfer_shedder(snapshot, TransferShedderSettings(), memory)
+    plan, memory = TransferShedder(TransferShedderSettings()).decide(snapshot, memory)
     print(f"cycle {cycle}: {render(plan.reason)}")
     for unload in plan:
         print(f"  {unload.bundle} goes from {unload.source} to {unload.destination}")

@@ -270,7 +270,7 @@ def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "S
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    shedder: Shedder[Any] = _made(config, manager, Role.SHEDDING, shedder_name(config, manager))
+    shedder: Shedder[Any] = strategy(manager, Role.SHEDDING, shedder_name(config, manager)).of(config)
     return shedder
 
 
@@ -283,7 +283,7 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
         NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    placer: Placer[Any] = _made(config, manager, Role.PLACEMENT, placer_name(config, manager))
+    placer: Placer[Any] = strategy(manager, Role.PLACEMENT, placer_name(config, manager)).of(config)
     return placer
 
 
@@ -294,7 +294,7 @@ def splitter_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "
         NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    splitter: Splitter[Any] = _made(config, manager, Role.SPLITTING, splitter_name(manager))
+    splitter: Splitter[Any] = strategy(manager, Role.SPLITTING, splitter_name(manager)).of(config)
     return splitter
 
 
@@ -309,8 +309,13 @@ def splitter_name(manager: ManagerKind) -> str:
     return of_role(manager, Role.SPLITTING)[0].name
 
 
-def _made(config: "BrokerConfig", manager: ManagerKind, role: Role, name: str) -> Any:
+def strategy(manager: ManagerKind, role: Role, name: str) -> Any:
+    """Return the class of the strategy of that short name.
+
+    Raises:
+        OwnStrategiesError: there is none: the load manager decides by itself.
+    """
     row = next((row for row in of_role(manager, role) if row.name == name), None)
     if row is None:
         raise OwnStrategiesError(manager, role)
-    return row.load().of(config)
+    return row.load()

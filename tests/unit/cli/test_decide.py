@@ -12,8 +12,8 @@ from barycenter.cli.main import main
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport, encode_load_report
-from barycenter.load.strategy import MemoryDocument
 from barycenter.load.snapshot.load_snapshot import RESOURCES
+from barycenter.load.strategy import MemoryDocument
 from barycenter.snapshots.snapshot_file import write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.snapshot_cases import document_of

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
@@ -24,7 +25,6 @@ from barycenter.load.reports.windows import LiveFold
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.managers import ManagerKind
 from barycenter.snapshots.parquet_snapshot import write_columns
 from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot, read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles

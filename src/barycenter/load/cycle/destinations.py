@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 
 from barycenter.load.decisions import Placement, Refusal, Unload, stays
+from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind
 from barycenter.load.placement.placer import Placer
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import default_bundle_data
-from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings, select_broker_extensible
+from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.selection.unload_veto import unload_veto
 from barycenter.load.shedding.shedder import SheddingPlan
@@ -103,7 +104,7 @@ class FilteredSelection(Selection[SelectionMemory]):
         """
         placer = placer_of(config, manager)
         if manager is ManagerKind.EXTENSIBLE:
-            extensible = ExtensibleSelectionSettings.of(config)
+            extensible = ExtensibleFilterSettings.of(config)
             return FilteredSelection(
                 placer,
                 lambda snapshot, request, rng, memory: select_broker_extensible(

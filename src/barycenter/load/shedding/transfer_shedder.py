@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
-from typing import ClassVar, Final, Self, TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from barycenter.load.decisions import Unload
 from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.reasons import Code
-from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.shedding.plan import sequential_sum
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.shedding.top_bundles import TopBundles
 from barycenter.load.shedding.transfer_plan import (
     MOVES,
@@ -75,6 +75,10 @@ class TransferMemory:
     hits: int = 0
     unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
 
+    def after_unload(self, broker: str, at_ms: int) -> "TransferMemory":
+        """Return the memory after a bundle has left `broker`."""
+        return TransferMemory(self.hits, {**self.unloaded_at_ms, broker: at_ms})
+
 
 @dataclass(frozen=True, slots=True)
 class TransferShedder(Shedder[TransferMemory]):
@@ -97,9 +101,9 @@ class TransferShedder(Shedder[TransferMemory]):
 
         Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
         underloaded or the most loaded one overloaded. Once they were for more than `hit_threshold` cycles running, the
-        most loaded broker left gives its top bundles to the least loaded one left, turn by turn, until they are in balance
-        by estimate, `maximum` brokers gave something or nobody is left. Giving something starts the count anew. Without
-        `transfer`, too, `allowed` is asked about the least loaded broker.
+        most loaded broker left gives its top bundles to the least loaded one left, turn by turn, until they are in
+        balance by estimate, `maximum` brokers gave something or nobody is left. Giving something starts the count anew.
+        Without `transfer`, too, `allowed` is asked about the least loaded broker.
 
         Raises:
             ValueError: the snapshot holds nothing of the extensible load manager.
@@ -118,14 +122,13 @@ class TransferShedder(Shedder[TransferMemory]):
 
     def unloaded(self, unload: Unload, at_ms: int, memory: TransferMemory) -> TransferMemory:
         """Remember when a bundle left its broker, whose load is looked at again when it was measured long after."""
-        return TransferMemory(memory.hits, {**memory.unloaded_at_ms, unload.source: at_ms})
+        return memory.after_unload(unload.source, at_ms)
 
     def document(self, memory: TransferMemory) -> MemoryDocument:
         return MemoryDocument(rounds=memory.hits, unloaded_at=dict(memory.unloaded_at_ms))
 
     def remembered(self, document: MemoryDocument) -> TransferMemory:
         return TransferMemory(document.rounds, document.unloaded_at)
-
 
 
 def _statistics(

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.cycle.round import Cycle, CycleMemory
-from barycenter.load.cycle.shedding_memory import shedding_memory
+from barycenter.load.cycle.round import RoundMemory, round_of
 from barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
-from barycenter.load.strategies import shedder_name
 from barycenter.naming.bundle import Bundle
 from barycenter.snapshots.deciding import configured
 from barycenter.snapshots.snapshot_file import of_document
@@ -46,13 +44,11 @@ def test_the_leader_does_what_its_snapshot_says(shedder: str, placer: str, tmp_p
                 decode_snapshot(encode_snapshot(await leader.do(lambda manager: manager.snapshot_document()))), tmp_path
             )
             config = configured(found, None, (), None, None)
-            memory = CycleMemory(
-                shedding_memory(found.memory, shedder_name(config)),
-                leader.manager._selection_memory or CycleMemory().selection,
-            )
+            cycle = round_of(config)
+            memory = RoundMemory(cycle.start(found.memory).shedding, leader.manager._leader._selection_memory)
             rng = random.Random()
             rng.setstate(leader.manager._context.env.random.getstate())
-            outcome, _ = Cycle.of(config).run(found.snapshot, memory, rng)
+            outcome, _ = cycle.run(found.snapshot, memory, rng)
             before = len(leader.peers.unloads)
             await leader.do(lambda manager: manager.shed())
             done = [(source, bundle, destination) for source, bundle, destination in leader.peers.unloads[before:]]

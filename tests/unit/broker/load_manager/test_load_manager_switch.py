@@ -11,16 +11,16 @@ from structlog.testing import capture_logs
 
 from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH, ChangeRefusedError
 from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
 from barycenter.load.managers import LoadManagerNotOfferedError, ManagerKind, manager_in_force
+from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
 from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
@@ -263,14 +263,7 @@ def test_another_shedder_is_in_force_at_the_next_round_without_a_restart() -> No
         leader = next(broker for broker in brokers if broker.plane.leadership.is_leader())
         manager: Any = leader.plane.load_manager
         strategies: list[str] = []
-        planned = manager._plan_shedding
-
-        def watched(snapshot: Any) -> Any:
-            plan = planned(snapshot)
-            strategies.append(plan.strategy)
-            return plan
-
-        manager._plan_shedding = watched
+        manager._executor.tell_round = lambda reason: strategies.append(reason.strategy)
         await asyncio.sleep(61)
         for name in ("UniformLoadShedder", "org.apache.pulsar.broker.loadbalance.impl.OverloadShedder"):
             await choose(brokers[0], name, key)

@@ -286,7 +286,7 @@ def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
 
 def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        picture, turns = brokers[0].manager._load_data, 0
+        snapshots, turns = brokers[0].manager._leader._snapshots, 0
 
         async def count_turns() -> None:
             nonlocal turns
@@ -297,11 +297,11 @@ def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> 
         other = asyncio.create_task(count_turns())
         await asyncio.sleep(0)
         turns = 0
-        await picture.prepare()
+        await snapshots.prepare()
         assert turns >= len(brokers), "one for each broker's report"
-        picture.snapshot()
+        snapshots.current()
         turns = 0
-        await picture.prepare()
+        await snapshots.prepare()
         assert turns == 0, "nothing changed"
         other.cancel()
 
@@ -363,7 +363,7 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
         assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
-        scores = b0.manager._load_data.snapshot().brokers.long.rate.tolist()
+        scores = b0.manager._leader._snapshots.current().brokers.long.rate.tolist()
         assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
         await b1.report()
         await settled(brokers)

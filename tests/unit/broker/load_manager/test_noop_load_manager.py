@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.load_manager.factory import load_manager_factory
+from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.naming.bundle import Bundle

@@ -14,11 +14,12 @@ from barycenter.config.broker_conf import FORMER_NAMES, keys
 from barycenter.config.broker_config import BrokerConfig, key_name
 from barycenter.load.advice.configuration_advice import Advice, Severity, advice, key_advice
 from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind, StrategyError
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.strategies import placer_of, shedder_of, with_plan
-from barycenter.load.strategies import STRATEGIES, Role, placer_name, shedder_name
-from barycenter.load.managers import ManagerKind, StrategyError
+from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from barycenter.load.strategies import STRATEGIES, Role, placer_name, placer_of, shedder_name, shedder_of
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 
 SHEDDING = "load_balancer_load_shedding_strategy"
@@ -430,10 +431,17 @@ def test_what_is_said_never_to_shed_never_sheds(
     config = configured(**{MINIMUM: 0.0, **wrong})
     assert any(each.key == key_name(attribute) for each in advice(config))
     cluster.reports = {name: clamped(report) for name, report in cluster.reports.items()}
-    shed, memory = shedder_of(config), None
+    shedder = shedder_of(config)
+    memory = shedder.start()
     for _ in range(rounds):
-        plan, memory = shed(cluster.snapshot(), memory)
+        plan, memory = shedder.decide(cluster.snapshot(), memory)
         assert len(plan) == 0
+
+
+def first_plan(config: BrokerConfig, snapshot: LoadSnapshot) -> ShedPlan:
+    shedder = shedder_of(config)
+    plan: ShedPlan = shedder.decide(snapshot, shedder.start())[0]
+    return plan
 
 
 def test_what_is_said_never_to_rest_sheds_from_brokers_that_are_alike() -> None:
@@ -443,7 +451,7 @@ def test_what_is_said_never_to_rest_sheds_from_brokers_that_are_alike() -> None:
         cluster.add(f"b{number}", cpu=50, bundles=bundles)
     threshold = "load_balancer_broker_threshold_shedder_percentage"
     for least, sheds in ((0, {"b0", "b1", "b2"}), (1, set())):
-        plan, _ = shedder_of(configured(**{threshold: least, MINIMUM: 0.0}))(cluster.snapshot(), None)
+        plan = first_plan(configured(**{threshold: least, MINIMUM: 0.0}), cluster.snapshot())
         assert {unload.source for unload in plan} == sheds
 
 
@@ -457,7 +465,7 @@ def test_a_ratio_that_every_two_brokers_have_sheds_the_smallest_difference() -> 
     for factor, moved in ((1.0, 2), (1.1, 0)):
         config = configured(**UNIFORM, **{ratio: factor, "min_unload_message_throughput": 0})
         assert any(each.key == key_name(ratio) for each in advice(config)) is bool(moved)
-        plan, _ = shedder_of(config)(cluster.snapshot(), None)
+        plan = first_plan(config, cluster.snapshot())
         assert len(plan) == moved
 
 
@@ -472,11 +480,11 @@ def test_even_distribution_takes_the_destination_of_the_avg_shedder_away(evenly:
     config = configured(**AVG, **changes)
     assert any(each.key == key_name(EVENLY) and each.severity is WARNING for each in advice(config)) is evenly
     snapshot = cluster.snapshot()
-    plan, _ = shedder_of(config)(snapshot, None)
+    plan, placer = first_plan(config, snapshot), placer_of(config)
     assert [(unload.bundle, unload.destination) for unload in plan] == [(own, "b1")]
-    memory = with_plan(SelectionMemory(), plan)
+    memory = SelectionMemory().of_placer(placer, lambda placer, before: placer.planned(plan, before))
     chosen, _ = select_broker(
-        snapshot, PlacementRequest(own), SelectionSettings.of(config), placer_of(config), random.Random(1), memory
+        snapshot, PlacementRequest(own), SelectionSettings.of(config), placer, random.Random(1), memory
     )
     assert chosen.broker == ("b0" if evenly else "b1")
 
@@ -484,7 +492,7 @@ def test_even_distribution_takes_the_destination_of_the_avg_shedder_away(evenly:
 def test_every_shedder_that_can_be_named_was_thought_of() -> None:
     from barycenter.load.advice.shedding_rules import BY_SHEDDER
 
-    assert set(BY_SHEDDER) == {each.name for each in STRATEGIES if each.role is Role.SHEDDING}
+    assert set(BY_SHEDDER) == {each.name for each in STRATEGIES if each.role is Role.SHEDDING and each.is_named}
 
 
 def test_advice_is_told_once_however_often_a_rule_says_it() -> None:

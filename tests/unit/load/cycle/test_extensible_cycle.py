@@ -3,7 +3,9 @@
 import random
 
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.extensible_reports import (
@@ -13,19 +15,14 @@ from barycenter.load.reports.extensible_reports import (
     TopBundlesLoadData,
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.extensible_selection import (
-    AllowedTransfers,
-    ExtensibleSelectionSettings,
-    select_broker_extensible,
-)
+from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, transfer_shedder
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 from barycenter.load.strategies import placer_of
-from barycenter.load.managers import ManagerKind
 from support.extensible_choices import policy
 from support.load_cases import MEBIBYTE, bundle_name
 
@@ -66,33 +63,30 @@ def cluster(**policies: object) -> LoadSnapshot:
     )
 
 
-def moved(snapshot: LoadSnapshot, settings: ExtensibleSelectionSettings) -> dict[str, str | None]:
-    plan, _ = transfer_shedder(
-        snapshot,
-        TransferShedderSettings.of(CONFIG),
-        TransferMemory(hits=3),
-        AllowedTransfers(snapshot, settings),
-    )
+def moved(snapshot: LoadSnapshot, settings: ExtensibleFilterSettings) -> dict[str, str | None]:
+    plan, _ = TransferShedder(
+        TransferShedderSettings.of(CONFIG), lambda _snapshot: AllowedTransfers(snapshot, settings)
+    ).decide(snapshot, TransferMemory(hits=3))
     return {unload.bundle.rpartition("/")[0]: unload.destination for unload in plan}
 
 
 def test_bundles_bound_by_policies_stay_where_they_are() -> None:
     """Half of the difference in usage is worth 47 MiB/s: the three smallest of 5, 10, 30 and 55 MiB/s."""
-    settings = ExtensibleSelectionSettings.of(CONFIG)
+    settings = ExtensibleFilterSettings.of(CONFIG)
     assert moved(cluster(), settings) == dict.fromkeys(("t/bound", "t/free", "t/large"), "b2:1")
     assert "t/bound" not in moved(cluster(p=policy("t/bound", "b[12]")), settings)
-    switched_on = ExtensibleSelectionSettings(move_with_policies=True)
+    switched_on = ExtensibleFilterSettings(move_with_policies=True)
     assert moved(cluster(p=policy("t/bound", "b[12]")), switched_on)["t/bound"] == "b2:1"
     assert "t/bound" not in moved(cluster(p=policy("t/bound", "b1")), switched_on)
 
 
 def test_nothing_is_transferred_to_brokers_that_would_not_be_chosen() -> None:
-    assert moved(cluster(), ExtensibleSelectionSettings(load_manager_class_name="Another")) == {}
-    assert moved(cluster(p=policy("t/other", "b[23]")), ExtensibleSelectionSettings.of(CONFIG)) == {}
+    assert moved(cluster(), ExtensibleFilterSettings(load_manager_class_name="Another")) == {}
+    assert moved(cluster(p=policy("t/other", "b[23]")), ExtensibleFilterSettings.of(CONFIG)) == {}
 
 
 def test_a_new_bundle_goes_to_a_broker_below_the_mean() -> None:
-    placer, settings = placer_of(CONFIG, ManagerKind.EXTENSIBLE), ExtensibleSelectionSettings.of(CONFIG)
+    placer, settings = placer_of(CONFIG, ManagerKind.EXTENSIBLE), ExtensibleFilterSettings.of(CONFIG)
     request = PlacementRequest(bundle_name(7))
     chosen = {
         select_broker_extensible(cluster(), request, settings, placer, random.Random(seed), SelectionMemory())[0].broker
@@ -105,7 +99,7 @@ def test_the_owner_splits_what_stays_too_hot() -> None:
     """Each of the four carries 40 000 msg/s."""
     snapshot = cluster()
     hits = dict.fromkeys(snapshot.bundles.names, 3)
-    plan, after = default_split_strategy(snapshot, DefaultSplitSettings.of(CONFIG), hits, {}, lambda _: (0x8000,))
+    plan, after = DefaultSplitStrategy.of(CONFIG).decide(snapshot, {}, lambda _: (0x8000,), hits)
     assert [(split.bundle, split.broker, split.boundary) for split in plan] == [
         (name, "b1:1", 0x8000) for name in snapshot.bundles.names
     ]

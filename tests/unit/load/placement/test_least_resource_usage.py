@@ -7,8 +7,7 @@ import pytest
 
 from barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
-    LeastResourceUsageSettings,
-    least_resource_usage_with_weight,
+    LeastResourceUsageWithWeight,
 )
 from barycenter.load.reasons import Code
 from support.load_cases import Cluster, equal_bundles
@@ -25,11 +24,9 @@ def at(*usages: float) -> Cluster:
 def drawn(cluster: Cluster, difference: float = 0.1) -> set[int | None]:
     snapshot = cluster.snapshot()
     everyone = np.ones(len(snapshot.brokers), bool)
-    settings = LeastResourceUsageSettings(difference=difference)
+    settings = LeastResourceUsageWithWeight(difference=difference)
     return {
-        least_resource_usage_with_weight(snapshot, everyone, settings, random.Random(seed), LeastResourceUsageMemory())[
-            0
-        ].broker
+        settings.decide(snapshot, everyone, "", random.Random(seed), LeastResourceUsageMemory())[0].broker
         for seed in range(60)
     }
 
@@ -61,18 +58,18 @@ def test_the_history_takes_a_step_with_each_placement_and_restarts_on_an_idle_br
     cluster = at(50, 50).add("b1", cpu=50)
     snapshot, everyone = cluster.snapshot(), np.ones(2, bool)
     memory = LeastResourceUsageMemory(("b0", "b1", "gone"), np.array([0.8, 0.8, 0.1]))
-    settings = LeastResourceUsageSettings()
-    choice, memory = least_resource_usage_with_weight(snapshot, everyone, settings, random.Random(1), memory)
+    settings = LeastResourceUsageWithWeight()
+    choice, memory = settings.decide(snapshot, everyone, "", random.Random(1), memory)
     assert memory.usage.tolist() == [pytest.approx(0.77), 0.5]
     assert (choice.broker, choice.code) == (1, Code.BELOW_AVERAGE)
     assert [other.code for other in choice.rejected] == [Code.NOT_BELOW_AVERAGE]
-    _, memory = least_resource_usage_with_weight(snapshot, everyone, settings, random.Random(1), memory)
+    _, memory = settings.decide(snapshot, everyone, "", random.Random(1), memory)
     assert memory.usage.tolist() == [pytest.approx(0.743), 0.5]
 
 
 def test_without_candidates_nobody_is_chosen_and_nothing_remembered() -> None:
     memory = LeastResourceUsageMemory()
-    choice, after = least_resource_usage_with_weight(
-        at(10).snapshot(), np.zeros(1, bool), LeastResourceUsageSettings(), random.Random(0), memory
+    choice, after = LeastResourceUsageWithWeight().decide(
+        at(10).snapshot(), np.zeros(1, bool), "", random.Random(0), memory
     )
     assert (choice.broker, after) == (None, memory)

@@ -13,17 +13,26 @@ from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import max_topics
 from barycenter.load.filters.outcome import FilterFailedError, PlacementRequest
-from barycenter.load.placement.least_long_term_message_rate import (
-    LeastLongTermMessageRateSettings,
-    long_term_scores,
+from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from barycenter.load.placement.placer import Placer
+from barycenter.load.placement.round_robin_broker_selector import (
+    RoundRobinBrokerSelector,
+    RoundRobinMemory,
 )
-from barycenter.load.placement.round_robin_broker_selector import RoundRobinMemory, round_robin_broker_selector
 from barycenter.load.reasons import Code, Reason, render
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.strategies import PLACERS, SHEDDERS, placer_of, shedder_of
-from barycenter.load.strategies import PLACER_NAMES, SHEDDER_NAMES, UnknownStrategyError
+from barycenter.load.splitting.splitter import Splitter
+from barycenter.load.strategies import (
+    STRATEGIES,
+    Role,
+    StrategyRow,
+    UnknownStrategyError,
+    placer_of,
+    shedder_of,
+)
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles
 
 PLACER = placer_of(BrokerConfig())
@@ -61,7 +70,7 @@ def test_w20_a_bundle_just_assigned_counts_so_the_next_goes_elsewhere() -> None:
     assert select(cluster).broker == "b1"
     new = Cluster().add("x", bundles={BUNDLE: NamespaceBundleStats(msg_rate_in=20)}).data[BUNDLE]
     cluster.preallocated = {"b1": {BUNDLE: new}}
-    scores = long_term_scores(cluster.snapshot(), LeastLongTermMessageRateSettings())
+    scores = LeastLongTermMessageRate().scores(cluster.snapshot())
     assert scores.tolist() == [120, 110]
     assert select(cluster, bundle=bundle_name(1, "t/new")).broker == "b2"
 
@@ -227,11 +236,13 @@ def test_round_robin_keeps_its_order_while_the_candidates_are_as_many() -> None:
     snapshot = Cluster().add("a").add("b").add("c").snapshot()
     flags = lambda text: np.array([name in text for name in "abc"], bool)  # noqa: E731
     memory = RoundRobinMemory(counter=0, order=("b", "a"))
-    choice, memory = round_robin_broker_selector(snapshot, flags("ab"), memory)
+    choice, memory = RoundRobinBrokerSelector().decide(snapshot, flags("ab"), "", random.Random(0), memory)
     assert (choice.broker, memory) == (1, RoundRobinMemory(1, ("b", "a")))
-    choice, memory = round_robin_broker_selector(snapshot, flags("bc"), memory)
+    choice, memory = RoundRobinBrokerSelector().decide(snapshot, flags("bc"), "", random.Random(0), memory)
     assert (choice.broker, memory) == (2, RoundRobinMemory(2, ("b", "c")))
-    wrapped = round_robin_broker_selector(snapshot, flags("ab"), RoundRobinMemory(2**31 - 1))[1]
+    wrapped = RoundRobinBrokerSelector().decide(
+        snapshot, flags("ab"), "", random.Random(0), RoundRobinMemory(2**31 - 1)
+    )[1]
     assert wrapped.counter == 0
 
 
@@ -249,10 +260,17 @@ def test_a_large_cluster_is_not_listed_in_full() -> None:
 
 def test_strategies_are_found_by_class_name_or_its_last_part() -> None:
     for name in ("OverloadShedder", "org.apache.pulsar.broker.loadbalance.impl.OverloadShedder"):
-        plan, _ = shedder_of(BrokerConfig(load_balancer_load_shedding_strategy=name))(Cluster().snapshot(), None)
-        assert plan.strategy == "OverloadShedder"
-    assert set(SHEDDERS) == SHEDDER_NAMES
-    assert set(PLACERS) == PLACER_NAMES
+        shedder = shedder_of(BrokerConfig(load_balancer_load_shedding_strategy=name))
+        plan, _ = shedder.decide(Cluster().snapshot(), shedder.start())
+        assert plan.strategy == shedder.name == "OverloadShedder"
+
+
+@pytest.mark.parametrize("row", STRATEGIES, ids=lambda row: f"{row.manager}-{row.role}-{row.name}")
+def test_every_row_of_the_catalogue_is_a_class_of_its_own_file(row: StrategyRow) -> None:
+    made = row.load().of(BrokerConfig())
+    assert isinstance(made, {Role.SHEDDING: Shedder, Role.PLACEMENT: Placer, Role.SPLITTING: Splitter}[row.role])
+    assert made.name == row.name
+    assert type(made.remembered(made.document(made.start()))) is type(made.start())
 
 
 def test_a_strategy_that_there_is_not_is_refused_with_the_key_and_what_is_allowed() -> None:

@@ -8,42 +8,31 @@ import pytest
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement
+from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.choice import PlacementChoice, PlacementMemory
 from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
-    LeastResourceUsageExtensibleSettings,
-    least_resource_usage_with_weight_extensible,
+    LeastResourceUsageWithWeight,
 )
 from barycenter.load.reasons import Code, render
-from barycenter.load.selection.extensible_selection import (
-    AllowedTransfers,
-    ExtensibleSelectionSettings,
-    select_broker_extensible,
-)
+from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.extensible_choices import ExtensibleCluster, policy
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles
 
 BUNDLE = bundle_name(9)
-PLACEMENT = LeastResourceUsageExtensibleSettings.of(BrokerConfig())
-
-
-def place(
-    snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: PlacementMemory
-) -> tuple[PlacementChoice, PlacementMemory]:
-    return least_resource_usage_with_weight_extensible(snapshot, candidates, PLACEMENT, rng), memory
+PLACEMENT = LeastResourceUsageWithWeight.of(BrokerConfig())
 
 
 def select(case: ExtensibleCluster | Cluster, *, seed: int = 0, bundle: str = BUNDLE, **options: object) -> Placement:
-    settings = ExtensibleSelectionSettings(**options)  # type: ignore[arg-type]
+    settings = ExtensibleFilterSettings(**options)  # type: ignore[arg-type]
     request = PlacementRequest(bundle)
     rng, memory = random.Random(seed), SelectionMemory()
-    return select_broker_extensible(case.snapshot(), request, settings, place, rng, memory)[0]
+    return select_broker_extensible(case.snapshot(), request, settings, PLACEMENT, rng, memory)[0]
 
 
 def may_transfer(
-    snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None, settings: ExtensibleSelectionSettings
+    snapshot: LoadSnapshot, bundle: int, source: int, destination: int | None, settings: ExtensibleFilterSettings
 ) -> bool:
     (allowed,) = AllowedTransfers(snapshot, settings)(np.array([bundle]), source, destination)
     return allowed
@@ -106,9 +95,9 @@ def test_a_version_that_is_none_leaves_all_candidates_but_forbids_transfers() ->
     case.add("b3", 0.9, version="moonlight")
     assert {select(case, seed=seed, prefer_later_versions=True).broker for seed in range(30)} == {"b1", "b2"}
     assert "'moonlight' is no semantic version" in render(select(case, prefer_later_versions=True).reason)
-    snapshot, later = case.snapshot(), ExtensibleSelectionSettings(prefer_later_versions=True)
+    snapshot, later = case.snapshot(), ExtensibleFilterSettings(prefer_later_versions=True)
     assert not may_transfer(snapshot, 0, 0, 1, later)
-    assert may_transfer(snapshot, 0, 0, 1, ExtensibleSelectionSettings())
+    assert may_transfer(snapshot, 0, 0, 1, ExtensibleFilterSettings())
 
 
 def test_an_isolation_policy_overrules_the_kinds_of_topics() -> None:
@@ -122,12 +111,12 @@ def test_an_isolation_policy_overrules_the_kinds_of_topics() -> None:
 
 def test_namespaces_excluded_from_shedding_are_served_in_turn() -> None:
     case = ExtensibleCluster().add("b1", 0.9).add("b2", 0.1).add("b3", 0.9)
-    settings = ExtensibleSelectionSettings(excluded_namespaces={"t/ns"})
+    settings = ExtensibleFilterSettings(excluded_namespaces={"t/ns"})
     memory, chosen = SelectionMemory(), []
     for at in range(4):
         request = PlacementRequest(bundle_name(at))
         placement, memory = select_broker_extensible(
-            case.snapshot(), request, settings, place, random.Random(0), memory
+            case.snapshot(), request, settings, PLACEMENT, random.Random(0), memory
         )
         chosen.append(placement.broker)
     assert chosen == ["b1", "b2", "b3", "b1"]
@@ -135,10 +124,10 @@ def test_namespaces_excluded_from_shedding_are_served_in_turn() -> None:
 
 def test_a_broker_that_is_gone_or_to_be_left_out_is_no_candidate() -> None:
     case = ExtensibleCluster(gone={"b1"}).add("b1", 0.0).add("b2", 0.0).add("b3", 0.9)
-    request, settings = PlacementRequest(BUNDLE), ExtensibleSelectionSettings()
+    request, settings = PlacementRequest(BUNDLE), ExtensibleFilterSettings()
     rng, memory = random.Random(0), SelectionMemory()
     placement, _ = select_broker_extensible(
-        case.snapshot(), request, settings, place, rng, memory, without={"b2", "unknown"}
+        case.snapshot(), request, settings, PLACEMENT, rng, memory, without={"b2", "unknown"}
     )
     assert placement.broker == "b3"
     assert codes(placement) == {}
@@ -157,23 +146,23 @@ def test_bundles_with_policies_are_transferred_if_that_is_switched_on(moves: boo
     row_of = {name: row for row, name in enumerate(snapshot.bundles.names)}
     bound_policy, bound_group, free = (row_of[bundle_name(0, f"t/{name}")] for name in "abc")
     config = BrokerConfig(load_balancer_shedding_bundles_with_policies_enabled=moves)
-    settings = ExtensibleSelectionSettings.of(config)
+    settings = ExtensibleFilterSettings.of(config)
     assert may_transfer(snapshot, free, 0, 2, settings)
     assert may_transfer(snapshot, bound_policy, 0, 1, settings) == moves
     assert may_transfer(snapshot, bound_group, 0, 2, settings) == moves
     assert not may_transfer(snapshot, bound_policy, 0, 2, settings), "the policy does not name it"
     assert not may_transfer(snapshot, free, 0, 0, settings), "it is there already"
-    assert not may_transfer(snapshot, free, 0, 0, ExtensibleSelectionSettings(max_topics=0))
+    assert not may_transfer(snapshot, free, 0, 0, ExtensibleFilterSettings(max_topics=0))
 
 
 def test_without_transfers_any_other_broker_will_do() -> None:
     case = ExtensibleCluster().add("b1", 0.9).add("b2", 0.1)
     snapshot = case.snapshot()
-    merely = ExtensibleSelectionSettings.of(BrokerConfig(load_balancer_transfer_enabled=False))
+    merely = ExtensibleFilterSettings.of(BrokerConfig(load_balancer_transfer_enabled=False))
     assert may_transfer(snapshot, 0, 0, None, merely)
     assert may_transfer(snapshot, 0, 0, 0, merely)
-    assert not may_transfer(snapshot, 0, 0, 0, ExtensibleSelectionSettings())
-    assert may_transfer(snapshot, 0, 0, None, ExtensibleSelectionSettings())
+    assert not may_transfer(snapshot, 0, 0, 0, ExtensibleFilterSettings())
+    assert may_transfer(snapshot, 0, 0, None, ExtensibleFilterSettings())
     case.gone.add("b2")
     assert not may_transfer(case.snapshot(), 0, 0, None, merely)
     assert not may_transfer(case.snapshot(), 0, 0, 1, merely)

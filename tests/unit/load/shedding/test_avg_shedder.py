@@ -7,18 +7,19 @@ import pytest
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.avg_shedder import Pins, avg_shedder_placement
+from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Pins
+from barycenter.load.placement.round_robin_broker_selector import RoundRobinBrokerSelector, RoundRobinMemory
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.shedding.avg_shedder import AvgShedderSettings, HitCounts, avg_shedder
+from barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
 from barycenter.load.shedding.fitting import FittingPlan
-from barycenter.load.strategies import after_plan, placer_of, shedder_of, with_plan
-from barycenter.load.strategies import MismatchedStrategiesError
+from barycenter.load.strategies import MismatchedStrategiesError, placer_of, shedder_of
+from barycenter.load.strategy import NOTHING_REMEMBERED
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles, steady
 
 # W10 meets the threshold exactly, where 32-bit percentages round
-HALVES = AvgShedderSettings(share=0.5, low=14.999)
+HALVES = AvgShedder(share=0.5, low=14.999)
 
 
 def at(*usages: float, bundles: int = 20) -> Cluster:
@@ -34,7 +35,7 @@ def ideal_rounds(*usages: float, rounds: int) -> dict[int, list[float]]:
     """Play rounds in which a pair that acts shares its load equally; return the loads after each that changed some."""
     loads, hits, found = list(usages), HitCounts(), {}
     for number in range(1, rounds + 1):
-        plan, hits = avg_shedder(at(*loads).snapshot(), HALVES, hits)
+        plan, hits = HALVES.decide(at(*loads).snapshot(), hits)
         pairs = {(int(unload.source[1:]), int(str(unload.destination)[1:])) for unload in plan}
         for source, destination in pairs:
             loads[source] = loads[destination] = (loads[source] + loads[destination]) / 2
@@ -92,7 +93,7 @@ def test_w13_load_that_is_not_of_the_brokers_bundles_cannot_move() -> None:
     cluster = at(10, 50).add("b02", cpu=70)
     hits = HitCounts()
     for _ in range(3):
-        plan, hits = avg_shedder(cluster.snapshot(), HALVES, hits)
+        plan, hits = HALVES.decide(cluster.snapshot(), hits)
         assert len(plan) == 0
 
 
@@ -102,7 +103,7 @@ def test_w14_the_fuller_broker_with_less_traffic_gives_up_its_counts() -> None:
     cluster.add("b1", cpu=40, bundles=equal_bundles(5, throughput=150e6))
     cluster.add("b2", cpu=60, bundles=equal_bundles(5, throughput=100e6, first=10))
     hits = HitCounts({"b1": 7, "b2": 7})
-    plan, after = avg_shedder(cluster.snapshot(), HALVES, hits)
+    plan, after = HALVES.decide(cluster.snapshot(), hits)
     assert (len(plan), after) == (0, HitCounts())
     assert plan.broker_reason(1).code is Code.BELOW_MINIMUM_THROUGHPUT
 
@@ -114,11 +115,11 @@ def test_w22_all_pairs_act_at_once() -> None:
 
 def test_counts_belong_to_brokers_so_changing_partners_do_not_postpone_it() -> None:
     """80, 80, 20 needing three hits: the first round pairs b0 with b2, the second b1 with b2, and the third acts."""
-    options = AvgShedderSettings(share=0.5, high_hits=3, low_hits=9)
+    options = AvgShedder(share=0.5, high_hits=3, low_hits=9)
     hits = HitCounts()
     counts, plans = [], []
     for first, second in ((80, 79), (79, 80), (80, 79)):
-        plan, hits = avg_shedder(at(first, second, 20).snapshot(), options, hits)
+        plan, hits = options.decide(at(first, second, 20).snapshot(), hits)
         counts.append(dict(hits.high))
         plans.append(plan)
     assert counts == [{"b00": 1, "b02": 1}, {"b01": 1, "b02": 2}, {}]
@@ -126,14 +127,14 @@ def test_counts_belong_to_brokers_so_changing_partners_do_not_postpone_it() -> N
 
 
 def test_a_gap_of_30_counts_for_the_low_threshold_only() -> None:
-    _, hits = avg_shedder(at(60, 30).snapshot(), HALVES, HitCounts({}, {"b00": 1, "b01": 1}))
+    _, hits = HALVES.decide(at(60, 30).snapshot(), HitCounts({}, {"b00": 1, "b01": 1}))
     assert hits == HitCounts({"b00": 1, "b01": 1}, {})
 
 
 def acting(cluster: Cluster, **options: object) -> FittingPlan:
     """Return the plan of a pair that has waited long enough."""
-    settings = AvgShedderSettings(share=0.5, **options)  # type: ignore[arg-type]
-    return avg_shedder(cluster.snapshot(), settings, HitCounts(dict.fromkeys(cluster.reports, 9)))[0]
+    settings = AvgShedder(share=0.5, **options)  # type: ignore[arg-type]
+    return settings.decide(cluster.snapshot(), HitCounts(dict.fromkeys(cluster.reports, 9)))[0]
 
 
 def test_bundles_that_do_not_fit_or_carry_nothing_stay() -> None:
@@ -163,13 +164,13 @@ def test_a_sole_bundle_may_move() -> None:
 
 
 def test_verdicts_name_the_partner_and_what_is_missing() -> None:
-    plan, _ = avg_shedder(at(80, 79, 50, 20).snapshot(), HALVES, HitCounts())
+    plan, _ = HALVES.decide(at(80, 79, 50, 20).snapshot(), HitCounts())
     assert [refusal.reason.code for refusal in plan.refusals()] == [Code.GAP_TOO_NEW] * 4
     assert "rounds 1 < hits 2" in render(plan.broker_reason(0))
     assert "rounds 1 < hits 8" in render(plan.broker_reason(1))
     lesser = acting(at(80, 20)).broker_reason(1)
     assert lesser.code is Code.LESSER_OF_PAIR
-    assert avg_shedder(Cluster().snapshot(), HALVES, HitCounts())[0].reason.code is Code.BALANCED
+    assert HALVES.decide(Cluster().snapshot(), HitCounts())[0].reason.code is Code.BALANCED
 
 
 BOTH = BrokerConfig(
@@ -180,40 +181,45 @@ BOTH = BrokerConfig(
 
 def test_what_was_shed_is_placed_where_the_shedder_meant_it_to_go() -> None:
     cluster = at(90, 50, 51, 10)
-    plan, _ = shedder_of(BOTH)(cluster.snapshot(), HitCounts({}, {"b00": 1}))
-    memory = with_plan(SelectionMemory(), plan)
+    plan, _ = shedder_of(BOTH).decide(cluster.snapshot(), HitCounts({}, {"b00": 1}))
+    placer = placer_of(BOTH)
+    memory = SelectionMemory().of_placer(placer, lambda placer, before: placer.planned(plan, before))
     settings = SelectionSettings(MODULAR, distribute_evenly=False)
     assert len(plan) > 0
     for unload in plan:
         request = PlacementRequest(unload.bundle)
-        placement, memory = select_broker(
-            cluster.snapshot(), request, settings, placer_of(BOTH), random.Random(3), memory
-        )
+        placement, memory = select_broker(cluster.snapshot(), request, settings, placer, random.Random(3), memory)
         assert (placement.broker, placement.reason.code) == (unload.destination, Code.PINNED)
-    assert after_plan(memory, plan).placement == Pins()
+    assert placer.tried(plan, memory.placement.of(placer)) == Pins()
 
 
 def test_pins_are_taken_from_a_plan_without_making_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, _ = shedder_of(BOTH)(at(90, 50, 51, 10).snapshot(), HitCounts({}, {"b00": 1}))
+    plan, _ = shedder_of(BOTH).decide(at(90, 50, 51, 10).snapshot(), HitCounts({}, {"b00": 1}))
     meant = {unload.bundle: unload.destination for unload in plan if unload.destination is not None}
     assert meant
     monkeypatch.setattr(type(plan), "unload", None)
-    assert with_plan(SelectionMemory(), plan).placement == Pins(meant)
+    assert AvgShedderPlacement().planned(plan, Pins()) == Pins(meant)
 
 
-def test_other_strategies_have_no_pins() -> None:
-    plan, _ = shedder_of(BrokerConfig())(at(90, 10).snapshot(), None)
-    memory = SelectionMemory(placement="theirs")
-    assert with_plan(memory, plan) is memory
-    assert after_plan(memory, plan) is memory
+def test_plans_of_other_shedders_change_no_pins() -> None:
+    shedder, pins = shedder_of(BrokerConfig()), Pins({"x": "b00"})
+    plan, _ = shedder.decide(at(90, 10).snapshot(), shedder.start())
+    assert AvgShedderPlacement().planned(plan, pins) is pins
+    assert AvgShedderPlacement().tried(plan, pins) is pins
+
+
+def test_another_placement_strategy_starts_without_the_memory_of_this_one() -> None:
+    pinned = NOTHING_REMEMBERED.then(AvgShedderPlacement(), Pins({"x": "b00"}))
+    assert pinned.of(AvgShedderPlacement()) == Pins({"x": "b00"})
+    assert pinned.of(RoundRobinBrokerSelector()) == RoundRobinMemory()
 
 
 def test_a_pin_to_a_broker_that_left_is_replaced_by_a_draw() -> None:
     snapshot = at(10, 20, 30).snapshot()
     everyone = np.ones(3, bool)
-    choice, pins = avg_shedder_placement(snapshot, everyone, "x", random.Random(0), Pins({"x": "gone"}))
+    choice, pins = AvgShedderPlacement().decide(snapshot, everyone, "x", random.Random(0), Pins({"x": "gone"}))
     assert choice.code is Code.DRAWN
-    again, after = avg_shedder_placement(snapshot, everyone, "x", random.Random(7), pins)
+    again, after = AvgShedderPlacement().decide(snapshot, everyone, "x", random.Random(7), pins)
     assert (again.broker, again.code, after) == (choice.broker, Code.PINNED, pins)
     assert len(Pins({"a": "gone", "b": "b00"}).planned({"c": "b01"}, snapshot.brokers.names)) == 2
 
@@ -221,7 +227,7 @@ def test_a_pin_to_a_broker_that_left_is_replaced_by_a_draw() -> None:
 def test_draws_are_even_and_pins_stay_when_there_are_many() -> None:
     snapshot, rng, pins = at(10, 20, 30).snapshot(), random.Random(0), Pins()
     for number in range(1500):
-        _, pins = avg_shedder_placement(snapshot, np.ones(3, bool), f"bundle-{number}", rng, pins)
+        _, pins = AvgShedderPlacement().decide(snapshot, np.ones(3, bool), f"bundle-{number}", rng, pins)
     assert (len(pins), len(list(pins))) == (1500, 1500)
     chosen = list(pins.values())
     assert min(chosen.count(name) for name in snapshot.brokers.names) > 430

@@ -5,11 +5,11 @@ from dataclasses import replace
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.deviation_shedder import DeviationMember, deviation_shedder, throughput_deviation
+from barycenter.load.shedding.deviation_shedder import DeviationShedder
 from barycenter.load.snapshot.load_snapshot import Floats, LoadSnapshot
 from support.load_cases import Cluster, bundle_name
 
-MEMBER = throughput_deviation(BrokerConfig())
+MEMBER = DeviationShedder.of(BrokerConfig())
 
 
 def carrying(*brokers: tuple[float, ...]) -> Cluster:
@@ -26,7 +26,7 @@ def carrying(*brokers: tuple[float, ...]) -> Cluster:
 
 def test_bundles_move_while_the_greatest_lies_more_than_a_deviation_above_the_mean() -> None:
     """90, 30, 30 (1.41 deviations), then 70, 50, 30 or the other way round (1.22), then 50, 50, 50."""
-    plan = deviation_shedder(carrying((20, 20, 20, 20, 10), (30,), (30,)).snapshot(), MEMBER)
+    plan = MEMBER.decide(carrying((20, 20, 20, 20, 10), (30,), (30,)).snapshot(), None)[0]
     assert [unload.bundle for unload in plan] == [bundle_name(3), bundle_name(2)]
     assert {unload.source for unload in plan} == {"b0"}
     assert "its metric and that of b1 50" not in render(plan.unload(1).reason)
@@ -35,19 +35,19 @@ def test_bundles_move_while_the_greatest_lies_more_than_a_deviation_above_the_me
 
 def test_a_bundle_too_heavy_for_the_least_broker_is_passed_over() -> None:
     """Of 80 and 10 only 10 ends below 90 on a broker with 30."""
-    plan = deviation_shedder(carrying((80, 10), (30,), (30,)).snapshot(), MEMBER)
+    plan = MEMBER.decide(carrying((80, 10), (30,), (30,)).snapshot(), None)[0]
     assert [unload.bundle for unload in plan] == [bundle_name(1)]
 
 
 def test_a_broker_of_which_nothing_fits_is_left_out() -> None:
-    plan = deviation_shedder(carrying((90,), (30,), (30,)).snapshot(), MEMBER)
+    plan = MEMBER.decide(carrying((90,), (30,), (30,)).snapshot(), None)[0]
     assert (len(plan), plan.broker_reason(0).code) == (0, Code.NO_SHEDDABLE_BUNDLE)
 
 
 def test_as_published_the_receiver_loses_what_it_is_given() -> None:
     """70, 10 and 30 against a mean of 50 are no deviation any more, so the run ends after one bundle."""
     cluster = carrying((20, 20, 20, 20, 10), (30,), (30,))
-    plan = deviation_shedder(cluster.snapshot(), replace(MEMBER, receiver_gains=False))
+    plan = replace(MEMBER, receiver_gains=False).decide(cluster.snapshot(), None)[0]
     assert [unload.bundle for unload in plan] == [bundle_name(3)]
 
 
@@ -66,11 +66,11 @@ def test_a_member_may_weigh_something_else() -> None:
             bundle_name(10 * number + index): NamespaceBundleStats(topics=count) for index, count in enumerate(counts)
         }
         cluster.add(f"b{number}", bundles=figures)
-    plan = deviation_shedder(cluster.snapshot(), DeviationMember(topics, of_bundle, "topics"))
+    plan = DeviationShedder(topics, of_bundle, "topics").decide(cluster.snapshot(), None)[0]
     assert [unload.bundle for unload in plan][:1] == [bundle_name(0)]
 
 
 def test_few_brokers_or_none_are_left_alone() -> None:
     for cluster in (Cluster(), carrying((10, 10)), carrying((30,), (30,)), carrying((), ())):
-        plan = deviation_shedder(cluster.snapshot(), MEMBER)
+        plan = MEMBER.decide(cluster.snapshot(), None)[0]
         assert (len(plan), plan.reason.code) == (0, Code.BALANCED)

@@ -4,8 +4,8 @@ import pytest
 
 from barycenter.load.reasons import Code, render
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.range_threshold_shedder import range_threshold_shedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, UsageHistory
+from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder, UsageHistory
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, equal_bundles
 
 GIGABYTE = 1e9
@@ -20,7 +20,7 @@ def at(*usages: float, bundles: int = 19, throughput: float = 10 * GIGABYTE) -> 
 
 
 def ranged(cluster: Cluster, history: UsageHistory | None = None) -> tuple[ShedPlan, UsageHistory]:
-    return range_threshold_shedder(cluster.snapshot(), ThresholdShedderSettings(), history or {})
+    return RangeThresholdShedder(ThresholdShedder()).decide(cluster.snapshot(), history or {})
 
 
 def test_w7_an_overloaded_broker_sheds_as_by_the_threshold() -> None:

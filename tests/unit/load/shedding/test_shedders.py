@@ -4,9 +4,9 @@ import pytest
 
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.overload_shedder import OverloadShedderSettings, overload_shedder
+from barycenter.load.shedding.overload_shedder import OverloadShedder
 from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings, UsageHistory, threshold_shedder
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder, UsageHistory
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, equal_bundles, steady
 
 GIGABYTE = 1e9
@@ -25,7 +25,7 @@ def like_brokers(*usages: float, bundles: int = 10, throughput: float = 10 * GIG
 def threshold(
     cluster: Cluster, history: UsageHistory | None = None, **options: object
 ) -> tuple[ShedPlan, UsageHistory]:
-    return threshold_shedder(cluster.snapshot(), ThresholdShedderSettings(**options), history or {})  # type: ignore[arg-type]
+    return ThresholdShedder(**options).decide(cluster.snapshot(), history or {})  # type: ignore[arg-type]
 
 
 def sources(plan: ShedPlan) -> list[str]:
@@ -51,7 +51,7 @@ def test_w2_the_excess_over_the_mean_less_the_threshold_plus_a_margin_has_to_lea
 
 def test_w3_overload_sheds_the_excess_over_the_limit_plus_a_margin() -> None:
     """Usage 90, limit 85, 10 GB/s: (0.9 - 0.85 + 0.05) · 10 = 1 GB/s."""
-    plan = overload_shedder(like_brokers(90, 10).snapshot(), OverloadShedderSettings())
+    plan = OverloadShedder().decide(like_brokers(90, 10).snapshot(), None)[0]
     assert plan.verdicts.need[0] == pytest.approx(1 * GIGABYTE, rel=1e-6)
 
 
@@ -107,7 +107,7 @@ def test_w8_the_shedder_lets_go_when_the_score_is_within_the_margin() -> None:
 def test_w15_to_w18_an_idle_broker_gets_nothing(usages: tuple[float, ...]) -> None:
     cluster = like_brokers(*usages)
     assert len(threshold(cluster)[0]) == 0
-    assert len(overload_shedder(cluster.snapshot(), OverloadShedderSettings())) == 0
+    assert len(OverloadShedder().decide(cluster.snapshot(), None)[0]) == 0
 
 
 def test_w15_lower_boundary_shedding_feeds_the_idle_broker() -> None:
@@ -125,13 +125,13 @@ def test_lower_boundary_shedding_steps_the_history_twice() -> None:
 
 
 def test_w19_overload_shedding_goes_on_when_all_are_overloaded() -> None:
-    plan = overload_shedder(like_brokers(90, 91, 92).snapshot(), OverloadShedderSettings())
+    plan = OverloadShedder().decide(like_brokers(90, 91, 92).snapshot(), None)[0]
     assert sources(plan) == ["b00", "b01", "b02"]
 
 
 def test_overload_includes_its_limit_and_may_take_everything_above_100_percent() -> None:
-    assert len(overload_shedder(like_brokers(50, 0).snapshot(), OverloadShedderSettings(limit=0.5))) > 0
-    plan = overload_shedder(like_brokers(200, 0, bundles=4).snapshot(), OverloadShedderSettings())
+    assert len(OverloadShedder(limit=0.5).decide(like_brokers(50, 0).snapshot(), None)[0]) > 0
+    plan = OverloadShedder().decide(like_brokers(200, 0, bundles=4).snapshot(), None)[0]
     assert len(plan) == 4
 
 
@@ -162,9 +162,9 @@ def test_at_least_one_bundle_leaves_though_it_is_larger_than_needed() -> None:
 
 def test_one_bundle_leaves_an_overloaded_broker_whatever_its_figures_say() -> None:
     """A broker that reports negative traffic should lose less than nothing; Pulsar takes one bundle all the same."""
-    plan = overload_shedder(like_brokers(90, 10, throughput=-1e6).snapshot(), OverloadShedderSettings())
+    plan = OverloadShedder().decide(like_brokers(90, 10, throughput=-1e6).snapshot(), None)[0]
     assert [unload.bundle for unload in plan] == [bundle_name(0)]
-    idle = overload_shedder(like_brokers(90, 10, throughput=0.0).snapshot(), OverloadShedderSettings())
+    idle = OverloadShedder().decide(like_brokers(90, 10, throughput=0.0).snapshot(), None)[0]
     assert [unload.bundle for unload in idle] == [bundle_name(0)], "0 has to leave, and so it is enough"
     none, _ = threshold(like_brokers(40, 10, 10, throughput=0.0), minimum_throughput=0.0)
     assert [unload.bundle for unload in none] == [bundle_name(0)]
@@ -205,7 +205,7 @@ def test_bundles_of_the_system_namespace_may_leave_but_none_of_a_namespace_bound
 def test_a_cluster_without_load_says_so() -> None:
     assert threshold(like_brokers(0, 0), lower_boundary=True)[0].reason.code is Code.NO_LOAD
     assert threshold(Cluster())[0].reason.code is Code.NO_LOAD
-    assert overload_shedder(Cluster().snapshot(), OverloadShedderSettings()).reason.code is Code.BALANCED
+    assert OverloadShedder().decide(Cluster().snapshot(), None)[0].reason.code is Code.BALANCED
 
 
 def test_histories_of_brokers_that_left_are_dropped() -> None:

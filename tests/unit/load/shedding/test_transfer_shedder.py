@@ -9,7 +9,7 @@ from barycenter.load.reasons import Code, render
 from barycenter.load.reports.extensible_reports import BrokerLookupData, BundleLoadData, TopBundlesLoadData
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.shedding.transfer_plan import TransferPlan, TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import NAME, TransferMemory, transfer_shedder
+from barycenter.load.shedding.transfer_shedder import NAME, TransferMemory, TransferShedder
 from barycenter.load.snapshot.load_snapshot import Integers
 from support import load_cases
 from support.load_cases import Cluster
@@ -24,7 +24,7 @@ def bundle_name(number: int, namespace: str = "t/a") -> str:
 
 
 def shed(seen: TransferRound, settings: TransferShedderSettings = AT_ONCE, **unloaded_at_ms: int) -> TransferPlan:
-    return transfer_shedder(seen.snapshot(), settings, TransferMemory(0, unloaded_at_ms))[0]
+    return TransferShedder(settings).decide(seen.snapshot(), TransferMemory(0, unloaded_at_ms))[0]
 
 
 def moves(plan: TransferPlan) -> list[tuple[str, str, str | None]]:
@@ -40,7 +40,7 @@ def uneven(*traffics: float) -> TransferRound:
 
 def test_the_worked_example_moves_three_bundles_and_exchanges_a_fourth() -> None:
     """350 of 800 MB/s may leave; 3 × 90 fit, a fourth comes with 20 MB/s in return, a fifth finds no return."""
-    plan, memory = transfer_shedder(uneven(90, 90, 90, 90, 90).snapshot(), AT_ONCE, TransferMemory())
+    plan, memory = TransferShedder(AT_ONCE).decide(uneven(90, 90, 90, 90, 90).snapshot(), TransferMemory())
     assert moves(plan) == [
         *[(bundle_name(number), "b1", "b3") for number in (0, 1, 2)],
         (bundle_name(7), "b3", "b1"),
@@ -75,7 +75,7 @@ def test_it_acts_in_the_fourth_cycle_in_a_row_and_starts_anew_then() -> None:
     seen, memory, settings = uneven(90, 90, 90).snapshot(), TransferMemory(), TransferShedderSettings()
     counted = []
     for _ in range(5):
-        plan, memory = transfer_shedder(seen, settings, memory)
+        plan, memory = TransferShedder(settings).decide(seen, memory)
         counted.append((len(plan), memory.hits, plan.reason.code))
     waiting = Code.CONDITION_TOO_NEW
     assert counted == [
@@ -87,7 +87,7 @@ def test_it_acts_in_the_fourth_cycle_in_a_row_and_starts_anew_then() -> None:
     ]
     assert "cycles 1 <= threshold 3" in render(plan.reason)
     even = TransferRound().add("b1", 0.4, MEGA, MEGA).add("b2", 0.4, MEGA, MEGA)
-    plan, memory = transfer_shedder(even.snapshot(), settings, TransferMemory(hits=3))
+    plan, memory = TransferShedder(settings).decide(even.snapshot(), TransferMemory(hits=3))
     assert (memory.hits, plan.reason.code, plan.unload_reason) == (0, Code.BALANCED, "HitCount")
 
 
@@ -116,7 +116,7 @@ def test_bundles_that_may_not_move_are_passed_over() -> None:
         return [name != names[3] for name in listed]
 
     settings = replace(AT_ONCE, excluded_namespaces={"t/kept"}, maximum=1)
-    plan, _ = transfer_shedder(snapshot, settings, TransferMemory(), may_transfer)
+    plan, _ = TransferShedder(settings, lambda _snapshot: may_transfer).decide(snapshot, TransferMemory())
     assert [unload.bundle for unload in plan] == names[5:]
     assert asked == [(name, "b1", "b3") for name in names[3:]]
     assert [(one.subject, one.reason.code) for one in plan.refusals() if one.subject.startswith("t/")] == [
@@ -210,13 +210,13 @@ def test_a_broker_that_gave_bundles_is_left_to_settle() -> None:
     """Its load has to be measured three minutes after; then it is forgotten that it gave any."""
     seen = uneven(90, 90, 90)
     memory = TransferMemory(2).after_unload("b2", NOW_MS - 179_999).after_unload("gone", 1)
-    plan, after = transfer_shedder(seen.snapshot(), AT_ONCE, memory)
+    plan, after = TransferShedder(AT_ONCE).decide(seen.snapshot(), memory)
     assert (len(plan), plan.reason.code, plan.unload_reason) == (0, Code.COOLING_DOWN, "CoolDown")
     assert "b2: a broker's load was measured too soon after bundles left it (time 179.999 s < limit 180 s)" in render(
         plan.reason
     )
     assert after == TransferMemory(2, {"b2": NOW_MS - 179_999})
-    plan, after = transfer_shedder(seen.snapshot(), AT_ONCE, memory.after_unload("b2", NOW_MS - 180_000))
+    plan, after = TransferShedder(AT_ONCE).decide(seen.snapshot(), memory.after_unload("b2", NOW_MS - 180_000))
     assert len(plan)
     assert after == TransferMemory()
 
@@ -259,7 +259,7 @@ def test_a_broker_without_usage_is_left_alone() -> None:
 
 def test_other_load_managers_snapshots_are_refused() -> None:
     with pytest.raises(ValueError, match="build_extensible_snapshot"):
-        transfer_shedder(Cluster().add("b").snapshot(), AT_ONCE, TransferMemory())
+        TransferShedder(AT_ONCE).decide(Cluster().add("b").snapshot(), TransferMemory())
 
 
 def test_settings_come_from_the_configuration() -> None:
@@ -314,7 +314,7 @@ def test_what_is_given_in_exchange_may_be_refused_too() -> None:
         asked.append((len(rows), names[source], names[destination]))
         return [names[source] == "b1"] * len(rows)
 
-    plan, _ = transfer_shedder(snapshot, AT_ONCE, TransferMemory(), may_transfer)
+    plan, _ = TransferShedder(AT_ONCE, lambda _snapshot: may_transfer).decide(snapshot, TransferMemory())
     assert moves(plan) == [(bundle_name(number), "b1", "b3") for number in (0, 1, 2)]
     assert asked == [(5, "b1", "b3"), (2, "b3", "b1")]
 

@@ -5,7 +5,7 @@ import pytest
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding.fitting import FittingPlan
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedderSettings, uniform_load_shedder
+from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
 from support.load_cases import Cluster, bundle_name, equal_bundles, steady
 
 MEGABYTE = 1e6
@@ -20,7 +20,7 @@ def brokers(*loads: tuple[float, float], bundles: int = 10) -> Cluster:
 
 
 def uniform(cluster: Cluster, **options: object) -> FittingPlan:
-    return uniform_load_shedder(cluster.snapshot(), UniformLoadShedderSettings(**options))  # type: ignore[arg-type]
+    return UniformLoadShedder(**options).decide(cluster.snapshot(), None)[0]  # type: ignore[arg-type]
 
 
 def moved(plan: FittingPlan) -> list[str]:

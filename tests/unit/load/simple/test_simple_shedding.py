@@ -8,10 +8,11 @@ from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.simple.shedding import SimpleShedPlan, shed
-from barycenter.load.simple.splitting import simple_splits
+from barycenter.load.simple.shedding import SimpleShedder, SimpleShedPlan
+from barycenter.load.simple.splitting import SimpleSplitter
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
 from support.load_cases import bundle_name
 
 A, B, C = (bundle_name(index) for index in range(3))
@@ -23,7 +24,9 @@ def report(bundles: dict[str, NamespaceBundleStats] | None = None, **percents: f
 
 
 def planned(reports: dict[str, LoadReport], *recent: str, **settings: Any) -> SimpleShedPlan:
-    return shed(build_simple_snapshot(reports, recently_unloaded=recent), SimpleSettings(**settings))
+    return SimpleShedder(SimpleSettings(**settings)).decide(
+        build_simple_snapshot(reports, recently_unloaded=recent), None
+    )[0]
 
 
 def moved(plan: SimpleShedPlan) -> list[tuple[str, str]]:
@@ -123,9 +126,9 @@ def test_a_bundle_is_split_by_what_it_carries_now() -> None:
     sole = NamespaceBundleStats(msg_rate_in=90_000, topics=1)
     many = NamespaceBundleStats(consumer_count=900, producer_count=101, topics=2)
     snapshot = build_simple_snapshot({"a": report({A: hot, B: sole, C: many})})
-    plan = simple_splits(snapshot, BundleSplitterSettings(), {"t/ns": 3})
+    plan = SimpleSplitter(BundleLimits()).decide(snapshot, {"t/ns": 3}, no_boundaries, None)[0]
     assert [split.bundle for split in plan] == [A, C]
     assert "current rate in + out 30001 msg/s > limit 30000 msg/s" in render(next(iter(plan)).reason)
     assert [refusal.reason.code for refusal in plan.refusals()] == [Code.FEWER_THAN_TWO_TOPICS]
-    full = simple_splits(snapshot, BundleSplitterSettings(max_bundles=4), {"t/ns": 3})
+    full = SimpleSplitter(BundleLimits(max_bundles=4)).decide(snapshot, {"t/ns": 3}, no_boundaries, None)[0]
     assert [split.bundle for split in full] == [A], "the second would be one too many"

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from barycenter.cli.main import main
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
@@ -19,7 +20,6 @@ from barycenter.load.reports.extensible_reports import (
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, encode_without_none
 from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument, Ownership, messages_in
-from barycenter.load.managers import ManagerKind
 from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from support.load_cases import bundle_name
 from support.snapshot_cases import assert_same_snapshot

@@ -96,7 +96,7 @@ def test_what_every_broker_imports_needs_no_numpy() -> None:
     modules = (
         "load.reports.windows",
         "load.decisions",
-        "load.strategy_names",
+        "load.strategies",
         "broker.load_manager.modular.modular_load_manager",
     )
     program = "; ".join(

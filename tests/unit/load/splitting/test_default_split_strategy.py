@@ -9,9 +9,9 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.bundle_splitter import SplitPlan
-from barycenter.load.splitting.default_split_strategy import DefaultSplitSettings, default_split_strategy
+from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 from barycenter.load.splitting.request import SplitRefusedError, SplitRequest
+from barycenter.load.splitting.split_plan import SplitPlan
 from barycenter.naming.bundle import BundleRange
 from support.extensible_choices import ExtensibleCluster
 from support.load_cases import Cluster, bundle_name
@@ -33,9 +33,9 @@ def check(
     count: int = 4,
     splitting: tuple[str, ...] = (),
 ) -> tuple[SplitPlan, Mapping[str, int]]:
-    settings = DefaultSplitSettings.of(config or BrokerConfig())
+    settings = DefaultSplitStrategy.of(config or BrokerConfig())
     snapshot = Cluster().add("b1", bundles=bundles).snapshot()
-    return default_split_strategy(snapshot, settings, hits, {"t/ns": count}, halves, splitting)
+    return settings.decide(snapshot, {"t/ns": count}, halves, hits, splitting)
 
 
 def codes(plan: SplitPlan) -> list[Code]:
@@ -92,7 +92,7 @@ def test_anything_but_one_boundary_inside_leaves_the_bundle_whole() -> None:
     snapshot = Cluster().add("b1", bundles={NAME: HOT}).snapshot()
 
     def details(*cuts: int) -> str:
-        plan, hits = default_split_strategy(snapshot, DefaultSplitSettings(), {NAME: 3}, {}, lambda _: cuts)
+        plan, hits = DefaultSplitStrategy().decide(snapshot, {}, lambda _: cuts, {NAME: 3})
         (refusal,) = plan.refusals()
         assert (refusal.reason.code, hits) == (Code.NOT_ONE_BOUNDARY, {NAME: 4})
         assert "defaultNamespaceBundleSplitAlgorithm" in render(refusal.reason)
@@ -105,7 +105,7 @@ def test_anything_but_one_boundary_inside_leaves_the_bundle_whole() -> None:
     def refused(_bundle: str) -> tuple[int, ...]:
         raise SplitRefusedError("no positions")
 
-    plan, _ = default_split_strategy(snapshot, DefaultSplitSettings(), {NAME: 3}, {}, refused)
+    plan, _ = DefaultSplitStrategy().decide(snapshot, {}, refused, {NAME: 3})
     assert [refusal.reason.detail for refusal in plan.refusals()] == ["no positions"]
 
 
@@ -122,5 +122,5 @@ def test_a_bundle_that_moves_is_split_by_its_owner_and_forgotten() -> None:
     snapshot = case.snapshot()
     assert snapshot.extensible is not None
     owned = replace(snapshot, extensible=replace(snapshot.extensible, owned=np.array([False, True])))
-    plan, hits = default_split_strategy(owned, DefaultSplitSettings(), {NAME: 3}, {}, halves)
+    plan, hits = DefaultSplitStrategy().decide(owned, {}, halves, {NAME: 3})
     assert ([split.broker for split in plan], codes(plan), hits) == (["b2"], [Code.NOT_OWNED], {})

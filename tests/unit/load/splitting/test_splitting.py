@@ -6,8 +6,10 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, SplitPlan, bundle_splitter
+from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
 from barycenter.load.splitting.request import SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits, can_divide
+from barycenter.load.splitting.split_plan import BundleLimits, SplitPlan
+from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.naming.bundle import FULL_RANGE, BundleRange
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, steady
 
@@ -16,7 +18,7 @@ EXAMPLE = SplitRequest(BundleRange(0x0000, 0x8000), (0x25, 0, 0x10, 5, 0x20, 0x1
 
 def check(stats: NamespaceBundleStats, **options: int) -> SplitPlan:
     cluster = Cluster().add("b1", bundles={bundle_name(0): stats})
-    return bundle_splitter(cluster.snapshot(), BundleSplitterSettings(**options), {"t/ns": 4})
+    return BundleSplitterTask(BundleLimits(**options)).decide(cluster.snapshot(), {"t/ns": 4}, no_boundaries, None)[0]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,9 @@ def test_sessions_have_no_limit_when_it_is_switched_off() -> None:
 def test_rates_are_long_term_averages_and_0_without_any() -> None:
     cluster = Cluster().add("b1", bundles={bundle_name(0): NamespaceBundleStats(topics=2, msg_rate_in=10)})
     cluster.data[bundle_name(0)] = steady(NamespaceBundleStats(msg_rate_in=50_000))
-    assert len(bundle_splitter(cluster.snapshot(), BundleSplitterSettings(), {})) == 1
+    assert len(BundleSplitterTask(BundleLimits()).decide(cluster.snapshot(), {}, no_boundaries, None)[0]) == 1
     cluster.data.clear()
-    assert len(bundle_splitter(cluster.snapshot(), BundleSplitterSettings(), {})) == 0
+    assert len(BundleSplitterTask(BundleLimits()).decide(cluster.snapshot(), {}, no_boundaries, None)[0]) == 0
 
 
 def test_fewer_than_two_topics_are_never_split() -> None:
@@ -75,7 +77,9 @@ def test_k8_a_namespace_never_gets_more_bundles_than_it_may_have() -> None:
     """120 bundles, at most 128, 40 of them too large: 8 are split, by name, and 32 refused with the setting."""
     stats = NamespaceBundleStats(topics=5000)
     cluster = Cluster().add("b1", bundles={bundle_name(index): stats for index in range(40)})
-    plan = bundle_splitter(cluster.snapshot(), BundleSplitterSettings(max_bundles=128), {"t/ns": 120})
+    plan = BundleSplitterTask(BundleLimits(max_bundles=128)).decide(
+        cluster.snapshot(), {"t/ns": 120}, no_boundaries, None
+    )[0]
     assert [split.bundle for split in plan] == [bundle_name(index) for index in range(8)]
     refusals = list(plan.refusals())
     assert len(refusals) == 32
@@ -85,7 +89,10 @@ def test_k8_a_namespace_never_gets_more_bundles_than_it_may_have() -> None:
 def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
     stats = {bundle_name(0): NamespaceBundleStats(topics=5000)}
     cluster = Cluster().add("b1", bundles=stats).add("b2", bundles=stats)
-    assert [split.broker for split in bundle_splitter(cluster.snapshot(), BundleSplitterSettings(), {})] == ["b1"]
+    assert [
+        split.broker
+        for split in BundleSplitterTask(BundleLimits()).decide(cluster.snapshot(), {}, no_boundaries, None)[0]
+    ] == ["b1"]
 
 
 def test_the_documented_example_of_the_algorithms() -> None:

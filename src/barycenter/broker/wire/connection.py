@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.clients.link import Stalled
+from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import Producer
 from barycenter.broker.wire.errors import error_code
 from barycenter.broker.wire.handlers import HANDLERS
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._write_paused = False
-        self._stalled: dict[Stalled, None] = {}
+        self._stalled: dict[StalledDispatcher, None] = {}
         self._pending = 0
         self._pending_bytes = 0
         self._reading = True
@@ -267,7 +267,7 @@ class Connection(asyncio.Protocol):
             producer, commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, str(error))
         )
 
-    def _send_in_turn(self, producer: Producer, frame: bytes) -> None:
+    def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
         """Send an answer once everything that the producer sent before has its own."""
         if producer.pending == 0:
             self.send(frame)
@@ -302,7 +302,7 @@ class Connection(asyncio.Protocol):
     def writable(self) -> bool:
         return not self._write_paused and self._out_bytes < QUEUED_BYTES and not self.is_closed
 
-    def wake_when_writable(self, dispatcher: Stalled) -> None:
+    def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         if not self.is_closed:
             self._stalled[dispatcher] = None
 
@@ -337,7 +337,7 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------ what topics say (ClientLink)
 
-    def send_message(self, consumer: Consumer, position: Position, redelivery_count: int, entry: bytes) -> None:
+    def send_message(self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes) -> None:
         if self.is_closed:
             return
         out = self._out
@@ -358,7 +358,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes += len(entry) + 32
 
     def send_receipt(
-        self, producer: Producer, sequence_id: int, highest_id: int, position: Position, size: int
+        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
     ) -> None:
         self._pending -= 1
         self._pending_bytes -= size
@@ -368,40 +368,40 @@ class Connection(asyncio.Protocol):
         if not self._reading:
             self._maybe_resume_reading()
 
-    def _send_deferred(self, producer: Producer) -> None:
+    def _send_deferred(self, producer: LinkedProducer) -> None:
         deferred = producer.deferred
         while deferred and deferred[0][0] <= producer.completed:
             self.send(deferred.popleft()[1])
         if not deferred:
             producer.deferred = None
 
-    def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None:
+    def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
         nowhere = commands.NO_REQUEST  # -1 as ledger and entry: stored before, and not looked up where
         self._send_in_turn(
             producer, commands.send_receipt(producer.producer_id, sequence_id, nowhere, nowhere, highest_id)
         )
         self.publish_failed(producer, size)
 
-    def publish_failed(self, producer: Producer, size: int) -> None:
+    def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         self._pending -= 1
         self._pending_bytes -= size
         if not self._reading:
             self._maybe_resume_reading()
 
-    def send_error(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+    def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
         self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), str(error)))
 
-    def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
+    def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
             self.send(commands.active_consumer_change(consumer.consumer_id, is_active=is_active))
 
-    def close_producer(self, producer: Producer) -> None:
+    def close_producer(self, producer: LinkedProducer) -> None:
         if self.producers.get(producer.producer_id) is not producer:
             return
         self.forget_producer(producer)
         self._send_close(commands.close_producer(producer.producer_id))
 
-    def forget_producer(self, producer: Producer) -> None:
+    def forget_producer(self, producer: LinkedProducer) -> None:
         """Drop a producer from this connection; its late SENDs are ignored for a while."""
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]
@@ -411,7 +411,7 @@ class Connection(asyncio.Protocol):
                 self._closed_producers = closed = {id_: until for id_, until in closed.items() if until >= now}
             closed[producer.producer_id] = now + CLOSED_ID_LIFE_S
 
-    def close_consumer(self, consumer: Consumer) -> None:
+    def close_consumer(self, consumer: LinkedConsumer) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
             self._send_close(commands.close_consumer(consumer.consumer_id))

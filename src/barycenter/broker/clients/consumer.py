@@ -25,7 +25,7 @@ class ConsumableTopic(Protocol):
 
 
 class Consumable(Protocol):
-    """A subscription of either kind of topic, as its consumers use it; see `Subscription`."""
+    """A subscription of either kind of topic, as its consumers use it; see `PersistentSubscription`."""
 
     @property
     def topic(self) -> ConsumableTopic: ...

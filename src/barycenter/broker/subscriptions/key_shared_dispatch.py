@@ -11,10 +11,11 @@ Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the drai
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
+from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.broker.subscriptions.sticky_keys import (
     AutoSplitSelector,
     StickyRangeSelector,
@@ -24,9 +25,6 @@ from barycenter.broker.subscriptions.sticky_keys import (
 )
 from barycenter.ledger.position import Entry, Position
 
-if TYPE_CHECKING:
-    from barycenter.broker.subscriptions.subscription import Subscription
-
 LOOK_AHEAD_ENTRIES: Final = 2000
 LOOK_AHEAD_BYTES: Final = 16 << 20
 
@@ -35,7 +33,7 @@ class KeySharedDispatcher(SharedDispatcher):
     __slots__ = ("_in_flight", "_replay_slots", "_waiting", "_waiting_bytes", "_waiting_entries", "is_ordered",
                  "is_sticky", "selector")  # fmt: skip
 
-    def __init__(self, subscription: "Subscription", *, is_sticky: bool, is_ordered: bool) -> None:
+    def __init__(self, subscription: DispatchSource, *, is_sticky: bool, is_ordered: bool) -> None:
         super().__init__(subscription)
         self.is_sticky = is_sticky
         self.is_ordered = is_ordered

@@ -8,19 +8,17 @@ consumer. Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
 
 import heapq
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
+from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.ledger.position import Entry, Position
 from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata
 from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
-
-if TYPE_CHECKING:
-    from barycenter.broker.subscriptions.subscription import Subscription
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +42,7 @@ class SharedDispatcher(Dispatcher):
         "is_blocked",
     )
 
-    def __init__(self, subscription: "Subscription") -> None:
+    def __init__(self, subscription: DispatchSource) -> None:
         super().__init__(subscription)
         self._run: list[Position] = []
         self._turn = 0
@@ -159,10 +157,10 @@ class SharedDispatcher(Dispatcher):
     def _unblock(self, consumer: Consumer) -> bool:
         """Let a blocked consumer, or a blocked subscription, go on once it is down to half its limit."""
         unblocked = False
-        if consumer.is_blocked and consumer.unacked <= self.subscription.max_unacked_per_consumer // 2:
+        if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
             consumer.is_blocked = False
             unblocked = True
-        if self.is_blocked and self._unacked <= self.subscription.max_unacked // 2:
+        if self.is_blocked and self._unacked <= self.subscription.settings.max_unacked_per_subscription // 2:
             self.is_blocked = False
             unblocked = True
         return unblocked
@@ -250,10 +248,10 @@ class SharedDispatcher(Dispatcher):
         consumer.link.send_message(consumer, position, count, data)
         consumer.sent(messages, len(data))
         self.subscription.sent(messages, len(data))
-        limits = self.subscription
+        limits = self.subscription.settings
         if 0 < limits.max_unacked_per_consumer < consumer.unacked:
             consumer.is_blocked = True
-        if 0 < limits.max_unacked < self._unacked:
+        if 0 < limits.max_unacked_per_subscription < self._unacked:
             self.is_blocked = True
 
     # ------------------------------------------------------------------ reading: what comes again comes first

@@ -25,7 +25,7 @@ from barycenter.broker.errors import (
     TopicFencedError,
 )
 from barycenter.broker.ownership.serving import OwnedBundle
-from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.topics import deduplication
 from barycenter.broker.topics.deduplication import Deduplication, Verdict
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
@@ -51,7 +51,7 @@ class PersistentTopic(Topic):
 
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
         super().__init__(name, owned, host)
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, PersistentSubscription] = {}
         self._lock: asyncio.Lock | None = None
         self._deduplication: Deduplication | None = None
 
@@ -64,7 +64,7 @@ class PersistentTopic(Topic):
         self.ledger = ledger
         for name, cursor in ledger.cursors.items():
             if name != deduplication.CURSOR_NAME:
-                self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+                self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         if self.settings.deduplication:
             self._deduplication = await Deduplication.open(ledger)
         elif deduplication.CURSOR_NAME in ledger.cursors:
@@ -200,7 +200,7 @@ class PersistentTopic(Topic):
         """Attach a consumer, creating its subscription if need be.
 
         Raises:
-            SubscriptionBusyError: see `Subscription.attach`; a dead exclusive consumer was removed before.
+            SubscriptionBusyError: see `PersistentSubscription.attach`; a dead exclusive consumer was removed before.
             SubscriptionNotFoundError: it does not exist and may not be created by use.
             TopicFencedError: the topic is closing.
         """
@@ -224,7 +224,7 @@ class PersistentTopic(Topic):
                 if not await _remove_dead(subscription.consumers):
                     raise
 
-    async def _subscription_for(self, request: SubscribeRequest) -> Subscription:
+    async def _subscription_for(self, request: SubscribeRequest) -> PersistentSubscription:
         name = request.subscription
         async with self.lock:
             self.check_open()
@@ -246,19 +246,19 @@ class PersistentTopic(Topic):
 
     async def create_subscription(
         self, name: str, start: Position, properties: dict[str, str] | None = None
-    ) -> Subscription:
+    ) -> PersistentSubscription:
         """Create a durable subscription that gets `start` first; EARLIEST and LATEST stand for the topic's ends.
 
         Hold `lock` meanwhile.
         """
         cursor = await self.ledger.open_cursor(name, start, properties)
-        subscription = self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+        subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         log.info("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
         return subscription
 
-    def _read_from(self, name: str, start: Position) -> Subscription:
+    def _read_from(self, name: str, start: Position) -> PersistentSubscription:
         cursor = self.ledger.new_non_durable_cursor(start, name)
-        subscription = self.subscriptions[name] = Subscription(self, name, cursor, is_durable=False)
+        subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=False)
         return subscription
 
     async def _start_of(self, request: SubscribeRequest) -> Position:
@@ -271,13 +271,13 @@ class PersistentTopic(Topic):
         found = await self.ledger.find_by_publish_time(publish_time_ms)
         return found if found is not None else LATEST
 
-    def remove_subscription(self, subscription: Subscription) -> None:
+    def remove_subscription(self, subscription: PersistentSubscription) -> None:
         """Forget a subscription without touching what is stored of it."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         subscription.disconnect_all()
 
-    def consumer_left(self, subscription: Subscription) -> None:
+    def consumer_left(self, subscription: PersistentSubscription) -> None:
         self.last_active_ms = self.clock.now_ms()
         if not subscription.is_durable and not subscription.consumers and not subscription.is_sought:
             self.remove_subscription(subscription)
@@ -355,7 +355,7 @@ class PersistentTopic(Topic):
     def disconnect_all(self) -> None:
         self.close_producers()
         for subscription in list(self.subscriptions.values()):
-            subscription.close()
+            subscription.disconnect_all()
 
     async def delete(self, *, force: bool) -> None:
         self.check_deletable(force=force)

@@ -10,8 +10,8 @@ reading stops while too many SENDs, bytes or requests are unanswered. Source: Pu
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
@@ -19,7 +19,7 @@ from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import Producer
 from barycenter.broker.wire.errors import error_code
-from barycenter.broker.wire.handlers import HANDLERS
+from barycenter.broker.wire.services import WireServices
 from barycenter.ledger.position import Position
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
@@ -27,9 +27,6 @@ from barycenter.protocol.connection import Connection as Wire
 from barycenter.protocol.connection import KeepAlive, Role, State
 from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError, RemoteProtocolError
 from barycenter.protocol.frames import FRAME_PADDING, verify_checksum
-
-if TYPE_CHECKING:
-    from barycenter.broker.wire.server import WireServices
 
 log = structlog.get_logger(__name__)
 
@@ -49,12 +46,16 @@ _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_au
 
 _SEND: Final = int(api.BaseCommand.SEND)
 
+Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
+"""Answers a command. One that has to wait returns a coroutine, which becomes a task of the connection."""
+
 
 class Connection(asyncio.Protocol):
-    """Made by the wire server for each client that connects."""
+    """Made by the wire server for each client that connects; `handlers` are by the number of the command's type."""
 
     __slots__ = (
         "_closed_producers",
+        "_handlers",
         "_keep_alive",
         "_listening",
         "_loop",
@@ -77,8 +78,9 @@ class Connection(asyncio.Protocol):
         "producers",
     )
 
-    def __init__(self, services: "WireServices") -> None:
+    def __init__(self, services: WireServices, handlers: Mapping[int, Handler]) -> None:
         self._services = services
+        self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._wire = Wire(
             Role.BROKER, self._loop.time(), max_frame_size=services.config.max_message_size + FRAME_PADDING
@@ -104,7 +106,7 @@ class Connection(asyncio.Protocol):
         self._listening: deque[asyncio.Future[None]] = deque()
 
     @property
-    def services(self) -> "WireServices":
+    def services(self) -> WireServices:
         return self._services
 
     # ------------------------------------------------------------------ transport events
@@ -202,7 +204,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _take_request(self, number: int, message: Any) -> None:
-        handler = HANDLERS.get(number)
+        handler = self._handlers.get(number)
         if handler is None:
             self.abort(f"command type {number} is not supported by this broker")
             return
@@ -210,14 +212,14 @@ class Connection(asyncio.Protocol):
         if work is not None:
             self.start(work, f"request:{number}:{self.address}")
 
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a request in a task that ends with the connection at the latest."""
         task = self._loop.create_task(work, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._request_done)
         return task
 
-    def _request_done(self, task: "asyncio.Task[None]") -> None:
+    def _request_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("request_crashed", address=self.address, task=task.get_name(), exc_info=error)

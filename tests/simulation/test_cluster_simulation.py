@@ -109,9 +109,9 @@ def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
 
 def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
     """A record of boundaries that does not cover the hash range shows in the very step in which it is written."""
-    from barycenter.broker.namespaces import bundle_cache
+    from barycenter.broker.namespaces import boundaries
 
-    honest = bundle_cache.boundaries_value
+    honest = boundaries.boundaries_value
 
     def with_gap(record, bundles):
         value = json.loads(honest(record, bundles))
@@ -119,5 +119,5 @@ def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
             del value["bundles"]["boundaries"][0]
         return json.dumps(value).encode()
 
-    monkeypatch.setattr(bundle_cache, "boundaries_value", with_gap)
+    monkeypatch.setattr(boundaries, "boundaries_value", with_gap)
     assert check_that_fails(range(30), faults=("split", "burst")) == "tiling"

@@ -15,7 +15,7 @@ from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.contract import LoadManagerContext, NoopLoadManager
-from barycenter.broker.namespaces.bundle_cache import boundaries_value, local_policies_path
+from barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement
 from barycenter.load.splitting.request import TopicLoad

@@ -19,7 +19,8 @@ from barycenter.broker.cluster.lookup_answers import BundleNotFoundError
 from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.lookup.owner_search import Affinities
 from barycenter.broker.lookup.service import TopicDirectory
-from barycenter.broker.namespaces.bundle_cache import BundleCache, copy_boundaries_to_policies, replace_boundaries
+from barycenter.broker.namespaces.boundaries import copy_boundaries_to_policies, replace_boundaries
+from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.cache import OwnershipCache
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits

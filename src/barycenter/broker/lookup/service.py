@@ -26,7 +26,8 @@ from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import at_listener
 from barycenter.broker.errors import TopicNotFoundError
 from barycenter.broker.lookup.owner_search import Candidate, OwnerSearch
-from barycenter.broker.namespaces.bundle_cache import BundleCache, needs_no_record
+from barycenter.broker.namespaces.boundaries import needs_no_record
+from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.cache import InTransit, OwnershipCache
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName

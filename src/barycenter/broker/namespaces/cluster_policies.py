@@ -23,7 +23,7 @@ import msgspec
 import structlog
 
 from barycenter.broker.changes import StoreWatch
-from barycenter.broker.namespaces.bundle_cache import LOCAL_POLICIES_ROOT
+from barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT
 from barycenter.load.policies import (
     ClusterPolicies,
     FailureDomain,

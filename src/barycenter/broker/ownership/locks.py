@@ -31,7 +31,8 @@ import structlog
 
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError
 from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.namespaces.bundle_cache import BundleCache, needs_no_record
+from barycenter.broker.namespaces.boundaries import needs_no_record
+from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.record import OwnershipRecord, lock_path, never_inherited
 from barycenter.broker.ownership.term import Pulse
 from barycenter.metadata.counter import next_counter_value

@@ -55,7 +55,7 @@ class FakeTopics:
 
     def __init__(self) -> None:
         self.closed: list[tuple[Bundle, str]] = []
-        self.rebucketed = 0
+        self.bundles_refreshed = 0
         self.loads: list[TopicLoad] = []
         self.closing: Callable[[Bundle], Awaitable[object]] | None = None
 
@@ -65,8 +65,8 @@ class FakeTopics:
         self.closed.append((bundle, reason))
         return 1
 
-    def rebucket(self) -> None:
-        self.rebucketed += 1
+    def refresh_bundles(self) -> None:
+        self.bundles_refreshed += 1
 
     def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
         return [load for load in self.loads if bundle.range.contains(load.hash)]

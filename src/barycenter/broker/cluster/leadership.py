@@ -58,7 +58,7 @@ class Leadership:
         self._session_lost = False
         self._losses = 0
         self._resigned = False
-        self._led = False
+        self._was_leader = False
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[bool], None]] = []
@@ -136,9 +136,11 @@ class Leadership:
             self._losses += 1
             self._on_state()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._own(asyncio.create_task(self._believe_again(self._losses), name="election after session loss"))
+            self._keep_task(
+                asyncio.create_task(self._await_agreement(self._losses), name="election after session loss")
+            )
 
-    async def _believe_again(self, losses: int) -> None:
+    async def _await_agreement(self, losses: int) -> None:
         """Trust the election only after its opinion agrees with the key as this session sees it."""
         assert self._election is not None
         while self._losses == losses and not self._resigned:
@@ -153,22 +155,22 @@ class Leadership:
 
     def _on_state(self) -> None:
         """Bring duties and listeners in line with whether this broker leads. Safe to call at any time."""
-        self._change.tell()
+        self._change.notify()
         leads = self.is_leader()
-        if leads == self._led:
+        if leads == self._was_leader:
             return
-        self._led = leads
+        self._was_leader = leads
         log.info("leadership_changed", leads=leads, leader=getattr(self.leader(), "broker_id", None))
         for task in self._tasks:
             if task.get_name().startswith("leader: "):
                 task.cancel()
         if leads:
             for duty in self._duties:
-                self._own(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+                self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
         for listener in list(self._listeners):
             listener(leads)
 
-    def _own(self, task: "asyncio.Task[None]") -> None:
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -248,7 +248,7 @@ class NamespaceService:
         except Exception:
             log.exception("load_report_not_written", after="split")
         if unload:
-            self._own(asyncio.create_task(self._unload_children(children), name=f"unload children of {parent}"))
+            self._keep_task(asyncio.create_task(self._unload_children(children), name=f"unload children of {parent}"))
 
     async def _unload_children(self, children: list[Bundle]) -> None:
         for child in children:
@@ -258,6 +258,6 @@ class NamespaceService:
         names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
         return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]
 
-    def _own(self, task: "asyncio.Task[None]") -> None:
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -229,7 +229,7 @@ class ClusterLookup:
                 raise LookupNotReadyError("This broker is shutting down") from None
             raise
 
-    def _search_done(self, key: tuple[Bundle, bool], task: "asyncio.Task[Owner | Candidate]") -> None:
+    def _search_done(self, key: tuple[Bundle, bool], task: asyncio.Task[Owner | Candidate]) -> None:
         del self._searches[key]
         if not task.cancelled() and (error := task.exception()) is not None:  # its callers have it too
             log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))

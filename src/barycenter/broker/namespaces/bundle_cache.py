@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 ENTRY_LIFE_S: Final = 60.0
 """After this an entry is read again although nobody told of a change."""
 
-Listener = Callable[[NamespaceName, NamespaceBundles], None]
+Listener: TypeAlias = Callable[[NamespaceName, NamespaceBundles], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -129,14 +129,14 @@ class BundleCache:
     async def _shared_load(self, namespace: NamespaceName) -> NamespaceBundles:
         return await asyncio.shield(self._loads.get(namespace) or self._start_load(namespace))
 
-    def _start_load(self, namespace: NamespaceName) -> "asyncio.Task[NamespaceBundles]":
+    def _start_load(self, namespace: NamespaceName) -> asyncio.Task[NamespaceBundles]:
         task = asyncio.create_task(self._load(namespace), name=f"load bundles of {namespace}")
         self._loads[namespace] = task
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget_load(namespace, done))
         return task
 
-    def _forget_load(self, namespace: NamespaceName, done: "asyncio.Task[NamespaceBundles]") -> None:
+    def _forget_load(self, namespace: NamespaceName, done: asyncio.Task[NamespaceBundles]) -> None:
         self._tasks.discard(done)
         if self._loads.get(namespace) is done:
             del self._loads[namespace]
@@ -187,10 +187,10 @@ class BundleCache:
             if self._last_told.pop(namespace, None) is None:
                 return bundles
         if told != bundles.boundaries:
-            self._tell(namespace, bundles)
+            self._notify_listeners(namespace, bundles)
         return bundles
 
-    def _tell(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
+    def _notify_listeners(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         current = set(bundles.bundles)
         self._non_persistent = {each for each in self._non_persistent if each.namespace != namespace or each in current}
         for listener in self._listeners:

@@ -39,7 +39,7 @@ from barycenter.broker.ownership.locks import BundleLocks
 from barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import Pulse
+from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import (
     LockBusyError,
@@ -62,7 +62,7 @@ class Topics(Protocol):
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
 
-    def rebucket(self) -> object: ...
+    def refresh_bundles(self) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ class OwnershipCache:
         self._topics: Topics | None = None
         self._urls: ServiceUrls | None = None
         self._session_timeout_s = session_timeout_s
-        self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
-        self._holdings = Holdings(pulse=self._pulse, clock=clock, serving_log=serving_log, changed=self._notify)
+        self._pauses = PauseDetector(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
+        self._holdings = Holdings(pauses=self._pauses, clock=clock, serving_log=serving_log, changed=self._notify)
         self._locks = BundleLocks(
             store,
             bundles,
             incarnation=incarnation,
-            pulse=self._pulse,
+            pauses=self._pauses,
             spawn=self._spawn,
             is_held=self._holdings.__contains__,
         )
@@ -123,7 +123,7 @@ class OwnershipCache:
         """Say under which URLs this broker serves; from now on it may acquire."""
         self._urls = urls
         self._locks.set_identity(urls)
-        self._spawn(self._watch_pulse(), "ownership pulse")
+        self._spawn(self._watch_pauses(), "ownership pauses")
 
     def refuse_acquisitions(self, why: str) -> None:
         """Acquire nothing more; what is owned stays until it is released."""
@@ -264,15 +264,15 @@ class OwnershipCache:
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
             if holding is None:
-                holding = await self._win(bundle)
+                holding = await self._acquire_lock(bundle)
                 self._activate(holding, reason)
             elif not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
             return holding.owner
 
-    async def _win(self, bundle: Bundle, *, is_child: bool = False) -> Holding:
+    async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> Holding:
         """Win the lock; the holding is registered as PREPARED."""
-        won = await self._locks.win(bundle, is_child=is_child)
+        won = await self._locks.acquire(bundle, is_child=is_child)
         assert self._urls is not None
         holding = self._holdings.prepare(bundle, won, self._urls.owner(is_local=True, epoch=won.epoch))
         won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
@@ -311,7 +311,7 @@ class OwnershipCache:
             try:
                 for child in children:
                     async with self._locks.serial(child):
-                        won.append(await self._win(child, is_child=True))
+                        won.append(await self._acquire_lock(child, is_child=True))
                 if not self._holdings.is_serving(holding):
                     raise BundleNotAcquiredError(parent, "it was lost during the split")
                 boundaries = await write_boundaries()
@@ -322,10 +322,10 @@ class OwnershipCache:
                 for child_holding in won:
                     await self._abandon(child_holding)
                 raise
-            self._swap(holding, won, boundaries)
+            self._replace_by_children(holding, won, boundaries)
             await self._forget(holding)
 
-    def _swap(self, parent: Holding, children: list[Holding], boundaries: NamespaceBundles) -> None:
+    def _replace_by_children(self, parent: Holding, children: list[Holding], boundaries: NamespaceBundles) -> None:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
         self._bundles.accept(boundaries)
         was_serving = self._holdings.is_serving(parent)
@@ -335,7 +335,7 @@ class OwnershipCache:
             if was_serving and child.state is HoldingState.PREPARED:
                 self._activate(child, f"split of {parent.term.bundle}")
         if was_serving and self._topics is not None:
-            self._topics.rebucket()
+            self._topics.refresh_bundles()
         self._holdings.end(parent, "split")
 
     async def _abandon(self, holding: Holding) -> None:
@@ -392,17 +392,17 @@ class OwnershipCache:
             self._locks.regain_session()
             self._recover_all("session re-established")
 
-    async def _watch_pulse(self) -> None:
-        """Beat, unless the process stood still: then every term ends before the pulse is taken up again."""
+    async def _watch_pauses(self) -> None:
+        """Beat, unless the process stood still: then every term ends before the next beat."""
         while True:
-            if self._pulse.holds():
-                self._pulse.beat()
-            else:
+            if self._pauses.has_paused():
                 self._locks.interrupted()
                 self._suspend_all("the process stood still")
-                self._pulse.beat()
+                self._pauses.beat()
                 if self._locks.has_session:
                     self._recover_all("the process stood still")
+            else:
+                self._pauses.beat()
             await asyncio.sleep(self._session_timeout_s / 20)
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
@@ -416,7 +416,7 @@ class OwnershipCache:
 
     async def _forget(self, holding: Holding) -> None:
         """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
-        await self._locks.let_go(holding.term.bundle, holding.won.lock)
+        await self._locks.release(holding.term.bundle, holding.won.lock)
         self._holdings.forget(holding)
 
     async def _close_topics(self, bundle: Bundle, reason: str) -> int:
@@ -444,7 +444,7 @@ class OwnershipCache:
 
     def _notify(self, bundle: Bundle) -> None:
         if (change := self._changes.get(bundle)) is not None:
-            change.tell()
+            change.notify()
 
     @property
     def _broker_id(self) -> str:
@@ -460,13 +460,13 @@ class OwnershipCache:
                 raise LookupNotReadyError("this broker is stopped") from None
             raise
 
-    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
-    def _done(self, task: "asyncio.Task[Any]") -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from barycenter.broker.cluster.lookup_answers import Owner
-from barycenter.broker.ownership.locks import WonLock
+from barycenter.broker.ownership.locks import BundleLock
 from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import Pulse, Term
+from barycenter.broker.ownership.term import PauseDetector, Term
 from barycenter.metadata.clock import Clock
 from barycenter.naming.bundle import Bundle
 
@@ -58,7 +58,7 @@ class Holding:
     """One generation of a bundle held here. Its term is active while SERVING, and revoked once ENDED."""
 
     term: Term
-    won: WonLock
+    won: BundleLock
     owner: Owner
     state: HoldingState = HoldingState.PREPARED
     splitting: bool = False
@@ -84,9 +84,9 @@ class Holdings:
     """
 
     def __init__(
-        self, *, pulse: Pulse, clock: Clock, serving_log: ServingLog, changed: Callable[[Bundle], None]
+        self, *, pauses: PauseDetector, clock: Clock, serving_log: ServingLog, changed: Callable[[Bundle], None]
     ) -> None:
-        self._pulse = pulse
+        self._pauses = pauses
         self._clock = clock
         self._serving_log = serving_log
         self._changed = changed
@@ -103,19 +103,19 @@ class Holdings:
 
     def is_serving(self, holding: Holding) -> bool:
         """Whether the holding serves at this moment: not if the process stood still and does not know yet."""
-        return holding.state is HoldingState.SERVING and self._pulse.holds()
+        return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
     def serving(self, bundle: Bundle) -> Holding | None:
         """Return the holding of a bundle that is served at this moment."""
         holding = self._by_bundle.get(bundle)
         return holding if holding is not None and self.is_serving(holding) else None
 
-    def prepare(self, bundle: Bundle, won: WonLock, owner: Owner) -> Holding:
+    def prepare(self, bundle: Bundle, won: BundleLock, owner: Owner) -> Holding:
         """Register a bundle whose lock was just won; `owner` is this broker, as lookups answer it.
 
         It takes the place of a generation whose lock another session had meanwhile, if that is still there.
         """
-        holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pulse), won, owner)
+        holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
         self._by_bundle[bundle] = holding
         return holding
 

@@ -41,7 +41,7 @@ class Dispatcher:
         self._generation = 0
         self._retry_timer: object | None = None
 
-    # ------------------------------------------------------------------ what subclasses define
+    # ---- what subclasses define ----
 
     def dispatch(self) -> None:
         """Send what can be sent now."""
@@ -80,7 +80,7 @@ class Dispatcher:
         self._ready.clear()
         self._generation += 1
 
-    # ------------------------------------------------------------------ reading
+    # ---- reading ----
 
     def rewind(self) -> None:
         """Forget what was read ahead and go back to the first entry that is not acknowledged."""
@@ -88,7 +88,7 @@ class Dispatcher:
         self._generation += 1
         self.read_position = self.subscription.cursor.first_unacked
 
-    def _fill(self, max_messages: int) -> bool:
+    def _read_more_entries(self, max_messages: int) -> bool:
         """Get entries into `_ready`: at once from the cache (True), or later by a task that dispatches again."""
         if self._reading:
             return False
@@ -101,9 +101,9 @@ class Dispatcher:
         if entries is None:
             self._start_read(start, max_entries, max_messages)
             return False
-        return self._take(entries)
+        return self._add_ready(entries)
 
-    def _take(self, entries: Sequence[Entry]) -> bool:
+    def _add_ready(self, entries: Sequence[Entry]) -> bool:
         if not entries:
             return False
         last = entries[-1].position
@@ -133,7 +133,7 @@ class Dispatcher:
         self.dispatch()
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
-        self._take(entries)
+        self._add_ready(entries)
 
     def _read_failed(self) -> None:
         """A read of the present generation failed; it is tried again after a while."""

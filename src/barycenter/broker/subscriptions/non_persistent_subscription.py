@@ -92,7 +92,7 @@ class NonPersistentSubscription:
 
     def attached(self, consumer: Consumer) -> None:
         """The client knows that `consumer` is attached."""
-        if not consumer.closed and not self._choose() and self.type is SubscriptionType.FAILOVER:
+        if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
 
     def detach(self, consumer: Consumer) -> None:
@@ -102,7 +102,7 @@ class NonPersistentSubscription:
         self.members.remove(consumer)
         if self._selector is not None:
             self._selector.remove(consumer)
-        self._choose()
+        self._pick_active_consumer()
         self.topic.consumer_left(self)
 
     def disconnect_all(self) -> None:
@@ -112,7 +112,7 @@ class NonPersistentSubscription:
             consumer.link.close_consumer(consumer)
         self._active = None
 
-    def _choose(self) -> bool:
+    def _pick_active_consumer(self) -> bool:
         chosen = active_consumer(self.members, str(self.topic.name), self.partition_index)
         if chosen is self._active:
             return False
@@ -127,7 +127,7 @@ class NonPersistentSubscription:
 
     def deliver(self, position: Position, messages: int, entry: bytes) -> None:
         """Give an entry to the consumer that is due, or drop it."""
-        consumer = self._due(entry)
+        consumer = self._next_consumer(entry)
         if consumer is None or consumer.permits <= 0 or not consumer.link.writable:
             self.dropped += messages
             return
@@ -137,7 +137,7 @@ class NonPersistentSubscription:
         self.rates.bytes += len(entry)
         self.topic.dispatched(messages, len(entry))
 
-    def _due(self, entry: bytes) -> Consumer | None:
+    def _next_consumer(self, entry: bytes) -> Consumer | None:
         if self._selector is not None:
             return self._selector.select(slot_of(sticky_key(read_metadata(entry))))
         if self.type is not SubscriptionType.SHARED:

@@ -83,7 +83,7 @@ class PersistentSubscription:
     def __str__(self) -> str:
         return f"{self.topic.name}/{self.name}"
 
-    # ------------------------------------------------------------------ what dispatchers ask (DispatchSource)
+    # ---- what dispatchers ask (DispatchSource) ----
 
     @property
     def ledger(self) -> ManagedLedger:
@@ -115,7 +115,7 @@ class PersistentSubscription:
         rates.bytes += size
         self.topic.dispatched(messages, size)
 
-    # ------------------------------------------------------------------ consumers
+    # ---- consumers ----
 
     @property
     def consumers(self) -> Sequence[Consumer]:
@@ -195,7 +195,7 @@ class PersistentSubscription:
             self.dispatcher.close()
             self.dispatcher = None
 
-    # ------------------------------------------------------------------ flow and acknowledgement
+    # ---- flow and acknowledgement ----
 
     def flow(self, consumer: Consumer) -> None:
         self.last_flow_at_ms = self.now_ms()
@@ -225,7 +225,7 @@ class PersistentSubscription:
         if self.dispatcher is not None:
             self.dispatcher.redeliver(consumer, positions)
 
-    # ------------------------------------------------------------------ seek
+    # ---- seek ----
 
     async def wait_open(self) -> None:
         """Wait while a seek is under way."""

@@ -33,21 +33,21 @@ class SingleActiveDispatcher(Dispatcher):
         self.consumers.append(consumer)
 
     def attached(self, consumer: Consumer) -> None:
-        if not self._choose() and self.is_failover:
+        if not self._pick_active_consumer() and self.is_failover:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self.active)
         self.dispatch()
 
     def remove(self, consumer: Consumer) -> None:
         if consumer in self.consumers:
             self.consumers.remove(consumer)
-            self._choose()
+            self._pick_active_consumer()
             self.dispatch()
 
     def close(self) -> None:
         super().close()
         self.active = None
 
-    def _choose(self) -> bool:
+    def _pick_active_consumer(self) -> bool:
         """Choose the active consumer anew; tell all consumers if it changed and return whether it did."""
         previous = self.active
         if self.is_failover:
@@ -91,7 +91,7 @@ class SingleActiveDispatcher(Dispatcher):
             if not link.writable:
                 link.wake_when_writable(self)
                 return
-            if not self._ready and not self._fill(consumer.permits):
+            if not self._ready and not self._read_more_entries(consumer.permits):
                 return
             self._deliver(consumer)
 

@@ -27,7 +27,7 @@ from barycenter.broker.errors import (
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.topics import deduplication
-from barycenter.broker.topics.deduplication import Deduplication, Verdict
+from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed_ledger import ManagedLedger
@@ -77,7 +77,7 @@ class PersistentTopic(Topic):
     def last_sequence_id(self, producer_name: str) -> int:
         return self._deduplication.last_sequence_id(producer_name) if self._deduplication is not None else -1
 
-    # ------------------------------------------------------------------ publishing
+    # ---- publishing ----
 
     def publish(
         self,
@@ -114,11 +114,11 @@ class PersistentTopic(Topic):
 
     def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
         """Tell whether a message is to be stored; answer it if not."""
-        verdict = memory.judge(producer.name, sequence_id, highest_id)
-        if verdict is Verdict.NEW:
+        status = memory.check(producer.name, sequence_id, highest_id)
+        if status is DuplicateStatus.NEW:
             return True
         log.debug("duplicate_dropped", topic=str(self.name), producer=producer.name, sequence_id=sequence_id)
-        if verdict is Verdict.STORED:
+        if status is DuplicateStatus.STORED:
             producer.link.send_duplicate(producer, sequence_id, highest_id, size)
         else:
             producer.link.publish_failed(producer, size)
@@ -164,7 +164,7 @@ class PersistentTopic(Topic):
 
     def fenced(self, error: LedgerFencedError) -> None:
         """A later owner has the ledger."""
-        self.stop_intake()
+        self.begin_closing()
         self.host.ledger_fenced(self, str(error))
 
     def write_failed(self, group: Sequence[Written], error: LedgerError) -> None:
@@ -187,7 +187,7 @@ class PersistentTopic(Topic):
                 self.forget_producer(producer)
                 producer.link.close_producer(producer)
 
-    # ------------------------------------------------------------------ subscriptions
+    # ---- subscriptions ----
 
     @property
     def lock(self) -> asyncio.Lock:
@@ -326,7 +326,7 @@ class PersistentTopic(Topic):
         batch_index = metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
         return last, batch_index
 
-    # ------------------------------------------------------------------ closing
+    # ---- closing ----
 
     async def close(self, reason: str) -> None:
         """Send the receipts of what is pending, tell all clients to look elsewhere, release the ledger. Idempotent.
@@ -336,7 +336,7 @@ class PersistentTopic(Topic):
         """
         if self.state is TopicState.CLOSED:
             return
-        self.stop_intake()
+        self.begin_closing()
         try:
             await self.wait_drained()
         finally:
@@ -361,7 +361,7 @@ class PersistentTopic(Topic):
         self.check_deletable(force=force)
         if self.state is not TopicState.OPEN:
             raise NotAllowedError(f"Topic {self.name} is being closed")
-        self.stop_intake()
+        self.begin_closing()
         try:
             await self.wait_drained()
         finally:

@@ -146,7 +146,7 @@ class Topic:
     def settings(self) -> TopicSettings:
         return self.host.settings
 
-    # ------------------------------------------------------------------ tasks
+    # ---- tasks ----
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run `work` in a task that ends with the topic at the latest."""
@@ -169,7 +169,7 @@ class Topic:
         for task in list(self._tasks or ()):
             task.cancel()
 
-    # ------------------------------------------------------------------ producers
+    # ---- producers ----
 
     def check_open(self) -> None:
         """Raise TopicFencedError unless producers and consumers may attach."""
@@ -272,7 +272,7 @@ class Topic:
         counters.messages_out += messages
         counters.bytes_out += size
 
-    # ------------------------------------------------------------------ consumers
+    # ---- consumers ----
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
         """Attach a consumer, creating its subscription if need be; `Consumable.attached` must follow."""
@@ -314,9 +314,9 @@ class Topic:
         """Return the position of the last durable entry (-1, -1 if none), and its last index in the batch, or -1."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ closing
+    # ---- closing ----
 
-    def stop_intake(self) -> None:
+    def begin_closing(self) -> None:
         """Let nobody attach any more, and drop what is sent from now on: clients will send it again elsewhere."""
         if self.state is TopicState.OPEN:
             self.state = TopicState.CLOSING

@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         "_closed_producers",
         "_handlers",
         "_keep_alive",
-        "_listening",
+        "_liveness_checks",
         "_loop",
         "_out",
         "_out_bytes",
@@ -103,13 +103,13 @@ class Connection(asyncio.Protocol):
         self._pending_bytes = 0
         self._reading = True
         self._keep_alive: asyncio.TimerHandle | None = None
-        self._listening: deque[asyncio.Future[None]] = deque()
+        self._liveness_checks: deque[asyncio.Future[None]] = deque()
 
     @property
     def services(self) -> WireServices:
         return self._services
 
-    # ------------------------------------------------------------------ transport events
+    # ---- transport events ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -129,13 +129,13 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self.abort(f"protocol broken by the client: {error}")
             return
-        if self._listening:
-            self._hear()
+        if self._liveness_checks:
+            self._answer_liveness_checks()
         for number, message, entry in received:
             if number == _SEND:
-                self._take_message(message, entry)
+                self._handle_send(message, entry)
             else:
-                self._take_request(number, message)
+                self._handle_request(number, message)
             if self.is_closed:
                 return
         owed = self._wire.data_to_send()
@@ -151,9 +151,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.is_closed:
             log.debug("connection_lost", address=self.address, error=str(exc) if exc else None)
-        self._dissolve()
+        self._detach_all()
 
-    def _dissolve(self) -> None:
+    def _detach_all(self) -> None:
         """Detach everything of this connection. Idempotent."""
         if self.is_closed:
             return
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         self._services.disconnected(self)
         if self._keep_alive is not None:
             self._keep_alive.cancel()
-        self._hear()
+        self._answer_liveness_checks()
         self._out.clear()
         self._stalled.clear()
         for task in list(self._tasks):
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         log.warning("connection_closed", address=self.address, client=self.client_version, reason=reason)
-        self._dissolve()
+        self._detach_all()
         if self._transport is not None:
             self._transport.abort()
 
@@ -188,11 +188,11 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         self._flush()
-        self._dissolve()
+        self._detach_all()
         if self._transport is not None:
             self._transport.close()
 
-    # ------------------------------------------------------------------ what comes in
+    # ---- what comes in ----
 
     def connect(self, request: api.CommandConnect) -> None:
         """Answer CONNECT."""
@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
             feature_flags=_FEATURES,
         )
 
-    def _take_request(self, number: int, message: Any) -> None:
+    def _handle_request(self, number: int, message: Any) -> None:
         handler = self._handlers.get(number)
         if handler is None:
             self.abort(f"command type {number} is not supported by this broker")
@@ -226,10 +226,10 @@ class Connection(asyncio.Protocol):
         if not self._reading:
             self._maybe_resume_reading()
 
-    def _take_message(self, message: api.CommandSend, entry: bytes) -> None:
+    def _handle_send(self, message: api.CommandSend, entry: bytes) -> None:
         producer = self.producers.get(message.producer_id)
         if producer is None or producer.closed:
-            self._take_late(message.producer_id, known=producer is not None)
+            self._handle_late_send(message.producer_id, known=producer is not None)
             return
         # Counted first: the answer may come at once.
         size = len(entry)
@@ -248,15 +248,15 @@ class Connection(asyncio.Protocol):
         except (ChecksumMismatchError, MalformedFrameError) as error:
             self._pending -= 1
             self._pending_bytes -= size
-            self._refuse_message(producer, message.sequence_id, error)
+            self._fail_send(producer, message.sequence_id, error)
 
-    def _take_late(self, producer_id: int, *, known: bool) -> None:
+    def _handle_late_send(self, producer_id: int, *, known: bool) -> None:
         """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
         if known or self._closed_producers.get(producer_id, 0.0) >= self._loop.time():
             return
         self.abort(f"SEND for producer {producer_id}, which does not exist")
 
-    def _refuse_message(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+    def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
         log.warning(
             "message_refused",
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
             producer.deferred = deque()
         producer.deferred.append((producer.pushed, frame))
 
-    # ------------------------------------------------------------------ what goes out
+    # ---- what goes out ----
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it is written with others at the end of this turn of the loop."""
@@ -337,7 +337,7 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    # ------------------------------------------------------------------ what topics say (ClientLink)
+    # ---- what topics say (ClientLink) ----
 
     def send_message(self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes) -> None:
         if self.is_closed:
@@ -425,12 +425,14 @@ class Connection(asyncio.Protocol):
         else:
             self.send(frame)
 
-    # ------------------------------------------------------------------ signs of life
+    # ---- signs of life ----
 
     def _schedule_keep_alive(self) -> None:
-        self._keep_alive = self._loop.call_later(self._services.config.keep_alive_interval_seconds, self._tick)
+        self._keep_alive = self._loop.call_later(
+            self._services.config.keep_alive_interval_seconds, self._check_keep_alive
+        )
 
-    def _tick(self) -> None:
+    def _check_keep_alive(self) -> None:
         if self.is_closed:
             return
         verdict = self._wire.keep_alive(reading=self._reading)
@@ -443,9 +445,9 @@ class Connection(asyncio.Protocol):
             self.send(owed)
         self._schedule_keep_alive()
 
-    def _hear(self) -> None:
-        while self._listening:
-            heard = self._listening.popleft()
+    def _answer_liveness_checks(self) -> None:
+        while self._liveness_checks:
+            heard = self._liveness_checks.popleft()
             if not heard.done():
                 heard.set_result(None)
 
@@ -453,7 +455,7 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return False
         heard: asyncio.Future[None] = self._loop.create_future()
-        self._listening.append(heard)
+        self._liveness_checks.append(heard)
         self.send(commands.PING)
         try:
             async with asyncio.timeout(self._services.config.connection_liveness_check_timeout_millis / 1000):

@@ -8,9 +8,9 @@ import pytest
 from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.ownership import holdings
 from barycenter.broker.ownership.holdings import TRANSITIONS, Holding, HoldingEvent, Holdings, HoldingState
-from barycenter.broker.ownership.locks import WonLock
+from barycenter.broker.ownership.locks import BundleLock
 from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import Pulse
+from barycenter.broker.ownership.term import PauseDetector
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
 
@@ -37,11 +37,11 @@ class World:
         self.log = Log()
         self.changed: list[Bundle] = []
         clock = SimpleNamespace(now_ms=lambda: round(self.now_s * 1000))
-        pulse = Pulse(5.0, lambda: self.now_s, clock.now_ms)
-        self.holdings = Holdings(pulse=pulse, clock=clock, serving_log=self.log, changed=self.changed.append)
+        pauses = PauseDetector(5.0, lambda: self.now_s, clock.now_ms)
+        self.holdings = Holdings(pauses=pauses, clock=clock, serving_log=self.log, changed=self.changed.append)
 
     def prepare(self, epoch: int = 1) -> Holding:
-        return self.holdings.prepare(BUNDLE, WonLock(None, None, epoch), OWNER)
+        return self.holdings.prepare(BUNDLE, BundleLock(None, None, epoch), OWNER)
 
     def send(self, holding: Holding, event: HoldingEvent) -> None:
         steps = {

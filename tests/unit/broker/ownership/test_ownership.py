@@ -307,7 +307,7 @@ def test_a_split_keeps_topics_open_and_gives_its_children_higher_epochs():
         assert [str(child.range) for child in children] == ["0x00000000_0x7fffffff", "0x7fffffff_0xffffffff"]
         assert owner.owned == children
         assert owner.topics.closed == []
-        assert owner.topics.rebucketed == 1
+        assert owner.topics.bundles_refreshed == 1
         assert all(owner.plane.ownership.owned(child).epoch > term.epoch for child in children)
         assert not term.active
         assert await cluster.boundaries() == ["0x00000000", "0x7fffffff", "0xffffffff"]

@@ -76,7 +76,6 @@ class Consumer:
         "permits",
         "priority_level",
         "rates",
-        "redelivered",
         "subscription",
         "unacked",
     )
@@ -99,7 +98,6 @@ class Consumer:
         self.pending: dict[Position, tuple[int, int]] = {}
         self.is_blocked = False
         self.closed = False
-        self.redelivered = 0
         self.rates = Rates()
 
     def flow(self, permits: int) -> None:

@@ -61,7 +61,6 @@ class Leadership:
         self._was_leader = False
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listeners: list[Callable[[bool], None]] = []
         self._change = NextChange()
         self._stop_listening: Callable[[], None] | None = None
 
@@ -88,10 +87,6 @@ class Leadership:
     async def current_leader(self) -> LeaderValue | None:
         """Return the leader, read from the store if the election does not know it."""
         return self.leader() or await self._cache.get(LEADER_PATH)
-
-    def on_change(self, listener: Callable[[bool], None]) -> None:
-        """Call `listener` with whether this broker leads, each time that changes."""
-        self._listeners.append(listener)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
         """Enter the election and return when the first round is over. Duties start as soon as it is won."""
@@ -154,7 +149,7 @@ class Leadership:
             await asyncio.sleep(_AGREE_PAUSE_S)
 
     def _on_state(self) -> None:
-        """Bring duties and listeners in line with whether this broker leads. Safe to call at any time."""
+        """Bring the duties in line with whether this broker leads. Safe to call at any time."""
         self._change.notify()
         leads = self.is_leader()
         if leads == self._was_leader:
@@ -167,8 +162,6 @@ class Leadership:
         if leads:
             for duty in self._duties:
                 self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
-        for listener in list(self._listeners):
-            listener(leads)
 
     def _keep_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

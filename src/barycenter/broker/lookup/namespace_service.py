@@ -102,9 +102,6 @@ class NamespaceService:
         """The same, read from the store."""
         return await self._bundles.fresh(namespace)
 
-    def is_owned(self, bundle: Bundle) -> bool:
-        return self._ownership.is_owned(bundle)
-
     # ---- unload ----
 
     def set_destination(self, bundle: Bundle, broker_id: str) -> None:
@@ -140,12 +137,6 @@ class NamespaceService:
             if max_per_second > 0:
                 await asyncio.sleep(1 / max_per_second)
         return done
-
-    async def release_namespace(self, namespace: NamespaceName, *, reason: str = "namespace deleted") -> None:
-        """Give up every bundle of `namespace` that is owned here."""
-        for bundle in self._ownership.owned_bundles():
-            if bundle.namespace == namespace:
-                await self._ownership.release(bundle, reason=reason)
 
     async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
         """Give up an empty bundle on the way to deleting its namespace.

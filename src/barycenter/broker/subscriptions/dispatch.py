@@ -69,11 +69,6 @@ class Dispatcher:
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         """Entries at `positions` were acknowledged one by one; the cursor knows already."""
 
-    @property
-    def unacked(self) -> int:
-        """Messages delivered and not acknowledged; 0 where that is not counted."""
-        return 0
-
     def close(self) -> None:
         """Forget the consumers: nothing is sent afterwards, also not by a read that is under way."""
         self.consumers.clear()

@@ -105,7 +105,6 @@ class SharedDispatcher(Dispatcher):
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
         held = consumer.pending
         wanted = list(held) if positions is None else [position for position in positions if position in held]
-        consumer.redelivered += len(wanted)
         self._move_to_replay(consumer, wanted)
         self.dispatch()
 

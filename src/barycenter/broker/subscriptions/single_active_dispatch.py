@@ -81,7 +81,6 @@ class SingleActiveDispatcher(Dispatcher):
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
         # Single ids are ignored: order is kept by sending everything unacknowledged again.
         if consumer is self.active:
-            consumer.redelivered += 1
             self.rewind()
             self.dispatch()
 

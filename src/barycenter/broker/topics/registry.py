@@ -6,7 +6,7 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 import structlog
@@ -88,13 +88,9 @@ class TopicRegistry:
         found = self._topics.get(topic)
         return found if found is not None and found.state is TopicState.OPEN else None
 
-    def loaded(self) -> Iterable[Topic]:
+    def loaded(self) -> Collection[Topic]:
         """The topics in memory, those that are closing included."""
         return self._topics.values()
-
-    @property
-    def count(self) -> int:
-        return len(self._topics)
 
     async def get_or_create(self, topic: TopicName, *, create: bool = True) -> Topic:
         """Return the topic, loading it if need be; one load serves all who ask meanwhile.

@@ -40,10 +40,6 @@ class WireServer:
         self._services = WireServices(config, registry, lookup, ProducerNames(env.store, config.cluster_name))
         self._server: asyncio.Server | None = None
 
-    @property
-    def connection_count(self) -> int:
-        return len(self._services.connections)
-
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over changed settings; connections look at them anew each time."""
         self._services.config = config

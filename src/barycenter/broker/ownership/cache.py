@@ -324,6 +324,9 @@ class OwnershipCache:
                 raise
             self._replace_by_children(holding, won, boundaries)
             await self._forget(holding)
+            for child_holding in won:
+                if child_holding.state is HoldingState.PREPARED:  # the parent was lost: its place is not ours to fill
+                    await self._abandon(child_holding)
 
     def _replace_by_children(self, parent: Holding, children: list[Holding], boundaries: NamespaceBundles) -> None:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""

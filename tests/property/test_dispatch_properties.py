@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from barycenter.broker.clients.producer import Producer, ProducerOptions
-from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
@@ -57,7 +57,7 @@ class World:
         self.seen = 0
         self.topic: PersistentTopic
         self.producer: Producer
-        self.subscription: Subscription
+        self.subscription: PersistentSubscription
 
     async def open(self) -> None:
         topic = await self.broker.registry.get_or_create(TOPIC)

@@ -70,8 +70,8 @@ def check_that_fails(seeds, **options):
 
 
 def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
-    """Without pulse and without fences a broker that wakes up goes on serving what another one took over."""
-    monkeypatch.setattr("barycenter.broker.ownership.term.Pulse.holds", lambda self: True)
+    """Without noticing and without fences a broker that wakes up goes on serving what another one took over."""
+    monkeypatch.setattr("barycenter.broker.ownership.term.PauseDetector.has_paused", lambda self: False)
     monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
     found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
     assert found in {"one server", "fencing", "every message in order"}
@@ -109,9 +109,9 @@ def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
 
 def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
     """A record of boundaries that does not cover the hash range shows in the very step in which it is written."""
-    from barycenter.broker.namespaces import bundle_cache
+    from barycenter.broker.namespaces import boundaries
 
-    honest = bundle_cache.boundaries_value
+    honest = boundaries.boundaries_value
 
     def with_gap(record, bundles):
         value = json.loads(honest(record, bundles))
@@ -119,5 +119,5 @@ def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
             del value["bundles"]["boundaries"][0]
         return json.dumps(value).encode()
 
-    monkeypatch.setattr(bundle_cache, "boundaries_value", with_gap)
+    monkeypatch.setattr(boundaries, "boundaries_value", with_gap)
     assert check_that_fails(range(30), faults=("split", "burst")) == "tiling"

@@ -16,7 +16,7 @@ from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.broker.namespaces.bundle_cache import boundaries_value, local_policies_path
+from barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement
 from barycenter.load.splitting.request import TopicLoad
@@ -56,7 +56,7 @@ class FakeTopics:
 
     def __init__(self) -> None:
         self.closed: list[tuple[Bundle, str]] = []
-        self.rebucketed = 0
+        self.bundles_refreshed = 0
         self.loads: list[TopicLoad] = []
         self.closing: Callable[[Bundle], Awaitable[object]] | None = None
 
@@ -66,8 +66,8 @@ class FakeTopics:
         self.closed.append((bundle, reason))
         return 1
 
-    def rebucket(self) -> None:
-        self.rebucketed += 1
+    def refresh_bundles(self) -> None:
+        self.bundles_refreshed += 1
 
     def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
         return [load for load in self.loads if bundle.range.contains(load.hash)]

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.environment import Environment
-from barycenter.broker.namespaces.topic_policies import ConfiguredTopicPolicies
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.server import WireServer
@@ -91,6 +90,19 @@ class LookupHere:
         assert self.store is not None
         names = await self.store.children(f"/managed-ledgers/{namespace}/persistent")
         return [f"persistent://{namespace}/{name}" for name in names]
+
+
+class ConfiguredTopicPolicies:
+    """The broker's configuration alone: every namespace is allowed the same."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    async def may_create(self, topic: TopicName) -> bool:
+        return self._config.allow_auto_topic_creation
+
+    async def may_subscribe(self, topic: TopicName) -> bool:
+        return self._config.allow_auto_subscription_creation
 
 
 class OneBroker:

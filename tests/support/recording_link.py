@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.clients.link import Stalled
+from barycenter.broker.clients.link import StalledDispatcher
 from barycenter.broker.clients.producer import Producer
 from barycenter.ledger.position import Position
 
@@ -18,10 +18,10 @@ class RecordingLink:
     delivered: list[tuple[Consumer, Position, int]] = field(default_factory=list)
     receipts: list[tuple[int, Position]] = field(default_factory=list)
     closed: list[Consumer | Producer] = field(default_factory=list)
-    stalled: list[Stalled] = field(default_factory=list)
+    stalled: list[StalledDispatcher] = field(default_factory=list)
     active: list[tuple[Consumer, bool]] = field(default_factory=list)
 
-    def wake_when_writable(self, dispatcher: Stalled) -> None:
+    def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         self.stalled.append(dispatcher)
 
     def drain(self) -> None:

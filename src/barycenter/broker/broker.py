@@ -15,7 +15,7 @@ import enum
 import errno
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
@@ -58,7 +58,7 @@ class WebServer(Protocol):
     async def close(self) -> None: ...
 
 
-StartWeb = Callable[["Broker", str, int], Awaitable[WebServer]]
+StartWeb: TypeAlias = Callable[["Broker", str, int], Awaitable[WebServer]]
 """Start the REST server of a broker at a host and a port (0 picks a free one)."""
 
 

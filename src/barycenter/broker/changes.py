@@ -35,7 +35,7 @@ class NextChange:
         finally:
             self._waiters.discard(waiter)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

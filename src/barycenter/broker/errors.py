@@ -13,7 +13,7 @@ ServiceError
 └── InvalidPositionError          a message id or time that cannot be sought
 
 Besides these, attaching fails with `NotServedError` (broker/ownership/serving.py), `InvalidNameError`, `LedgerError`
-and `MetadataError`. `wire_errors.py` says each of them in the binary protocol, `rest/` in HTTP.
+and `MetadataError`. `wire/errors.py` says each of them in the binary protocol, `rest/` in HTTP.
 """
 
 from barycenter.naming.topic import TopicName

@@ -4,7 +4,7 @@
     ├── BrokerIdInUseError  another running process has this broker's id
     └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
 
-Ports in use are OSErrors: `PortInUseError` (wire_server) and `WebPortInUseError` (broker).
+Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
 """
 
 

@@ -10,12 +10,12 @@ from support.control_cluster import on_virtual_time
 def test_everybody_who_waits_is_woken_and_a_change_is_not_kept_for_later():
     async def scenario(cluster):
         change = NextChange()
-        change.tell()
+        change.notify()
         waiting = [asyncio.ensure_future(change.wait(60)) for _ in range(3)]
         await asyncio.sleep(1)
         assert change.is_awaited
         assert not any(each.done() for each in waiting)
-        change.tell()
+        change.notify()
         await asyncio.gather(*waiting)
         assert not change.is_awaited
 

@@ -6,21 +6,29 @@ negative; later flows pay that back. A consumer that subscribes again starts wit
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
-
-if TYPE_CHECKING:
-    from barycenter.broker.topics.topic import Topic
-    from barycenter.ledger.position import Position
+from barycenter.ledger.position import Position
+from barycenter.naming.topic import TopicName
 
 
-class Consumed(Protocol):
-    """A subscription of either kind of topic, as its consumers use it; see `Subscription`."""
+class ConsumableTopic(Protocol):
+    """The topic of a subscription, as requests of its consumers use it; see `Topic`."""
 
     @property
-    def topic(self) -> "Topic": ...
+    def name(self) -> TopicName: ...
+    async def position_at(self, publish_time_ms: int) -> Position: ...
+    async def last_message_id(self) -> tuple[Position, int]: ...
+    async def unsubscribe(self, consumer: "Consumer", *, force: bool) -> None: ...
+
+
+class Consumable(Protocol):
+    """A subscription of either kind of topic, as its consumers use it; see `PersistentSubscription`."""
+
+    @property
+    def topic(self) -> ConsumableTopic: ...
     @property
     def name(self) -> str: ...
     @property
@@ -28,10 +36,10 @@ class Consumed(Protocol):
     def attached(self, consumer: "Consumer") -> None: ...
     def detach(self, consumer: "Consumer") -> None: ...
     def flow(self, consumer: "Consumer") -> None: ...
-    def ack_individual(self, consumer: "Consumer", positions: "Sequence[Position]") -> None: ...
-    def ack_cumulative(self, consumer: "Consumer", position: "Position") -> bool: ...
-    def redeliver(self, consumer: "Consumer", positions: "Sequence[Position] | None", epoch: int | None) -> None: ...
-    async def seek(self, position: "Position") -> None: ...
+    def ack_individual(self, consumer: "Consumer", positions: Sequence[Position]) -> None: ...
+    def ack_cumulative(self, consumer: "Consumer", position: Position) -> bool: ...
+    def redeliver(self, consumer: "Consumer", positions: Sequence[Position] | None, epoch: int | None) -> None: ...
+    async def seek(self, position: Position) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +76,12 @@ class Consumer:
         "permits",
         "priority_level",
         "rates",
-        "redelivered",
         "subscription",
         "unacked",
     )
 
     def __init__(
-        self, link: ClientLink, consumer_id: int, subscription: Consumed, options: ConsumerOptions, now_ms: int
+        self, link: ClientLink, consumer_id: int, subscription: Consumable, options: ConsumerOptions, now_ms: int
     ) -> None:
         self.link = link
         self.consumer_id = consumer_id
@@ -91,7 +98,6 @@ class Consumer:
         self.pending: dict[Position, tuple[int, int]] = {}
         self.is_blocked = False
         self.closed = False
-        self.redelivered = 0
         self.rates = Rates()
 
     def flow(self, permits: int) -> None:

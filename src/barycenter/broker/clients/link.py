@@ -1,20 +1,49 @@
 """What topics, producers and consumers say to the client behind them, whoever carries it.
 
-`connection.py` says it over a socket; tests say it to a list.
+`wire/connection.py` says it over a socket; tests say it to a list.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from collections import deque
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from barycenter.broker.clients.consumer import Consumer
-    from barycenter.broker.clients.producer import Producer
-    from barycenter.ledger.position import Position
+from barycenter.ledger.position import Position
 
 
-class Stalled(Protocol):
+class StalledDispatcher(Protocol):
     def dispatch(self) -> None:
         """Send what can be sent now."""
         ...
+
+
+class LinkedConsumer(Protocol):
+    """What a link asks of a consumer: how the client calls it, and what goes with each of its messages."""
+
+    @property
+    def consumer_id(self) -> int: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def epoch(self) -> int | None: ...
+
+
+class LinkedProducer(Protocol):
+    """What a link asks of a producer: how the client calls it, and how far its SENDs are answered; see `Producer`."""
+
+    deferred: deque[tuple[int, bytes]] | None
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def pushed(self) -> int: ...
+
+    @property
+    def completed(self) -> int: ...
+
+    @property
+    def pending(self) -> int: ...
 
 
 class ClientLink(Protocol):
@@ -31,35 +60,37 @@ class ClientLink(Protocol):
         """False while too much is queued towards this client: dispatch stops, and asks to be woken."""
         ...
 
-    def wake_when_writable(self, dispatcher: Stalled) -> None:
+    def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         """Call `dispatcher.dispatch` once, when the queue has drained."""
         ...
 
-    def send_message(self, consumer: "Consumer", position: "Position", redelivery_count: int, entry: bytes) -> None: ...
+    def send_message(
+        self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes
+    ) -> None: ...
 
     def send_receipt(
-        self, producer: "Producer", sequence_id: int, highest_id: int, position: "Position", size: int
+        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
     ) -> None:
         """Answer a SEND whose entry of `size` bytes is no longer pending."""
         ...
 
-    def send_duplicate(self, producer: "Producer", sequence_id: int, highest_id: int, size: int) -> None:
+    def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
         """Answer a SEND whose message was stored before, after those that came before it."""
         ...
 
-    def publish_failed(self, producer: "Producer", size: int) -> None:
+    def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         """An entry of `size` bytes is no longer pending, and no receipt will be sent for it."""
         ...
 
-    def send_error(self, producer: "Producer", sequence_id: int, error: Exception) -> None: ...
+    def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None: ...
 
-    def send_active_consumer(self, consumer: "Consumer", *, is_active: bool) -> None: ...
+    def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
-    def close_producer(self, producer: "Producer") -> None:
+    def close_producer(self, producer: LinkedProducer) -> None:
         """Tell the client that this producer is closed, forget it, and drop its late SENDs for a while."""
         ...
 
-    def close_consumer(self, consumer: "Consumer") -> None: ...
+    def close_consumer(self, consumer: LinkedConsumer) -> None: ...
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""

@@ -4,13 +4,33 @@ import enum
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
+from barycenter.naming.topic import TopicName
 
-if TYPE_CHECKING:
-    from barycenter.broker.topics.topic import Topic
+
+class Publishable(Protocol):
+    """A topic of either kind, as its producers use it; see `Topic`."""
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def producer_epoch(self) -> int | None: ...
+    def publish(
+        self,
+        producer: "Producer",
+        sequence_id: int,
+        highest_id: int,
+        num_messages: int,
+        entry: bytes,
+        *,
+        is_chunk: bool = False,
+    ) -> None: ...
+    def last_sequence_id(self, producer_name: str) -> int: ...
+    def forget_producer(self, producer: "Producer") -> None: ...
+    async def wait_drained(self) -> None: ...
 
 
 class AccessMode(enum.Enum):
@@ -63,7 +83,7 @@ class Producer:
     )
 
     def __init__(
-        self, link: ClientLink, producer_id: int, topic: "Topic", options: ProducerOptions, now_ms: int
+        self, link: ClientLink, producer_id: int, topic: Publishable, options: ProducerOptions, now_ms: int
     ) -> None:
         self.link = link
         self.producer_id = producer_id

@@ -1,4 +1,4 @@
-"""Tells the log what `load.configuration_advice` says: at the start, and after a dynamic change what is new."""
+"""Tells the log what `load.advice.configuration_advice` says: at the start, and after a dynamic change what is new."""
 
 import structlog
 
@@ -22,16 +22,16 @@ class ConfigurationWarnings:
         """Tell what holds now, and follow the configuration from now on. Idempotent."""
         if not self._following:
             self._following = True
-            self._config.on_any_change(self._tell)
-            self._tell(self._config.current)
+            self._config.on_any_change(self._log_new_advice)
+            self._log_new_advice(self._config.current)
 
     def learn_network(self, limit_kbps: float) -> None:
         """Judge from now on by what this broker's network carries each way; 0 or less is not known."""
         if limit_kbps > 0:
             self._network_bytes_per_s = limit_kbps * 125
-            self._tell(self._config.current)
+            self._log_new_advice(self._config.current)
 
-    def _tell(self, config: BrokerConfig) -> None:
+    def _log_new_advice(self, config: BrokerConfig) -> None:
         found = advice(config, network_bytes_per_s=self._network_bytes_per_s)
         for each in found:
             if each not in self._told:

@@ -5,7 +5,7 @@ broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfig
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import structlog
@@ -22,9 +22,9 @@ CONFIGURATION_PATH: Final = "/admin/configuration"
 _RELOAD_S: Final = 30.0
 """How often the map is read without having been told of a change: a notification may be lost."""
 
-Listener = Callable[[BrokerConfig], None]
+Listener: TypeAlias = Callable[[BrokerConfig], None]
 
-Check = Callable[[BrokerConfig, BrokerConfig], None]
+Check: TypeAlias = Callable[[BrokerConfig, BrokerConfig], None]
 """Raises a ValueError that says in a sentence why brokers cannot go from the first configuration to the second."""
 
 
@@ -92,12 +92,12 @@ class ConfigHolder:
                 self.current = after
                 changed.append(key)
         if changed:
-            self._tell(self._any_listeners, "any")
+            self._notify(self._any_listeners, "any")
         for key in changed:
-            self._tell(self._listeners.get(key, []), key)
+            self._notify(self._listeners.get(key, []), key)
         return changed
 
-    def _tell(self, listeners: list[Listener], key: str) -> None:
+    def _notify(self, listeners: list[Listener], key: str) -> None:
         for listener in list(listeners):
             try:
                 listener(self.current)

@@ -58,10 +58,9 @@ class Leadership:
         self._session_lost = False
         self._losses = 0
         self._resigned = False
-        self._led = False
+        self._was_leader = False
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listeners: list[Callable[[bool], None]] = []
         self._change = NextChange()
         self._stop_listening: Callable[[], None] | None = None
 
@@ -88,10 +87,6 @@ class Leadership:
     async def current_leader(self) -> LeaderValue | None:
         """Return the leader, read from the store if the election does not know it."""
         return self.leader() or await self._cache.get(LEADER_PATH)
-
-    def on_change(self, listener: Callable[[bool], None]) -> None:
-        """Call `listener` with whether this broker leads, each time that changes."""
-        self._listeners.append(listener)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
         """Enter the election and return when the first round is over. Duties start as soon as it is won."""
@@ -136,9 +131,11 @@ class Leadership:
             self._losses += 1
             self._on_state()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._own(asyncio.create_task(self._believe_again(self._losses), name="election after session loss"))
+            self._keep_task(
+                asyncio.create_task(self._await_agreement(self._losses), name="election after session loss")
+            )
 
-    async def _believe_again(self, losses: int) -> None:
+    async def _await_agreement(self, losses: int) -> None:
         """Trust the election only after its opinion agrees with the key as this session sees it."""
         assert self._election is not None
         while self._losses == losses and not self._resigned:
@@ -152,23 +149,21 @@ class Leadership:
             await asyncio.sleep(_AGREE_PAUSE_S)
 
     def _on_state(self) -> None:
-        """Bring duties and listeners in line with whether this broker leads. Safe to call at any time."""
-        self._change.tell()
+        """Bring the duties in line with whether this broker leads. Safe to call at any time."""
+        self._change.notify()
         leads = self.is_leader()
-        if leads == self._led:
+        if leads == self._was_leader:
             return
-        self._led = leads
+        self._was_leader = leads
         log.info("leadership_changed", leads=leads, leader=getattr(self.leader(), "broker_id", None))
         for task in self._tasks:
             if task.get_name().startswith("leader: "):
                 task.cancel()
         if leads:
             for duty in self._duties:
-                self._own(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
-        for listener in list(self._listeners):
-            listener(leads)
+                self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
 
-    def _own(self, task: "asyncio.Task[None]") -> None:
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -79,7 +79,7 @@ class Registration:
             store,
             name="broker list",
             concerns=lambda path: path.startswith(BROKERS_ROOT),
-            read=self._look_again,
+            read=self._reload,
             interval_s=_REFRESH_S,
             failure="broker_list_not_read",
         )
@@ -139,12 +139,12 @@ class Registration:
             await self.update(data)
             return
         try:
-            self._hold(await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data))
+            self._set_lock(await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data))
         except LockBusyError as error:
             raise BrokerIdInUseError(broker_id, 0) from error
         self._brokers |= {broker_id}
 
-    def _hold(self, lock: ResourceLock[BrokerRecord]) -> None:
+    def _set_lock(self, lock: ResourceLock[BrokerRecord]) -> None:
         self._lock = lock
         lock.expired.add_done_callback(lambda _: self._on_expired(lock))
 
@@ -162,7 +162,7 @@ class Registration:
                 log.warning("registration_not_regained", path=lost.path, reason=str(error))
                 await asyncio.sleep(_REGAIN_PAUSE_S)
             else:
-                self._hold(lock)
+                self._set_lock(lock)
                 log.info("registration_regained", path=lost.path)
 
     async def update(self, data: BrokerRecord) -> None:
@@ -216,16 +216,16 @@ class Registration:
         """Return at the next change of the list, or after `timeout_s`."""
         await self._change.wait(timeout_s)
 
-    async def _look_again(self, was_told: bool) -> None:
+    async def _reload(self, was_told: bool) -> None:
         before = self._brokers
         await self.refresh()
         if before != self._brokers:
             log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
         if was_told or before != self._brokers:
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
-        self._change.tell()
+    def _notify(self) -> None:
+        self._change.notify()
         for listener in list(self._listeners):
             try:
                 listener()

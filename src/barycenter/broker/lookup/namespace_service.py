@@ -19,7 +19,8 @@ from barycenter.broker.cluster.lookup_answers import BundleNotFoundError
 from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.lookup.owner_search import Affinities
 from barycenter.broker.lookup.service import TopicDirectory
-from barycenter.broker.namespaces.bundle_cache import BundleCache, copy_boundaries_to_policies, replace_boundaries
+from barycenter.broker.namespaces.boundaries import copy_boundaries_to_policies, replace_boundaries
+from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.cache import OwnershipCache
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
@@ -101,9 +102,6 @@ class NamespaceService:
         """The same, read from the store."""
         return await self._bundles.fresh(namespace)
 
-    def is_owned(self, bundle: Bundle) -> bool:
-        return self._ownership.is_owned(bundle)
-
     # ---- unload ----
 
     def set_destination(self, bundle: Bundle, broker_id: str) -> None:
@@ -139,12 +137,6 @@ class NamespaceService:
             if max_per_second > 0:
                 await asyncio.sleep(1 / max_per_second)
         return done
-
-    async def release_namespace(self, namespace: NamespaceName, *, reason: str = "namespace deleted") -> None:
-        """Give up every bundle of `namespace` that is owned here."""
-        for bundle in self._ownership.owned_bundles():
-            if bundle.namespace == namespace:
-                await self._ownership.release(bundle, reason=reason)
 
     async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
         """Give up an empty bundle on the way to deleting its namespace.
@@ -247,7 +239,7 @@ class NamespaceService:
         except Exception:
             log.exception("load_report_not_written", after="split")
         if unload:
-            self._own(asyncio.create_task(self._unload_children(children), name=f"unload children of {parent}"))
+            self._keep_task(asyncio.create_task(self._unload_children(children), name=f"unload children of {parent}"))
 
     async def _unload_children(self, children: list[Bundle]) -> None:
         for child in children:
@@ -257,6 +249,6 @@ class NamespaceService:
         names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
         return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]
 
-    def _own(self, task: "asyncio.Task[None]") -> None:
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -26,7 +26,8 @@ from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import at_listener
 from barycenter.broker.errors import TopicNotFoundError
 from barycenter.broker.lookup.owner_search import Candidate, OwnerSearch
-from barycenter.broker.namespaces.bundle_cache import BundleCache, needs_no_record
+from barycenter.broker.namespaces.boundaries import needs_no_record
+from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.cache import InTransit, OwnershipCache
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
@@ -228,7 +229,7 @@ class ClusterLookup:
                 raise LookupNotReadyError("This broker is shutting down") from None
             raise
 
-    def _search_done(self, key: tuple[Bundle, bool], task: "asyncio.Task[Owner | Candidate]") -> None:
+    def _search_done(self, key: tuple[Bundle, bool], task: asyncio.Task[Owner | Candidate]) -> None:
         del self._searches[key]
         if not task.cancelled() and (error := task.exception()) is not None:  # its callers have it too
             log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))

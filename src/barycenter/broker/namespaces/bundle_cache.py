@@ -13,12 +13,20 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-import msgspec
 import structlog
 
-from barycenter.metadata.errors import BadVersionError, InvalidValueError
+from barycenter.broker.namespaces.boundaries import (
+    LOCAL_POLICIES_ROOT,
+    POLICIES_ROOT,
+    boundaries_value,
+    bundles_data,
+    bundles_of_record,
+    local_policies_path,
+    needs_no_record,
+)
+from barycenter.metadata.errors import BadVersionError
 from barycenter.metadata.store import (
     MUST_NOT_EXIST,
     MetadataStore,
@@ -28,29 +36,16 @@ from barycenter.metadata.store import (
 )
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.errors import InvalidBundlesError, InvalidNameError
-from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-LOCAL_POLICIES_ROOT: Final = "/admin/local-policies/"
-POLICIES_ROOT: Final = "/admin/policies/"
 ENTRY_LIFE_S: Final = 60.0
 """After this an entry is read again although nobody told of a change."""
 
-Listener = Callable[[NamespaceName, NamespaceBundles], None]
-
-
-class _Boundaries(msgspec.Struct, frozen=True, rename="camel"):
-    boundaries: list[str] | None = None
-    num_bundles: int = 0
-
-
-class _WithBundles(msgspec.Struct, frozen=True):
-    """The part that matters here of both records, Policies and LocalPolicies."""
-
-    bundles: _Boundaries | None = None
+Listener: TypeAlias = Callable[[NamespaceName, NamespaceBundles], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -134,14 +129,14 @@ class BundleCache:
     async def _shared_load(self, namespace: NamespaceName) -> NamespaceBundles:
         return await asyncio.shield(self._loads.get(namespace) or self._start_load(namespace))
 
-    def _start_load(self, namespace: NamespaceName) -> "asyncio.Task[NamespaceBundles]":
+    def _start_load(self, namespace: NamespaceName) -> asyncio.Task[NamespaceBundles]:
         task = asyncio.create_task(self._load(namespace), name=f"load bundles of {namespace}")
         self._loads[namespace] = task
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget_load(namespace, done))
         return task
 
-    def _forget_load(self, namespace: NamespaceName, done: "asyncio.Task[NamespaceBundles]") -> None:
+    def _forget_load(self, namespace: NamespaceName, done: asyncio.Task[NamespaceBundles]) -> None:
         self._tasks.discard(done)
         if self._loads.get(namespace) is done:
             del self._loads[namespace]
@@ -155,7 +150,7 @@ class BundleCache:
             generation = self._generations.get(namespace, 0)
             record = await self._store.get(path)
             if record is not None:
-                return self._keep(namespace, _bundles_of(namespace, record), generation)
+                return self._keep(namespace, bundles_of_record(namespace, record), generation)
             policies = await self._store.get(f"{POLICIES_ROOT}{namespace}")
             if policies is None:
                 return self._keep(namespace, NamespaceBundles.equal(namespace, 1), generation)
@@ -164,10 +159,10 @@ class BundleCache:
                 await self._store.put(path, boundaries_value(None, made), expected_version=MUST_NOT_EXIST)
 
     def _bundles_of_policies(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
-        bundles = _decode(record).bundles
+        bundles = bundles_data(record)
         if bundles is None or not (bundles.boundaries or bundles.num_bundles):
             return NamespaceBundles.equal(namespace, self._default_bundles())
-        return _bundles_of(namespace, record)
+        return bundles_of_record(namespace, record)
 
     def _found(self, topic: TopicName, bundles: NamespaceBundles) -> Bundle:
         bundle = bundles.find(topic)
@@ -192,10 +187,10 @@ class BundleCache:
             if self._last_told.pop(namespace, None) is None:
                 return bundles
         if told != bundles.boundaries:
-            self._tell(namespace, bundles)
+            self._notify_listeners(namespace, bundles)
         return bundles
 
-    def _tell(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
+    def _notify_listeners(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         current = set(bundles.bundles)
         self._non_persistent = {each for each in self._non_persistent if each.namespace != namespace or each in current}
         for listener in self._listeners:
@@ -224,78 +219,3 @@ class BundleCache:
         self.invalidate(namespace)
         if in_use:
             self._start_load(namespace)
-
-
-async def replace_boundaries(store: MetadataStore, old: NamespaceBundles, new: NamespaceBundles) -> int:
-    """Write the boundaries of `new` where those of `old` are, all other fields carried over; return the version.
-
-    Raises:
-        BadVersionError: the record is no longer the one that `old` was read from.
-    """
-    path = local_policies_path(old.namespace)
-    record = await store.get(path)
-    found = None if record is None else record.stat.version
-    if found != old.version:
-        raise BadVersionError(path, old.version, found)
-    value = boundaries_value(None if record is None else record.value, new)
-    stat = await store.put(path, value, expected_version=MUST_NOT_EXIST if old.version is None else old.version)
-    return stat.version
-
-
-async def copy_boundaries_to_policies(store: MetadataStore, namespace: NamespaceName) -> None:
-    """Bring the copy in the namespace's policies in step with the local record as it is now.
-
-    Reads the local record anew in each attempt, so of two brokers that copy at once the later copies the newer
-    list. A namespace without policies gets none.
-    """
-    path = f"{POLICIES_ROOT}{namespace}"
-    while True:
-        policies = await store.get(path)
-        local = await store.get(local_policies_path(namespace))
-        if policies is None or local is None:
-            return
-        value = boundaries_value(policies.value, _bundles_of(namespace, local))
-        with suppress(BadVersionError):
-            await store.put(path, value, expected_version=policies.stat.version)
-            return
-
-
-def boundaries_value(record: bytes | None, bundles: NamespaceBundles) -> bytes:
-    """Return a policies or local-policies record with the boundaries of `bundles`; None makes a new one."""
-    fields = {} if record is None else msgspec.json.decode(record, type=dict[str, object])
-    boundaries = bundles.boundary_texts()
-    fields["bundles"] = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}
-    return msgspec.json.encode(fields)
-
-
-def needs_no_record(namespace: NamespaceName) -> bool:
-    """Tell whether a namespace exists without policies, as one bundle: those of brokers and of the system."""
-    return is_broker_bound(namespace) or is_system_namespace(namespace)
-
-
-def local_policies_path(namespace: NamespaceName) -> str:
-    return f"{LOCAL_POLICIES_ROOT}{namespace}"
-
-
-def _bundles_of(namespace: NamespaceName, record: Record) -> NamespaceBundles:
-    """Return the bundles that a record says.
-
-    Raises:
-        InvalidValueError: its boundaries are none.
-    """
-    bundles = _decode(record).bundles
-    version = record.stat.version
-    try:
-        if bundles is not None and bundles.boundaries:
-            return NamespaceBundles.from_boundaries(namespace, list(bundles.boundaries), version=version)
-        count = bundles.num_bundles if bundles is not None and bundles.num_bundles > 0 else 1
-        return NamespaceBundles.equal(namespace, count, version=version)
-    except InvalidBundlesError as error:
-        raise InvalidValueError(record.stat.path, str(error)) from error
-
-
-def _decode(record: Record) -> _WithBundles:
-    try:
-        return msgspec.json.decode(record.value, type=_WithBundles)
-    except msgspec.DecodeError as error:
-        raise InvalidValueError(record.stat.path, str(error)) from error

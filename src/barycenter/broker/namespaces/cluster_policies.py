@@ -23,7 +23,7 @@ import msgspec
 import structlog
 
 from barycenter.broker.changes import StoreWatch
-from barycenter.broker.namespaces.bundle_cache import LOCAL_POLICIES_ROOT
+from barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT
 from barycenter.load.policies import (
     ClusterPolicies,
     FailureDomain,
@@ -138,12 +138,12 @@ class ClusterPolicyWatch:
             try:
                 found[name] = msgspec.json.decode(record.value, type=FailureDomain)
             except msgspec.DecodeError as error:
-                self._tell_once("failure_domain_ignored", path, f"{error}")
+                self._warn_once("failure_domain_ignored", path, f"{error}")
         domains = domains_of_brokers(found)
         if domains != self._current.domains:
             self._current = ClusterPolicies(self._current.isolation, domains, self._current.groups)
 
-    def _tell_once(self, event: str, path: str, reason: str) -> None:
+    def _warn_once(self, event: str, path: str, reason: str) -> None:
         if f"{path} {reason}" not in self._told:
             self._told.add(f"{path} {reason}")
             log.warning(event, path=path, reason=reason)

@@ -1,7 +1,7 @@
 """The stored records of clusters, tenants, namespaces and partitioned topics, with Pulsar's JSON names.
 
 Fields of Pulsar that nothing here acts on are carried as they are (type `Any`), so that what a user stored comes
-back; fields that nobody knows are kept by `resources`, which overlays a record instead of replacing it.
+back; fields that nobody knows are kept by `records`, which overlays a record instead of replacing it.
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`,
 `PartitionedTopicMetadata`, `AutoTopicCreationOverride`.

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
+from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
 from barycenter.broker.namespaces.policies import (
     ClusterData,
@@ -32,7 +33,7 @@ from barycenter.load.policies import FailureDomain
 from barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import DOMAINS, TopicName, decode_local_name, is_system_topic
 
 MANAGED_LEDGERS: Final = "/managed-ledgers"
@@ -133,7 +134,7 @@ class Resources:
         Raises:
             NamespaceNotFoundError: the namespace does not exist.
         """
-        if topic.is_partition or _needs_no_record(topic.namespace):
+        if topic.is_partition or needs_no_record(topic.namespace):
             return 0
         found = await self.partitioned_metadata(topic)
         if found is not None:
@@ -157,7 +158,7 @@ class Resources:
 
     async def may_create(self, topic: TopicName) -> bool:
         """Tell whether a topic that does not exist is created when it is used as it is named."""
-        if _needs_no_record(topic.namespace):
+        if needs_no_record(topic.namespace):
             return True
         policies = await self.namespaces.get(str(topic.namespace))
         if policies is None or policies.deleted:
@@ -238,7 +239,3 @@ class Resources:
 def partitioned_topic_name(topic: TopicName) -> str:
     """Return the path of a partitioned topic's record below `/admin/partitioned-topics`."""
     return topic.persistence_name
-
-
-def _needs_no_record(namespace: NamespaceName) -> bool:
-    return is_broker_bound(namespace) or is_system_namespace(namespace)

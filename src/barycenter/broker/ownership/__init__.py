@@ -1,0 +1,11 @@
+"""Which bundles this broker owns, and the proof of it: locks, epochs, terms.
+
+Read `serving` first: it is all that the data plane sees, a term of ownership and the question whether a receipt may be
+sent. Then `locks`, how a bundle's lock and epoch are won (with the proof that epochs grow), `record`, what the lock
+says, and `term`, which acknowledges nothing after the process stood still. `holdings` is the machine of states of the
+bundles held here, and `cache` drives it: acquire, release, split, loss of the session. `other_owners` is what is
+believed of the locks of others, `own_namespaces` keeps the heartbeat and bootstrap namespaces owned, `serving_log`
+leaves what an outside checker needs.
+
+Who shall own a bundle is decided elsewhere: `lookup` and `load_manager`.
+"""

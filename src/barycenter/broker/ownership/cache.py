@@ -1,19 +1,9 @@
 """Which bundles this broker owns, and who owns the others.
 
-Ownership of a bundle is an ephemeral lock (`bundle_locks`); holding it through one epoch is a *term*, and of two
-terms whose bundles overlap the later has the higher epoch. What this broker does with one bundle:
-
-| state    | lock     | lookups here  | attaches | leaves it by                                              |
-|----------|----------|---------------|----------|-----------------------------------------------------------|
-| (absent) | not held | ask the store | refused  | `acquire`                                                 |
-| PREPARED | held     | wait          | refused  | activation -> SERVING; failure, abandoned split -> absent |
-| SERVING  | held     | "this broker" | accepted | `release` -> LEAVING; loss -> ENDED                       |
-| LEAVING  | held     | wait          | refused  | topics closed, lock released -> absent                    |
-| ENDED    | in doubt | wait          | refused  | topics closed, lock released -> absent; after a session   |
-|          |          |               |          | loss it is acquired again, as a new term                  |
+What this broker does with one bundle is a machine of states: see `holdings`.
 
 Everything that changes one bundle runs through that bundle's serial lock, in a task of this cache that outlives
-whoever asked. A change acts on one generation (a `_Holding`), and forgets it only while it is still the registered
+whoever asked. A change acts on one generation (a `Holding`), and forgets it only while it is still the registered
 one, so a late end of generation 1 cannot destroy generation 2.
 
 **Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
@@ -29,7 +19,6 @@ brokers wait instead of sending clients to a broker that refuses them.
 """
 
 import asyncio
-import enum
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -45,11 +34,12 @@ from barycenter.broker.cluster.lookup_answers import (
 )
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.broker.ownership.locks import BundleLocks, WonLock
+from barycenter.broker.ownership.holdings import Holding, Holdings, HoldingState
+from barycenter.broker.ownership.locks import BundleLocks
 from barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import Pulse, Term
+from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import (
     LockBusyError,
@@ -72,26 +62,7 @@ class Topics(Protocol):
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
 
-    def rebucket(self) -> object: ...
-
-
-class _State(enum.Enum):
-    PREPARED = "prepared"
-    SERVING = "serving"
-    LEAVING = "leaving"
-    ENDED = "ended"
-
-
-@dataclass(slots=True, eq=False)
-class _Holding:
-    """One generation of a bundle held here."""
-
-    term: Term
-    won: WonLock
-    owner: Owner
-    state: _State = _State.PREPARED
-    splitting: bool = False
-    logged: bool = False
+    def refresh_bundles(self) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +87,18 @@ class OwnershipCache:
         unload_timeout_s: Callable[[], float],
     ) -> None:
         self._bundles = bundles
-        self._clock = clock
-        self._serving_log = serving_log
         self._incarnation = incarnation
         self._unload_timeout_s = unload_timeout_s
         self._topics: Topics | None = None
         self._urls: ServiceUrls | None = None
         self._session_timeout_s = session_timeout_s
-        self._pulse = Pulse(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
-        self._holdings: dict[Bundle, _Holding] = {}
+        self._pauses = PauseDetector(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
+        self._holdings = Holdings(pauses=self._pauses, clock=clock, serving_log=serving_log, changed=self._notify)
         self._locks = BundleLocks(
             store,
             bundles,
             incarnation=incarnation,
-            pulse=self._pulse,
+            pauses=self._pauses,
             spawn=self._spawn,
             is_held=self._holdings.__contains__,
         )
@@ -154,7 +123,7 @@ class OwnershipCache:
         """Say under which URLs this broker serves; from now on it may acquire."""
         self._urls = urls
         self._locks.set_identity(urls)
-        self._spawn(self._watch_pulse(), "ownership pulse")
+        self._spawn(self._watch_pauses(), "ownership pauses")
 
     def refuse_acquisitions(self, why: str) -> None:
         """Acquire nothing more; what is owned stays until it is released."""
@@ -168,9 +137,9 @@ class OwnershipCache:
         self._locks.stop()
         for stop in self._stop_listening:
             stop()
-        for holding in list(self._holdings.values()):
-            self._end(holding, "broker closed")
-        self._holdings.clear()
+        for holding in self._holdings.all():
+            self._holdings.end(holding, "broker closed")
+            self._holdings.forget(holding)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -180,10 +149,7 @@ class OwnershipCache:
 
     def served(self, topic: TopicName) -> OwnedBundle | None:
         bundles = self._bundles.cached(topic.namespace)
-        if bundles is None:
-            return None
-        holding = self._holdings.get(bundles.find(topic))
-        return holding.term if holding is not None and self._is_serving(holding) else None
+        return None if bundles is None else self.owned(bundles.find(topic))
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
         await self._bundles.get(topic.namespace)
@@ -196,27 +162,26 @@ class OwnershipCache:
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         holding = self._holdings.get(owned.bundle)
-        if holding is None or holding.term is not owned or holding.state is _State.ENDED:
+        if holding is None or holding.term is not owned or holding.state is HoldingState.ENDED:
             return
         log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
-        self._end(holding, reason)
+        self._holdings.end(holding, reason)
         self._spawn(self._clear(holding, reason), f"clear {owned.bundle}")
 
     def is_owned(self, bundle: Bundle) -> bool:
-        holding = self._holdings.get(bundle)
-        return holding is not None and self._is_serving(holding)
+        return self._holdings.serving(bundle) is not None
 
     def owned(self, bundle: Bundle) -> OwnedBundle | None:
-        holding = self._holdings.get(bundle)
-        return holding.term if holding is not None and self._is_serving(holding) else None
+        holding = self._holdings.serving(bundle)
+        return None if holding is None else holding.term
 
     def owned_bundles(self) -> list[Bundle]:
         """Return the bundles served now, in the order of their names."""
-        return sorted(bundle for bundle, holding in self._holdings.items() if self._is_serving(holding))
+        return sorted(each.term.bundle for each in self._holdings.all() if self._holdings.is_serving(each))
 
     def held_bundles(self) -> list[Bundle]:
         """Return the bundles held in any state: served, leaving or in doubt."""
-        return sorted(self._holdings)
+        return sorted(each.term.bundle for each in self._holdings.all())
 
     # ---- who owns what ----
 
@@ -224,7 +189,7 @@ class OwnershipCache:
         """Return the owner if it is known now; never waits."""
         holding = self._holdings.get(bundle)
         if holding is not None:
-            return holding.owner if self._is_serving(holding) else None
+            return holding.owner if self._holdings.is_serving(holding) else None
         return self._others.get(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
@@ -299,45 +264,35 @@ class OwnershipCache:
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
             if holding is None:
-                holding = await self._win(bundle)
+                holding = await self._acquire_lock(bundle)
                 self._activate(holding, reason)
-            elif not self._is_serving(holding):
+            elif not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
             return holding.owner
 
-    async def _win(self, bundle: Bundle, *, is_child: bool = False) -> _Holding:
+    async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> Holding:
         """Win the lock; the holding is registered as PREPARED."""
-        won = await self._locks.win(bundle, is_child=is_child)
+        won = await self._locks.acquire(bundle, is_child=is_child)
         assert self._urls is not None
-        owner = self._urls.owner(is_local=True, epoch=won.epoch)
-        holding = _Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pulse), won, owner)
-        self._holdings[bundle] = holding
+        holding = self._holdings.prepare(bundle, won, self._urls.owner(is_local=True, epoch=won.epoch))
         won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
         return holding
 
-    def _activate(self, holding: _Holding, reason: str) -> None:
-        """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
-        holding.state = _State.SERVING
-        holding.term.active = True
-        holding.term.acquired_at_ms = self._clock.now_ms()
-        holding.logged = True
+    def _activate(self, holding: Holding, reason: str) -> None:
         self._others.forget(holding.term.bundle)
-        self._serving_log.started(holding.term, reason)
-        self._notify(holding.term.bundle)
+        self._holdings.activate(holding, reason)
 
     async def _release(self, bundle: Bundle, reason: str) -> int | None:
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
-            if holding is None or holding.state is not _State.SERVING:
+            if holding is None or holding.state is not HoldingState.SERVING:
                 return None
-            holding.state = _State.LEAVING
-            holding.term.active = False
-            self._notify(bundle)
+            self._holdings.unload(holding)
             log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
             began = asyncio.get_running_loop().time()
             mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
             closed = await self._close_topics(bundle, reason)
-            self._end(holding, reason)
+            self._holdings.end(holding, reason)
             await asyncio.wait([mark])
             await self._forget(holding)
             took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
@@ -349,15 +304,15 @@ class OwnershipCache:
     ) -> None:
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)
-            if holding is None or not self._is_serving(holding):
+            if holding is None or not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(parent, "it is not served here")
             holding.splitting = True
-            won: list[_Holding] = []
+            won: list[Holding] = []
             try:
                 for child in children:
                     async with self._locks.serial(child):
-                        won.append(await self._win(child, is_child=True))
-                if not self._is_serving(holding):
+                        won.append(await self._acquire_lock(child, is_child=True))
+                if not self._holdings.is_serving(holding):
                     raise BundleNotAcquiredError(parent, "it was lost during the split")
                 boundaries = await write_boundaries()
             except BaseException as error:
@@ -367,42 +322,34 @@ class OwnershipCache:
                 for child_holding in won:
                     await self._abandon(child_holding)
                 raise
-            self._swap(holding, won, boundaries)
+            self._replace_by_children(holding, won, boundaries)
             await self._forget(holding)
+            for child_holding in won:
+                if child_holding.state is HoldingState.PREPARED:  # the parent was lost: its place is not ours to fill
+                    await self._abandon(child_holding)
 
-    def _swap(self, parent: _Holding, children: list[_Holding], boundaries: NamespaceBundles) -> None:
+    def _replace_by_children(self, parent: Holding, children: list[Holding], boundaries: NamespaceBundles) -> None:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
         self._bundles.accept(boundaries)
-        was_serving = self._is_serving(parent)
-        parent.state = _State.LEAVING
-        parent.term.active = False
+        was_serving = self._holdings.is_serving(parent)
+        if parent.state is HoldingState.SERVING:  # else it was lost while the boundaries were written
+            self._holdings.unload(parent)
         for child in children:
-            if was_serving and child.state is _State.PREPARED:
+            if was_serving and child.state is HoldingState.PREPARED:
                 self._activate(child, f"split of {parent.term.bundle}")
         if was_serving and self._topics is not None:
-            self._topics.rebucket()
-        self._end(parent, "split")
-        self._notify(parent.term.bundle)
+            self._topics.refresh_bundles()
+        self._holdings.end(parent, "split")
 
-    async def _abandon(self, holding: _Holding) -> None:
+    async def _abandon(self, holding: Holding) -> None:
         async with self._locks.serial(holding.term.bundle):
-            self._end(holding, "split abandoned")
+            self._holdings.end(holding, "split abandoned")
             await self._forget(holding)
 
     # ---- loss ----
 
-    def _end(self, holding: _Holding, reason: str) -> None:
-        """The term is over at this step: no attach, no receipt. Idempotent."""
-        holding.state = _State.ENDED
-        holding.term.active = False
-        holding.term.revoked = True
-        if holding.logged:
-            holding.logged = False
-            self._serving_log.ended(holding.term, reason)
-        self._notify(holding.term.bundle)
-
-    async def _clear(self, holding: _Holding, reason: str) -> bool:
-        """After `_end` without notice: close what is open, let the lock go if it is still there.
+    async def _clear(self, holding: Holding, reason: str) -> bool:
+        """After the end of a term without notice: close what is open, let the lock go if it is still there.
 
         Returns whether this call did it; if another change already did, there is nothing to acquire again.
         """
@@ -416,7 +363,7 @@ class OwnershipCache:
             await self._forget(holding)
             return True
 
-    async def _recover(self, holding: _Holding, reason: str) -> None:
+    async def _recover(self, holding: Holding, reason: str) -> None:
         """Clear an ended term and try to own the bundle again."""
         bundle = holding.term.bundle
         if not await self._clear(holding, reason):
@@ -429,15 +376,15 @@ class OwnershipCache:
             log.warning("bundle_not_regained", bundle=str(bundle), reason=str(error))
 
     def _suspend_all(self, reason: str) -> None:
-        for holding in list(self._holdings.values()):
-            if holding.state is not _State.ENDED:
+        for holding in self._holdings.all():
+            if holding.state is not HoldingState.ENDED:
                 log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
-                self._end(holding, reason)
+                self._holdings.end(holding, reason)
         self._others.forget_all()
 
     def _recover_all(self, reason: str) -> None:
-        for holding in list(self._holdings.values()):
-            if holding.state is _State.ENDED:
+        for holding in self._holdings.all():
+            if holding.state is HoldingState.ENDED:
                 self._spawn(self._recover(holding, reason), f"recover {holding.term.bundle}")
 
     def _on_session_event(self, event: SessionEvent) -> None:
@@ -448,34 +395,32 @@ class OwnershipCache:
             self._locks.regain_session()
             self._recover_all("session re-established")
 
-    async def _watch_pulse(self) -> None:
-        """Beat, unless the process stood still: then every term ends before the pulse is taken up again."""
+    async def _watch_pauses(self) -> None:
+        """Beat, unless the process stood still: then every term ends before the next beat."""
         while True:
-            if self._pulse.holds():
-                self._pulse.beat()
-            else:
+            if self._pauses.has_paused():
                 self._locks.interrupted()
                 self._suspend_all("the process stood still")
-                self._pulse.beat()
+                self._pauses.beat()
                 if self._locks.has_session:
                     self._recover_all("the process stood still")
+            else:
+                self._pauses.beat()
             await asyncio.sleep(self._session_timeout_s / 20)
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         """End terms of ranges that are no bundles any more: the namespace was deleted, or split elsewhere."""
         current = set(bundles.bundles)
-        for bundle, holding in list(self._holdings.items()):
+        for holding in self._holdings.all():
+            bundle = holding.term.bundle
             gone = bundle.namespace == namespace and bundle not in current
-            if gone and self._is_serving(holding) and not holding.splitting:
+            if gone and self._holdings.is_serving(holding) and not holding.splitting:
                 self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
-    async def _forget(self, holding: _Holding) -> None:
+    async def _forget(self, holding: Holding) -> None:
         """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
-        bundle = holding.term.bundle
-        await self._locks.let_go(bundle, holding.won.lock)
-        if self._holdings.get(bundle) is holding:
-            del self._holdings[bundle]
-        self._notify(bundle)
+        await self._locks.release(holding.term.bundle, holding.won.lock)
+        self._holdings.forget(holding)
 
     async def _close_topics(self, bundle: Bundle, reason: str) -> int:
         if self._topics is None:
@@ -502,10 +447,7 @@ class OwnershipCache:
 
     def _notify(self, bundle: Bundle) -> None:
         if (change := self._changes.get(bundle)) is not None:
-            change.tell()
-
-    def _is_serving(self, holding: _Holding) -> bool:
-        return holding.state is _State.SERVING and self._pulse.holds()
+            change.notify()
 
     @property
     def _broker_id(self) -> str:
@@ -521,13 +463,13 @@ class OwnershipCache:
                 raise LookupNotReadyError("this broker is stopped") from None
             raise
 
-    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
-    def _done(self, task: "asyncio.Task[Any]") -> None:
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))

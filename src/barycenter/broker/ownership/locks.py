@@ -1,8 +1,8 @@
 """How a broker wins the lock of a bundle, proves that it holds it, and gives it back.
 
-Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>. `win` takes it and, under it, the
-epoch of the term that begins; `let_go` deletes it; `scrub` clears up what a write of unknown outcome left behind.
-What is done with a bundle that was won is the subject of `ownership`.
+Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>. `acquire` takes it and, under it, the
+epoch of the term that begins; `release` deletes it; `scrub` clears up what a write of unknown outcome left behind.
+What is done with a bundle that was won is the subject of `cache`.
 
 **Epochs.** A term takes its epoch from one counter of the whole cluster, *after* it won the lock and while it holds
 it. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
@@ -24,16 +24,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import structlog
 
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError
 from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.namespaces.bundle_cache import BundleCache, needs_no_record
+from barycenter.broker.namespaces.boundaries import needs_no_record
+from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.record import OwnershipRecord, lock_path, never_inherited
-from barycenter.broker.ownership.term import Pulse
+from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.errors import BadVersionError, LockBusyError, LockLostError, MetadataError, NotFoundError
 from barycenter.metadata.locks import LockManager, ResourceLock
@@ -45,11 +46,11 @@ log = structlog.get_logger(__name__)
 EPOCH_COUNTER: Final = "/counters/ownership-epoch"
 _SCRUB_PAUSE_S: Final = 1.0
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 @dataclass(frozen=True, slots=True)
-class WonLock:
+class BundleLock:
     """The lock of a bundle, and the epoch that was taken under it; `record` is what its key said then."""
 
     lock: ResourceLock[OwnershipRecord]
@@ -76,14 +77,14 @@ class BundleLocks:
         bundles: BundleCache,
         *,
         incarnation: str,
-        pulse: Pulse,
+        pauses: PauseDetector,
         spawn: Spawn,
         is_held: Callable[[Bundle], bool],
     ) -> None:
         self._store = store
         self._bundles = bundles
         self._incarnation = incarnation
-        self._pulse = pulse
+        self._pauses = pauses
         self._spawn = spawn
         self._is_held = is_held
         self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=never_inherited)
@@ -146,7 +147,7 @@ class BundleLocks:
             if not serial.users:
                 del self._serials[bundle]
 
-    async def win(self, bundle: Bundle, *, is_child: bool = False) -> WonLock:
+    async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
         """Take the lock, then the epoch, then say so in the lock. To be called within `serial(bundle)`.
 
         `is_child`: the range comes of a split under way, so it is no bundle of the namespace yet.
@@ -159,7 +160,7 @@ class BundleLocks:
         """
         if self._refusal is not None or self._urls is None:
             raise BundleNotAcquiredError(bundle, self._refusal or "this broker is starting")
-        if self._session_lost or not self._pulse.holds():
+        if self._session_lost or self._pauses.has_paused():
             raise BundleNotAcquiredError(bundle, "this broker lost its session")
         session = self._session
         preliminary = OwnershipRecord.of(self._urls, self._incarnation, epoch=None, disabled=True)
@@ -179,18 +180,18 @@ class BundleLocks:
             await lock.update(record)
             self._require_session(bundle, session, lock)
         except BaseException as error:
-            self._spawn(self.let_go(bundle, lock), f"let go of {bundle}")
+            self._spawn(self.release(bundle, lock), f"let go of {bundle}")
             if isinstance(error, LockLostError):
-                raise _lost_on_the_way(bundle) from error
+                raise _session_lost_meanwhile(bundle) from error
             raise
-        return WonLock(lock, record, epoch)
+        return BundleLock(lock, record, epoch)
 
-    async def mark_disabled(self, won: WonLock) -> None:
+    async def mark_disabled(self, won: BundleLock) -> None:
         """Make lookups at other brokers wait for the next owner; only a courtesy, so its failure is none."""
         with suppress(MetadataError):
             await won.lock.update(msgspec.structs.replace(won.record, disabled=True))
 
-    async def let_go(self, bundle: Bundle, lock: ResourceLock[OwnershipRecord]) -> None:
+    async def release(self, bundle: Bundle, lock: ResourceLock[OwnershipRecord]) -> None:
         """Release the lock; what may be left of it is scrubbed in the background."""
         try:
             await lock.release()
@@ -243,12 +244,12 @@ class BundleLocks:
             or self._session != session
             or self._session_lost
             or not lock.is_held
-            or not self._pulse.holds()
+            or self._pauses.has_paused()
         ):
-            raise _lost_on_the_way(bundle)
+            raise _session_lost_meanwhile(bundle)
 
 
-def _lost_on_the_way(bundle: Bundle) -> BundleNotAcquiredError:
+def _session_lost_meanwhile(bundle: Bundle) -> BundleNotAcquiredError:
     return BundleNotAcquiredError(bundle, "the session was lost while it was being acquired")
 
 

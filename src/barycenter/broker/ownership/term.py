@@ -11,8 +11,8 @@ from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.naming.bundle import Bundle
 
 
-class Pulse:
-    """Tells whether this process has been running: false after it stood still for longer than `limit_s`.
+class PauseDetector:
+    """Tells whether this process stood still for longer than `limit_s`.
 
     `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
     anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
@@ -27,9 +27,9 @@ class Pulse:
         self._now_ms = now_ms
         self.beat()
 
-    def holds(self) -> bool:
+    def has_paused(self) -> bool:
         limit_s = self._limit_s
-        return self._now_s() - self._last_s <= limit_s and self._now_ms() - self._last_ms <= limit_s * 1000
+        return self._now_s() - self._last_s > limit_s or self._now_ms() - self._last_ms > limit_s * 1000
 
     def beat(self) -> None:
         self._last_s = self._now_s()
@@ -37,14 +37,14 @@ class Pulse:
 
 
 class Term(OwnedBundle):
-    """An OwnedBundle that may acknowledge only while the process has a pulse."""
+    """An OwnedBundle that may acknowledge only while the process has not paused."""
 
-    __slots__ = ("_pulse",)
+    __slots__ = ("_pauses",)
 
-    def __init__(self, bundle: Bundle, epoch: int, acquired_at_ms: int, pulse: Pulse) -> None:
+    def __init__(self, bundle: Bundle, epoch: int, acquired_at_ms: int, pauses: PauseDetector) -> None:
         super().__init__(bundle, epoch, acquired_at_ms, active=False)
-        self._pulse = pulse
+        self._pauses = pauses
 
     @property
     def may_acknowledge(self) -> bool:
-        return not self.revoked and self._pulse.holds()
+        return not self.revoked and not self._pauses.has_paused()

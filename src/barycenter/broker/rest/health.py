@@ -7,9 +7,8 @@ out; whoever asks came over one. Source: Pulsar's `BrokersBase.internalRunHealth
 import asyncio
 from typing import Final
 
-from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.clients.link import Stalled
-from barycenter.broker.clients.producer import Producer, ProducerOptions
+from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
+from barycenter.broker.clients.producer import ProducerOptions
 from barycenter.broker.errors import TopicFencedError
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.rest.errors import RestError
@@ -79,18 +78,18 @@ class _OwnLink:
         self.stored: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
     def send_receipt(
-        self, producer: Producer, sequence_id: int, highest_id: int, position: Position, size: int
+        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
     ) -> None:
         if not self.stored.done():
             self.stored.set_result(position)
 
-    def publish_failed(self, producer: Producer, size: int) -> None:
+    def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         self._fail(LedgerError("the message was not stored"))
 
-    def send_error(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+    def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
         self._fail(error)
 
-    def close_producer(self, producer: Producer) -> None:
+    def close_producer(self, producer: LinkedProducer) -> None:
         self._fail(LedgerError("the topic was closed"))
 
     def abort(self, reason: str) -> None:
@@ -99,15 +98,17 @@ class _OwnLink:
     async def is_alive(self) -> bool:
         return True
 
-    def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None: ...
+    def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None: ...
 
-    def wake_when_writable(self, dispatcher: Stalled) -> None: ...
+    def wake_when_writable(self, dispatcher: StalledDispatcher) -> None: ...
 
-    def send_message(self, consumer: Consumer, position: Position, redelivery_count: int, entry: bytes) -> None: ...
+    def send_message(
+        self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes
+    ) -> None: ...
 
-    def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None: ...
+    def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
-    def close_consumer(self, consumer: Consumer) -> None: ...
+    def close_consumer(self, consumer: LinkedConsumer) -> None: ...
 
     def _fail(self, error: Exception) -> None:
         if not self.stored.done():

@@ -18,7 +18,7 @@ from barycenter.broker.rest.ownership import require_namespace, require_topic_he
 from barycenter.broker.rest.requests import flag, json_response, topic_of
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.rest.topics import TOPIC
-from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import Topic
 from barycenter.naming.topic import TopicName
@@ -223,7 +223,7 @@ def _internal(topic: PersistentTopic) -> dict[str, Any]:
     }
 
 
-def _cursor(subscription: Subscription) -> dict[str, Any]:
+def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
     cursor = subscription.cursor
     ranges = cursor.acked_ranges
     return {

@@ -1,26 +1,22 @@
-"""Giving a subscription's entries to its consumers: what is common, and the dispatcher of one active consumer.
+"""Giving a subscription's entries to its consumers: what all dispatchers have in common.
 
 A dispatcher holds the position of the next entry to read, and the entries that were read and not given away yet.
 `dispatch` sends what can be sent now and returns; it is called again for every event that may allow more: new
 entries, new permits, a drained connection, an acknowledgement, a finished read. Entries at the tail come from the
 ledger's cache in the same step in which they became durable; older ones are read in a task, one at a time.
 
-Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
+Source: Pulsar's `AbstractBaseDispatcher`.
 """
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.errors import SubscriptionBusyError
-from barycenter.broker.subscriptions.sticky_keys import active_consumer
+from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.ledger.position import Entry, Position
-
-if TYPE_CHECKING:
-    from barycenter.broker.subscriptions.subscription import Subscription
 
 log = structlog.get_logger(__name__)
 
@@ -35,17 +31,17 @@ class Dispatcher:
 
     __slots__ = ("_generation", "_reading", "_ready", "_retry_timer", "consumers", "read_position", "subscription")
 
-    def __init__(self, subscription: "Subscription") -> None:
+    def __init__(self, subscription: DispatchSource) -> None:
         self.subscription = subscription
         self.consumers: list[Consumer] = []
-        self.read_position = subscription.first_unacked_position()
+        self.read_position = subscription.cursor.first_unacked
         self._ready: deque[Entry] = deque()
         self._reading = False
         # A read that began before a rewind is of no use after it.
         self._generation = 0
         self._retry_timer: object | None = None
 
-    # ------------------------------------------------------------------ what subclasses define
+    # ---- what subclasses define ----
 
     def dispatch(self) -> None:
         """Send what can be sent now."""
@@ -73,26 +69,21 @@ class Dispatcher:
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         """Entries at `positions` were acknowledged one by one; the cursor knows already."""
 
-    @property
-    def unacked(self) -> int:
-        """Messages delivered and not acknowledged; 0 where that is not counted."""
-        return 0
-
     def close(self) -> None:
         """Forget the consumers: nothing is sent afterwards, also not by a read that is under way."""
         self.consumers.clear()
         self._ready.clear()
         self._generation += 1
 
-    # ------------------------------------------------------------------ reading
+    # ---- reading ----
 
     def rewind(self) -> None:
         """Forget what was read ahead and go back to the first entry that is not acknowledged."""
         self._ready.clear()
         self._generation += 1
-        self.read_position = self.subscription.first_unacked_position()
+        self.read_position = self.subscription.cursor.first_unacked
 
-    def _fill(self, max_messages: int) -> bool:
+    def _read_more_entries(self, max_messages: int) -> bool:
         """Get entries into `_ready`: at once from the cache (True), or later by a task that dispatches again."""
         if self._reading:
             return False
@@ -100,14 +91,14 @@ class Dispatcher:
         start = self.read_position
         if start > ledger.last_position:
             return False
-        max_entries = self.subscription.max_read_entries
+        max_entries = self.subscription.settings.max_read_entries
         entries = ledger.read_cached(start, max_entries, READ_BYTES, max_messages)
         if entries is None:
             self._start_read(start, max_entries, max_messages)
             return False
-        return self._take(entries)
+        return self._add_ready(entries)
 
-    def _take(self, entries: Sequence[Entry]) -> bool:
+    def _add_ready(self, entries: Sequence[Entry]) -> bool:
         if not entries:
             return False
         last = entries[-1].position
@@ -137,7 +128,7 @@ class Dispatcher:
         self.dispatch()
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
-        self._take(entries)
+        self._add_ready(entries)
 
     def _read_failed(self) -> None:
         """A read of the present generation failed; it is tried again after a while."""
@@ -145,102 +136,3 @@ class Dispatcher:
     def _retry(self) -> None:
         self._retry_timer = None
         self.dispatch()
-
-
-class SingleActiveDispatcher(Dispatcher):
-    """Exclusive and Failover: one consumer gets everything, in order; a failover subscription has others in wait."""
-
-    __slots__ = ("_paused", "active", "is_failover")
-
-    def __init__(self, subscription: "Subscription", *, is_failover: bool) -> None:
-        super().__init__(subscription)
-        self.is_failover = is_failover
-        self.active: Consumer | None = None
-        # Between the choice of a new active consumer and its first message, while acks of the old one may arrive.
-        self._paused: object | None = None
-
-    def add(self, consumer: Consumer) -> None:
-        if self.consumers and not self.is_failover:
-            raise SubscriptionBusyError(
-                self.subscription.topic_name, self.subscription.name, "Exclusive consumer is already connected"
-            )
-        self.consumers.append(consumer)
-
-    def attached(self, consumer: Consumer) -> None:
-        if not self._choose() and self.is_failover:
-            consumer.link.send_active_consumer(consumer, is_active=consumer is self.active)
-        self.dispatch()
-
-    def remove(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.consumers.remove(consumer)
-            self._choose()
-            self.dispatch()
-
-    def close(self) -> None:
-        super().close()
-        self.active = None
-
-    def _choose(self) -> bool:
-        """Choose the active consumer anew; tell all consumers if it changed and return whether it did."""
-        previous = self.active
-        if self.is_failover:
-            chosen = active_consumer(
-                self.consumers, str(self.subscription.topic_name), self.subscription.partition_index
-            )
-        else:
-            chosen = self.consumers[0] if self.consumers else None
-        if chosen is previous:
-            return False
-        self.active = chosen
-        self.rewind()
-        if self.is_failover:
-            for consumer in self.consumers:
-                consumer.link.send_active_consumer(consumer, is_active=consumer is chosen)
-            # A consumer that left has no acks under way; one that was merely displaced may have.
-            if previous is not None and previous in self.consumers:
-                self._pause()
-        return True
-
-    def _pause(self) -> None:
-        delay_s = self.subscription.failover_delay_s
-        if delay_s > 0 and self._paused is None:
-            self._paused = self.subscription.call_later(delay_s, self._resume)
-
-    def _resume(self) -> None:
-        self._paused = None
-        self.rewind()
-        self.dispatch()
-
-    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        # Single ids are ignored: order is kept by sending everything unacknowledged again.
-        if consumer is self.active:
-            consumer.redelivered += 1
-            self.rewind()
-            self.dispatch()
-
-    def dispatch(self) -> None:
-        while self._paused is None and (consumer := self.active) is not None and consumer.permits > 0:
-            link = consumer.link
-            if not link.writable:
-                link.wake_when_writable(self)
-                return
-            if not self._ready and not self._fill(consumer.permits):
-                return
-            self._deliver(consumer)
-
-    def _deliver(self, consumer: Consumer) -> None:
-        ready = self._ready
-        is_acked = self.subscription.cursor.is_acked
-        send = consumer.link.send_message
-        messages = size = 0
-        permits = consumer.permits
-        while ready and messages < permits:
-            position, data, num_messages, _ = ready.popleft()
-            if is_acked(position):
-                continue
-            send(consumer, position, 0, data)
-            messages += num_messages
-            size += len(data)
-        consumer.sent(messages, size)
-        self.subscription.sent(messages, size)

@@ -11,10 +11,11 @@ Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the drai
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
+from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.broker.subscriptions.sticky_keys import (
     AutoSplitSelector,
     StickyRangeSelector,
@@ -24,9 +25,6 @@ from barycenter.broker.subscriptions.sticky_keys import (
 )
 from barycenter.ledger.position import Entry, Position
 
-if TYPE_CHECKING:
-    from barycenter.broker.subscriptions.subscription import Subscription
-
 LOOK_AHEAD_ENTRIES: Final = 2000
 LOOK_AHEAD_BYTES: Final = 16 << 20
 
@@ -35,7 +33,7 @@ class KeySharedDispatcher(SharedDispatcher):
     __slots__ = ("_in_flight", "_replay_slots", "_waiting", "_waiting_bytes", "_waiting_entries", "is_ordered",
                  "is_sticky", "selector")  # fmt: skip
 
-    def __init__(self, subscription: "Subscription", *, is_sticky: bool, is_ordered: bool) -> None:
+    def __init__(self, subscription: DispatchSource, *, is_sticky: bool, is_ordered: bool) -> None:
         super().__init__(subscription)
         self.is_sticky = is_sticky
         self.is_ordered = is_ordered
@@ -47,7 +45,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self._in_flight: dict[int, tuple[Consumer, int]] = {}
         self._replay_slots: Counter[int] = Counter()
 
-    # ------------------------------------------------------------------ consumers
+    # ---- consumers ----
 
     def add(self, consumer: Consumer) -> None:
         self.selector.add(consumer)
@@ -68,15 +66,15 @@ class KeySharedDispatcher(SharedDispatcher):
         super().close()
         self._waiting.clear()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self._in_flight.clear()
         self._replay_slots.clear()
-        super()._start_over()
+        super()._reset()
 
-    # ------------------------------------------------------------------ who holds what
+    # ---- who holds what ----
 
-    def _release(self, consumer: Consumer, position: Position) -> int | None:
-        slot = super()._release(consumer, position)
+    def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
+        slot = super()._remove_pending(consumer, position)
         if slot is not None and (held := self._in_flight.get(slot)) is not None:
             owner, count = held
             if count > 1:
@@ -95,22 +93,22 @@ class KeySharedDispatcher(SharedDispatcher):
             self._replay_slots[slot] += 1
         super()._add_replay(position, slot)
 
-    def _end_replay(self, position: Position) -> None:
+    def _remove_replay(self, position: Position) -> None:
         slot = self._replay.pop(position, None)
         if slot is not None:
             self._replay_slots[slot] -= 1
             if self._replay_slots[slot] <= 0:
                 del self._replay_slots[slot]
 
-    # ------------------------------------------------------------------ dispatch
+    # ---- dispatch ----
 
     def dispatch(self) -> None:
         if self._waiting:
             self._send_waiting()
-        while not self.is_blocked and self._may_look_ahead() and any(map(self._can_take, self.consumers)):
-            if not (self._ready or self._fill(max(1, LOOK_AHEAD_ENTRIES - self._waiting_entries))):
+        while not self.is_blocked and self._may_look_ahead() and any(map(self._is_available, self.consumers)):
+            if not (self._ready or self._read_more_entries(max(1, LOOK_AHEAD_ENTRIES - self._waiting_entries))):
                 return
-            self._place_ready()
+            self._dispatch_ready()
             # What came again may have been what newer entries of its slot waited for.
             if self._waiting:
                 self._send_waiting()
@@ -121,37 +119,37 @@ class KeySharedDispatcher(SharedDispatcher):
             self._waiting_entries < LOOK_AHEAD_ENTRIES and self._waiting_bytes < LOOK_AHEAD_BYTES
         )
 
-    def _place_ready(self) -> None:
+    def _dispatch_ready(self) -> None:
         """Send each entry that was read to its slot's consumer, or let it wait."""
         ready = self._ready
         while ready and not self.is_blocked and self._may_look_ahead():
             entry = ready.popleft()
-            metadata = self._admit(entry)
+            metadata = self._due_metadata(entry)
             if metadata is None:
                 continue
             slot = slot_of(sticky_key(metadata))
             comes_again = entry.position in self._replay
-            consumer = self._taker(slot)
+            consumer = self._available_owner(slot)
             if consumer is None or slot in self._waiting or (slot in self._replay_slots and not comes_again):
-                self._let_wait(slot, entry)
+                self._hold_back(slot, entry)
             else:
-                self._hand_over(consumer, entry, slot)
+                self._send_entry(consumer, entry, slot)
 
-    def _taker(self, slot: int) -> Consumer | None:
+    def _available_owner(self, slot: int) -> Consumer | None:
         """Return the consumer that can take an entry of the slot now."""
         consumer = self.selector.select(slot)
-        if consumer is None or not self._can_take(consumer):
+        if consumer is None or not self._is_available(consumer):
             return None
         held = self._in_flight.get(slot)
         if held is not None and held[0] is not consumer and self.is_ordered:
             return None
         return consumer
 
-    def _let_wait(self, slot: int, entry: Entry) -> None:
+    def _hold_back(self, slot: int, entry: Entry) -> None:
         insort(self._waiting.setdefault(slot, []), entry, key=lambda waiting: waiting.position)
         self._waiting_entries += 1
         self._waiting_bytes += len(entry.data)
-        self._end_replay(entry.position)
+        self._remove_replay(entry.position)
 
     def _send_waiting(self) -> None:
         for slot in list(self._waiting):
@@ -162,10 +160,10 @@ class KeySharedDispatcher(SharedDispatcher):
             while sent < len(entries) and slot not in self._replay_slots and not self.is_blocked:
                 entry = entries[sent]
                 if not self.subscription.cursor.is_acked(entry.position):
-                    consumer = self._taker(slot)
+                    consumer = self._available_owner(slot)
                     if consumer is None:
                         break
-                    self._hand_over(consumer, entry, slot)
+                    self._send_entry(consumer, entry, slot)
                 sent += 1
                 self._waiting_entries -= 1
                 self._waiting_bytes -= len(entry.data)
@@ -173,7 +171,7 @@ class KeySharedDispatcher(SharedDispatcher):
             if not entries:
                 del self._waiting[slot]
 
-    def _hand_over(self, consumer: Consumer, entry: Entry, slot: int) -> None:
-        super()._hand_over(consumer, entry, slot)
+    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
+        super()._send_entry(consumer, entry, slot)
         held = self._in_flight.get(slot)
         self._in_flight[slot] = (consumer, held[1] + 1 if held else 1)

@@ -8,19 +8,17 @@ consumer. Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
 
 import heapq
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
+from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.ledger.position import Entry, Position
 from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata
 from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
-
-if TYPE_CHECKING:
-    from barycenter.broker.subscriptions.subscription import Subscription
 
 log = structlog.get_logger(__name__)
 
@@ -38,15 +36,15 @@ class SharedDispatcher(Dispatcher):
         "_redelivery_counts",
         "_replay",
         "_replay_order",
-        "_run",
+        "_replay_run",
         "_turn",
         "_unacked",
         "is_blocked",
     )
 
-    def __init__(self, subscription: "Subscription") -> None:
+    def __init__(self, subscription: DispatchSource) -> None:
         super().__init__(subscription)
-        self._run: list[Position] = []
+        self._replay_run: list[Position] = []
         self._turn = 0
         self._unacked = 0
         self.is_blocked = False
@@ -67,11 +65,11 @@ class SharedDispatcher(Dispatcher):
         """Entries that wait for their delivery time."""
         return len(self._delayed)
 
-    # ------------------------------------------------------------------ consumers
+    # ---- consumers ----
 
     def add(self, consumer: Consumer) -> None:
         if not self.consumers:
-            self._start_over()
+            self._reset()
         self.consumers.append(consumer)
         self.consumers.sort(key=lambda c: c.priority_level)
 
@@ -81,16 +79,16 @@ class SharedDispatcher(Dispatcher):
         self.consumers.remove(consumer)
         self._chunked = {uuid: owner for uuid, owner in self._chunked.items() if owner is not consumer}
         if not self.consumers:
-            self._start_over()
+            self._reset()
             return
-        self._give_back(consumer, list(consumer.pending))
+        self._move_to_replay(consumer, list(consumer.pending))
         self.dispatch()
 
     def close(self) -> None:
         super().close()
         self._cancel_delay()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         """Nobody holds anything: deliver from mark-delete on, as for the first time."""
         self._replay.clear()
         self._replay_order.clear()
@@ -102,21 +100,20 @@ class SharedDispatcher(Dispatcher):
         self.is_blocked = False
         self.rewind()
 
-    # ------------------------------------------------------------------ redelivery and acknowledgement
+    # ---- redelivery and acknowledgement ----
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
         held = consumer.pending
         wanted = list(held) if positions is None else [position for position in positions if position in held]
-        consumer.redelivered += len(wanted)
-        self._give_back(consumer, wanted)
+        self._move_to_replay(consumer, wanted)
         self.dispatch()
 
-    def _give_back(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+    def _move_to_replay(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         """Take entries from a consumer and have them delivered again."""
         cursor = self.subscription.cursor
         counts = self._redelivery_counts
         for position in positions:
-            slot = self._release(consumer, position)
+            slot = self._remove_pending(consumer, position)
             if slot is not None and not cursor.is_acked(position):
                 counts[position] = counts.get(position, 0) + 1
                 self._add_replay(position, slot)
@@ -127,10 +124,10 @@ class SharedDispatcher(Dispatcher):
             self._replay[position] = slot
             heapq.heappush(self._replay_order, position)
 
-    def _end_replay(self, position: Position) -> None:
+    def _remove_replay(self, position: Position) -> None:
         self._replay.pop(position, None)
 
-    def _release(self, consumer: Consumer, position: Position) -> int | None:
+    def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
         """Forget that `consumer` holds an entry; return its slot, or None if it holds none there."""
         held = consumer.pending.pop(position, None)
         if held is None:
@@ -142,41 +139,41 @@ class SharedDispatcher(Dispatcher):
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         for position in positions:
-            holder = consumer if position in consumer.pending else self._holder(position)
+            holder = consumer if position in consumer.pending else self._consumer_of(position)
             if holder is not None:
-                self._release(holder, position)
+                self._remove_pending(holder, position)
                 if holder is not consumer:
                     self._unblock(holder)
-            self._end_replay(position)
+            self._remove_replay(position)
             if self._redelivery_counts:
                 self._redelivery_counts.pop(position, None)
         if self._unblock(consumer):
             self.dispatch()
 
-    def _holder(self, position: Position) -> Consumer | None:
+    def _consumer_of(self, position: Position) -> Consumer | None:
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 
     def _unblock(self, consumer: Consumer) -> bool:
         """Let a blocked consumer, or a blocked subscription, go on once it is down to half its limit."""
         unblocked = False
-        if consumer.is_blocked and consumer.unacked <= self.subscription.max_unacked_per_consumer // 2:
+        if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
             consumer.is_blocked = False
             unblocked = True
-        if self.is_blocked and self._unacked <= self.subscription.max_unacked // 2:
+        if self.is_blocked and self._unacked <= self.subscription.settings.max_unacked_per_subscription // 2:
             self.is_blocked = False
             unblocked = True
         return unblocked
 
-    # ------------------------------------------------------------------ dispatch
+    # ---- dispatch ----
 
     def dispatch(self) -> None:
         while not self.is_blocked:
             consumer = self._next_consumer()
-            if consumer is None or not (self._ready or self._fill(consumer.permits)):
+            if consumer is None or not (self._ready or self._read_more_entries(consumer.permits)):
                 return
             self._deliver(consumer)
 
-    def _can_take(self, consumer: Consumer) -> bool:
+    def _is_available(self, consumer: Consumer) -> bool:
         if consumer.permits <= 0 or consumer.is_blocked:
             return False
         if not consumer.link.writable:
@@ -194,7 +191,7 @@ class SharedDispatcher(Dispatcher):
         for step in range(1, count + 1):
             at = (turn + step) % count
             consumer = consumers[at]
-            if (best is None or consumer.priority_level < best.priority_level) and self._can_take(consumer):
+            if (best is None or consumer.priority_level < best.priority_level) and self._is_available(consumer):
                 best, best_at = consumer, at
                 if consumer.priority_level == consumers[0].priority_level:
                     break
@@ -206,16 +203,16 @@ class SharedDispatcher(Dispatcher):
         turn = ENTRIES_PER_TURN if len(self.consumers) > 1 else len(ready)
         while ready and turn > 0 and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
             entry = ready.popleft()
-            metadata = self._admit(entry)
+            metadata = self._due_metadata(entry)
             if metadata is not None:
-                self._hand_over(self._chunk_owner(metadata, consumer), entry, NO_SLOT)
+                self._send_entry(self._chunk_owner(metadata, consumer), entry, NO_SLOT)
                 turn -= 1
 
-    def _admit(self, entry: Entry) -> MessageMetadata | None:
+    def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
         """Return the entry's metadata if it is to be delivered now; None if it was acknowledged or is not due."""
         position = entry.position
         if self.subscription.cursor.is_acked(position):
-            self._end_replay(position)
+            self._remove_replay(position)
             return None
         try:
             metadata = read_metadata(entry.data)
@@ -237,11 +234,11 @@ class SharedDispatcher(Dispatcher):
             del self._chunked[metadata.uuid]
         return owner
 
-    def _hand_over(self, consumer: Consumer, entry: Entry, slot: int) -> None:
+    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
         position, data, messages, _ = entry
         count = 0
         if self._replay:
-            self._end_replay(position)
+            self._remove_replay(position)
         if self._redelivery_counts:
             count = self._redelivery_counts.get(position, 0)
         consumer.pending[position] = (messages, slot)
@@ -250,30 +247,30 @@ class SharedDispatcher(Dispatcher):
         consumer.link.send_message(consumer, position, count, data)
         consumer.sent(messages, len(data))
         self.subscription.sent(messages, len(data))
-        limits = self.subscription
+        limits = self.subscription.settings
         if 0 < limits.max_unacked_per_consumer < consumer.unacked:
             consumer.is_blocked = True
-        if 0 < limits.max_unacked < self._unacked:
+        if 0 < limits.max_unacked_per_subscription < self._unacked:
             self.is_blocked = True
 
-    # ------------------------------------------------------------------ reading: what comes again comes first
+    # ---- reading: what comes again comes first ----
 
-    def _fill(self, max_messages: int) -> bool:
+    def _read_more_entries(self, max_messages: int) -> bool:
         if self._reading or not self._replay_order:
-            return super()._fill(max_messages)
-        run = self._next_run()
+            return super()._read_more_entries(max_messages)
+        run = self._next_replay_run()
         if not run:
-            return super()._fill(max_messages)
+            return super()._read_more_entries(max_messages)
         # Without a limit of messages: these are to be sent again whoever pays for them.
         entries = self.subscription.ledger.read_cached(run[0], len(run), READ_BYTES, None)
         if entries is None:
-            self._run = run
+            self._replay_run = run
             self._start_read(run[0], len(run), None)
             return False
-        self._take_run(run, entries)
-        return bool(self._ready) or self._fill(max_messages)
+        self._add_ready_run(run, entries)
+        return bool(self._ready) or self._read_more_entries(max_messages)
 
-    def _next_run(self) -> list[Position]:
+    def _next_replay_run(self) -> list[Position]:
         """Take consecutive positions from the heap, at most a few turns' worth."""
         order, members = self._replay_order, self._replay
         run: list[Position] = []
@@ -286,7 +283,7 @@ class SharedDispatcher(Dispatcher):
             heapq.heappop(order)
         return run
 
-    def _take_run(self, run: Sequence[Position], entries: Sequence[Entry]) -> None:
+    def _add_ready_run(self, run: Sequence[Position], entries: Sequence[Entry]) -> None:
         """Make entries ready that were read for `run`; what the read left out is read next."""
         members = self._replay
         self._ready.extend(entry for entry in entries if entry.position in members)
@@ -296,28 +293,28 @@ class SharedDispatcher(Dispatcher):
             if position > read_to:
                 heapq.heappush(self._replay_order, position)
             elif position not in found:
-                self._end_replay(position)  # deleted with its ledger, so it was acknowledged
+                self._remove_replay(position)  # deleted with its ledger, so it was acknowledged
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
-        run, self._run = self._run, []
+        run, self._replay_run = self._replay_run, []
         if run:
-            self._take_run(run, entries)
+            self._add_ready_run(run, entries)
         else:
-            self._take(entries)
+            self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        run, self._run = self._run, []
+        run, self._replay_run = self._replay_run, []
         for position in run:
             heapq.heappush(self._replay_order, position)
 
     def rewind(self) -> None:
         super().rewind()
-        self._run = []
+        self._replay_run = []
 
-    # ------------------------------------------------------------------ delayed delivery
+    # ---- delayed delivery ----
 
     def _delay(self, deliver_at_ms: int, position: Position) -> None:
-        self._end_replay(position)
+        self._remove_replay(position)
         heapq.heappush(self._delayed, (deliver_at_ms, position))
         if self._delayed[0][1] == position:
             self._arm_delay()
@@ -326,14 +323,14 @@ class SharedDispatcher(Dispatcher):
         self._cancel_delay()
         if self._delayed:
             wait_s = max(0.0, (self._delayed[0][0] - self.subscription.now_ms()) / 1000)
-            self._delay_timer = self.subscription.call_later(wait_s, self._delay_over)
+            self._delay_timer = self.subscription.call_later(wait_s, self._on_delay_timer)
 
     def _cancel_delay(self) -> None:
         if self._delay_timer is not None:
             self._delay_timer.cancel()
             self._delay_timer = None
 
-    def _delay_over(self) -> None:
+    def _on_delay_timer(self) -> None:
         self._delay_timer = None
         now_ms = self.subscription.now_ms()
         while self._delayed and self._delayed[0][0] <= now_ms:

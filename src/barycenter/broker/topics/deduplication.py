@@ -25,7 +25,7 @@ _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 1 << 20
 
 
-class Verdict(enum.Enum):
+class DuplicateStatus(enum.Enum):
     NEW = "new"
     STORED = "stored"
     """It is durable already: answer as if it had been stored now."""
@@ -82,12 +82,12 @@ class Deduplication:
         """Return the highest id stored of that producer, -1 if there is none."""
         return self._persisted.get(producer, -1)
 
-    def judge(self, producer: str, sequence_id: int, highest_id: int) -> Verdict:
+    def check(self, producer: str, sequence_id: int, highest_id: int) -> DuplicateStatus:
         """Compare a message with what came before it; `highest_id` 0 or below `sequence_id` says nothing."""
         highest = max(sequence_id, highest_id)
         if highest > self._pushed.get(producer, -1):
-            return Verdict.NEW
-        return Verdict.STORED if highest <= self._persisted.get(producer, -1) else Verdict.PENDING
+            return DuplicateStatus.NEW
+        return DuplicateStatus.STORED if highest <= self._persisted.get(producer, -1) else DuplicateStatus.PENDING
 
     def pushed(self, producer: str, sequence_id: int, highest_id: int, entry: bytes, *, is_chunk: bool) -> None:
         """A new message was given to the ledger."""

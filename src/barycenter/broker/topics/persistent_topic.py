@@ -25,9 +25,9 @@ from barycenter.broker.errors import (
     TopicFencedError,
 )
 from barycenter.broker.ownership.serving import OwnedBundle
-from barycenter.broker.subscriptions.subscription import Subscription
+from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.topics import deduplication
-from barycenter.broker.topics.deduplication import Deduplication, Verdict
+from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed_ledger import ManagedLedger
@@ -51,7 +51,7 @@ class PersistentTopic(Topic):
 
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
         super().__init__(name, owned, host)
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, PersistentSubscription] = {}
         self._lock: asyncio.Lock | None = None
         self._deduplication: Deduplication | None = None
 
@@ -64,7 +64,7 @@ class PersistentTopic(Topic):
         self.ledger = ledger
         for name, cursor in ledger.cursors.items():
             if name != deduplication.CURSOR_NAME:
-                self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+                self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         if self.settings.deduplication:
             self._deduplication = await Deduplication.open(ledger)
         elif deduplication.CURSOR_NAME in ledger.cursors:
@@ -77,7 +77,7 @@ class PersistentTopic(Topic):
     def last_sequence_id(self, producer_name: str) -> int:
         return self._deduplication.last_sequence_id(producer_name) if self._deduplication is not None else -1
 
-    # ------------------------------------------------------------------ publishing
+    # ---- publishing ----
 
     def publish(
         self,
@@ -114,11 +114,11 @@ class PersistentTopic(Topic):
 
     def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
         """Tell whether a message is to be stored; answer it if not."""
-        verdict = memory.judge(producer.name, sequence_id, highest_id)
-        if verdict is Verdict.NEW:
+        status = memory.check(producer.name, sequence_id, highest_id)
+        if status is DuplicateStatus.NEW:
             return True
         log.debug("duplicate_dropped", topic=str(self.name), producer=producer.name, sequence_id=sequence_id)
-        if verdict is Verdict.STORED:
+        if status is DuplicateStatus.STORED:
             producer.link.send_duplicate(producer, sequence_id, highest_id, size)
         else:
             producer.link.publish_failed(producer, size)
@@ -164,7 +164,7 @@ class PersistentTopic(Topic):
 
     def fenced(self, error: LedgerFencedError) -> None:
         """A later owner has the ledger."""
-        self.stop_intake()
+        self.begin_closing()
         self.host.ledger_fenced(self, str(error))
 
     def write_failed(self, group: Sequence[Written], error: LedgerError) -> None:
@@ -187,7 +187,7 @@ class PersistentTopic(Topic):
                 self.forget_producer(producer)
                 producer.link.close_producer(producer)
 
-    # ------------------------------------------------------------------ subscriptions
+    # ---- subscriptions ----
 
     @property
     def lock(self) -> asyncio.Lock:
@@ -200,7 +200,7 @@ class PersistentTopic(Topic):
         """Attach a consumer, creating its subscription if need be.
 
         Raises:
-            SubscriptionBusyError: see `Subscription.attach`; a dead exclusive consumer was removed before.
+            SubscriptionBusyError: see `PersistentSubscription.attach`; a dead exclusive consumer was removed before.
             SubscriptionNotFoundError: it does not exist and may not be created by use.
             TopicFencedError: the topic is closing.
         """
@@ -224,7 +224,7 @@ class PersistentTopic(Topic):
                 if not await _remove_dead(subscription.consumers):
                     raise
 
-    async def _subscription_for(self, request: SubscribeRequest) -> Subscription:
+    async def _subscription_for(self, request: SubscribeRequest) -> PersistentSubscription:
         name = request.subscription
         async with self.lock:
             self.check_open()
@@ -246,19 +246,19 @@ class PersistentTopic(Topic):
 
     async def create_subscription(
         self, name: str, start: Position, properties: dict[str, str] | None = None
-    ) -> Subscription:
+    ) -> PersistentSubscription:
         """Create a durable subscription that gets `start` first; EARLIEST and LATEST stand for the topic's ends.
 
         Hold `lock` meanwhile.
         """
         cursor = await self.ledger.open_cursor(name, start, properties)
-        subscription = self.subscriptions[name] = Subscription(self, name, cursor, is_durable=True)
+        subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         log.info("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
         return subscription
 
-    def _read_from(self, name: str, start: Position) -> Subscription:
+    def _read_from(self, name: str, start: Position) -> PersistentSubscription:
         cursor = self.ledger.new_non_durable_cursor(start, name)
-        subscription = self.subscriptions[name] = Subscription(self, name, cursor, is_durable=False)
+        subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=False)
         return subscription
 
     async def _start_of(self, request: SubscribeRequest) -> Position:
@@ -271,13 +271,13 @@ class PersistentTopic(Topic):
         found = await self.ledger.find_by_publish_time(publish_time_ms)
         return found if found is not None else LATEST
 
-    def remove_subscription(self, subscription: Subscription) -> None:
+    def remove_subscription(self, subscription: PersistentSubscription) -> None:
         """Forget a subscription without touching what is stored of it."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         subscription.disconnect_all()
 
-    def consumer_left(self, subscription: Subscription) -> None:
+    def consumer_left(self, subscription: PersistentSubscription) -> None:
         self.last_active_ms = self.clock.now_ms()
         if not subscription.is_durable and not subscription.consumers and not subscription.is_sought:
             self.remove_subscription(subscription)
@@ -326,7 +326,7 @@ class PersistentTopic(Topic):
         batch_index = metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
         return last, batch_index
 
-    # ------------------------------------------------------------------ closing
+    # ---- closing ----
 
     async def close(self, reason: str) -> None:
         """Send the receipts of what is pending, tell all clients to look elsewhere, release the ledger. Idempotent.
@@ -336,7 +336,7 @@ class PersistentTopic(Topic):
         """
         if self.state is TopicState.CLOSED:
             return
-        self.stop_intake()
+        self.begin_closing()
         try:
             await self.wait_drained()
         finally:
@@ -355,13 +355,13 @@ class PersistentTopic(Topic):
     def disconnect_all(self) -> None:
         self.close_producers()
         for subscription in list(self.subscriptions.values()):
-            subscription.close()
+            subscription.disconnect_all()
 
     async def delete(self, *, force: bool) -> None:
         self.check_deletable(force=force)
         if self.state is not TopicState.OPEN:
             raise NotAllowedError(f"Topic {self.name} is being closed")
-        self.stop_intake()
+        self.begin_closing()
         try:
             await self.wait_drained()
         finally:

@@ -8,21 +8,24 @@ loaded; after that the first to return is admitted with the epoch that it brings
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from barycenter.broker.clients.producer import AccessMode, Producer
 from barycenter.broker.errors import ProducerBusyError, ProducerFencedError, TopicFencedError
-
-if TYPE_CHECKING:
-    from barycenter.broker.topics.topic import Topic
+from barycenter.naming.topic import TopicName
 
 
 class ProducerAccess:
-    __slots__ = ("_exclusive", "_topic", "_waiting", "epoch")
+    """`producers` are those of the topic, kept up to date by it; `close_producers` detaches them all."""
 
-    def __init__(self, topic: "Topic") -> None:
+    __slots__ = ("_close_producers", "_exclusive", "_producers", "_topic", "_waiting", "epoch")
+
+    def __init__(
+        self, topic: TopicName, producers: Mapping[str, Producer], close_producers: Callable[[], None]
+    ) -> None:
         self._topic = topic
+        self._producers = producers
+        self._close_producers = close_producers
         self._exclusive: Producer | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.epoch: int | None = None
@@ -44,21 +47,21 @@ class ProducerAccess:
         """
         if producer.access_mode is AccessMode.SHARED:
             if self._exclusive is not None or self._waiting:
-                raise ProducerBusyError(self._topic.name, producer.name)
+                raise ProducerBusyError(self._topic, producer.name)
             return
         if epoch is not None and self.epoch is not None and epoch < self.epoch:
             raise ProducerFencedError(f"Producer {producer.name!r} was displaced: epoch {epoch} < {self.epoch}")
         if producer.access_mode is AccessMode.EXCLUSIVE_WITH_FENCING:
-            self._topic.close_producers()
+            self._close_producers()
         elif producer.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
             await self._wait_turn(queued)
-        elif self._topic.producers or self._waiting:
-            raise ProducerFencedError(f"Topic {self._topic.name} has other producers")
+        elif self._producers or self._waiting:
+            raise ProducerFencedError(f"Topic {self._topic} has other producers")
         self._exclusive = producer
         self.epoch = epoch if epoch is not None else (0 if self.epoch is None else self.epoch + 1)
 
     async def _wait_turn(self, queued: Callable[[], None] | None) -> None:
-        while self._topic.producers or self._exclusive is not None:
+        while self._producers or self._exclusive is not None:
             if queued is not None:
                 queued()
                 queued = None
@@ -74,7 +77,7 @@ class ProducerAccess:
         """A producer detached: whoever waits first may try."""
         if self._exclusive is producer:
             self._exclusive = None
-        if self._waiting and not self._topic.producers:
+        if self._waiting and not self._producers:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
@@ -84,4 +87,4 @@ class ProducerAccess:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_exception(TopicFencedError(self._topic.name, "it was closed"))
+                turn.set_exception(TopicFencedError(self._topic, "it was closed"))

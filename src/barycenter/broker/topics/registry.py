@@ -6,7 +6,7 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 import structlog
@@ -52,7 +52,7 @@ class TopicRegistry:
         self._counters = BrokerCounters()
         self._rates_at_ms = env.clock.now_ms()
 
-    # ------------------------------------------------------------------ what topics ask (TopicHost)
+    # ---- what topics ask (TopicHost) ----
 
     @property
     def clock(self) -> Clock:
@@ -81,20 +81,16 @@ class TopicRegistry:
         self._authority.lost(topic.owned, f"ledger of {topic.name} fenced: {detail}")
         self._start_closing(topic, "ledger fenced")
 
-    # ------------------------------------------------------------------ loading
+    # ---- loading ----
 
     def get_loaded(self, topic: TopicName) -> Topic | None:
         """Return the topic if it is loaded and open."""
         found = self._topics.get(topic)
         return found if found is not None and found.state is TopicState.OPEN else None
 
-    def loaded(self) -> Iterable[Topic]:
+    def loaded(self) -> Collection[Topic]:
         """The topics in memory, those that are closing included."""
         return self._topics.values()
-
-    @property
-    def count(self) -> int:
-        return len(self._topics)
 
     async def get_or_create(self, topic: TopicName, *, create: bool = True) -> Topic:
         """Return the topic, loading it if need be; one load serves all who ask meanwhile.
@@ -210,12 +206,12 @@ class TopicRegistry:
         log.debug("topic_loaded", topic=str(topic.name), bundle=str(owned.bundle), epoch=owned.epoch)
         return topic
 
-    # ------------------------------------------------------------------ closing
+    # ---- closing ----
 
     def _start_closing(self, topic: Topic, reason: str) -> asyncio.Task[None]:
         closing = self._closings.get(topic)
         if closing is None:
-            topic.stop_intake()
+            topic.begin_closing()
             closing = self._closings[topic] = asyncio.get_running_loop().create_task(
                 self._close(topic, topic.close(reason)), name=f"close-topic:{topic.name}"
             )
@@ -308,7 +304,7 @@ class TopicRegistry:
             if topic.state is not TopicState.OPEN:
                 self._forget(topic)
 
-    def rebucket(self) -> int:
+    def refresh_bundles(self) -> int:
         """After a split: put each topic under the term that its bundle has now; return how many moved.
 
         Topics stay open. One whose bundle is not served here any more is closed.
@@ -349,7 +345,7 @@ class TopicRegistry:
                     log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
         return deleted
 
-    # ------------------------------------------------------------------ figures
+    # ---- figures ----
 
     def update_rates(self, now_ms: int) -> None:
         """Compute all rates anew, over the time since the last call; the statistics task calls this."""

@@ -10,8 +10,8 @@ from typing import Any
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.producer import Producer
 from barycenter.broker.clients.rates import Rates
+from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
-from barycenter.broker.subscriptions.subscription import Subscription
 from barycenter.broker.subscriptions.types import SubscriptionType
 from barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -151,7 +151,7 @@ def _subscriptions(topic: Topic) -> dict[str, dict[str, Any]]:
     return {}
 
 
-def subscription_stats(subscription: Subscription) -> dict[str, Any]:
+def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
     """Return the statistics of a subscription of a persistent topic."""
     dispatcher = subscription.dispatcher
     shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
@@ -182,7 +182,7 @@ def subscription_stats(subscription: Subscription) -> dict[str, Any]:
     )
 
 
-def _backlog_size(subscription: Subscription, entries: int) -> int:
+def _backlog_size(subscription: PersistentSubscription, entries: int) -> int:
     """Estimate the backlog's bytes from the mean size of an entry."""
     stats = subscription.ledger.stats
     return round(stats.size * entries / stats.entries) if stats.entries else 0

@@ -19,6 +19,7 @@ from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOpt
 from barycenter.broker.clients.rates import Rates
 from barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
 from barycenter.broker.ownership.serving import OwnedBundle
+from barycenter.broker.subscriptions.source import DispatchSettings
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.producer_access import ProducerAccess
 from barycenter.config.broker_config import BrokerConfig
@@ -36,13 +37,9 @@ class TopicState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """The settings that topics look at; 0 unacknowledged messages means no limit."""
+class TopicSettings(DispatchSettings):
+    """The settings that topics and their dispatchers look at."""
 
-    failover_delay_s: float = 1.0
-    max_unacked_per_consumer: int = 50_000
-    max_unacked_per_subscription: int = 200_000
-    max_read_entries: int = 100
     deduplication: bool = False
 
     @staticmethod
@@ -149,7 +146,7 @@ class Topic:
     def settings(self) -> TopicSettings:
         return self.host.settings
 
-    # ------------------------------------------------------------------ tasks
+    # ---- tasks ----
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run `work` in a task that ends with the topic at the latest."""
@@ -172,7 +169,7 @@ class Topic:
         for task in list(self._tasks or ()):
             task.cancel()
 
-    # ------------------------------------------------------------------ producers
+    # ---- producers ----
 
     def check_open(self) -> None:
         """Raise TopicFencedError unless producers and consumers may attach."""
@@ -209,7 +206,7 @@ class Topic:
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
         if self._access is not None or options.access_mode is not AccessMode.SHARED:
             if self._access is None:
-                self._access = ProducerAccess(self)
+                self._access = ProducerAccess(self.name, self.producers, self.close_producers)
             await self._access.admit(producer, topic_epoch, queued)
             self.check_open()
             if options.name in self.producers:
@@ -275,10 +272,10 @@ class Topic:
         counters.messages_out += messages
         counters.bytes_out += size
 
-    # ------------------------------------------------------------------ consumers
+    # ---- consumers ----
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
-        """Attach a consumer, creating its subscription if need be; `Subscription.attached` must follow."""
+        """Attach a consumer, creating its subscription if need be; `Consumable.attached` must follow."""
         raise NotImplementedError
 
     def consumers(self) -> Iterable[Consumer]:
@@ -317,9 +314,9 @@ class Topic:
         """Return the position of the last durable entry (-1, -1 if none), and its last index in the batch, or -1."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ closing
+    # ---- closing ----
 
-    def stop_intake(self) -> None:
+    def begin_closing(self) -> None:
         """Let nobody attach any more, and drop what is sent from now on: clients will send it again elsewhere."""
         if self.state is TopicState.OPEN:
             self.state = TopicState.CLOSING

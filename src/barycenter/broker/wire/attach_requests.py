@@ -6,7 +6,7 @@ cancels it, which is how a client withdraws a request that took too long.
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -15,29 +15,27 @@ from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOpt
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import SubscribeRequest, Topic
-from barycenter.broker.wire.errors import HANGING, error_code
+from barycenter.broker.wire.connection import Connection
+from barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
 
-if TYPE_CHECKING:
-    from barycenter.broker.wire.connection import Connection
-
 log = structlog.get_logger(__name__)
 
 
-def producer(connection: "Connection", request: api.CommandProducer) -> None:
+def producer(connection: Connection, request: api.CommandProducer) -> None:
     """PRODUCER."""
     present = connection.producers.get(request.producer_id)
     if present is not None and not present.closed and request.epoch <= present.epoch:
-        _confirm_producer(connection, request.request_id, present)
+        _send_producer_success(connection, request.request_id, present)
         return
     _attach(connection, "producer", request.producer_id, request.request_id, _add_producer(connection, request))
 
 
-def subscribe(connection: "Connection", request: api.CommandSubscribe) -> None:
+def subscribe(connection: Connection, request: api.CommandSubscribe) -> None:
     """SUBSCRIBE."""
     present = connection.consumers.get(request.consumer_id)
     if present is not None and not present.closed:
@@ -46,7 +44,7 @@ def subscribe(connection: "Connection", request: api.CommandSubscribe) -> None:
     _attach(connection, "consumer", request.consumer_id, request.request_id, _add_consumer(connection, request))
 
 
-def _attach(connection: "Connection", kind: str, id_: int, request_id: int, work: Coroutine[Any, Any, None]) -> None:
+def _attach(connection: Connection, kind: str, id_: int, request_id: int, work: Coroutine[Any, Any, None]) -> None:
     key = (kind, id_)
     if key in connection.attaching:
         work.close()
@@ -54,23 +52,23 @@ def _attach(connection: "Connection", kind: str, id_: int, request_id: int, work
         return
     task = connection.attaching[key] = connection.start(work, f"attach-{kind}:{id_}:{connection.address}")
 
-    def attached(done: "asyncio.Task[None]") -> None:
+    def attached(done: asyncio.Task[None]) -> None:
         if connection.attaching.get(key) is done:
             del connection.attaching[key]
 
     task.add_done_callback(attached)
 
 
-# ---------------------------------------------------------------------------------------------------- producers
+# ---- producers ----
 
 
-async def _add_producer(connection: "Connection", request: api.CommandProducer) -> None:
+async def _add_producer(connection: Connection, request: api.CommandProducer) -> None:
     services = connection.services
     try:
         name = TopicName.parse(request.topic)
         topic = await services.registry.get_or_create(name)
         if request.initial_subscription_name:
-            await _create_first_subscription(topic, request.initial_subscription_name)
+            await _create_initial_subscription(topic, request.initial_subscription_name)
         options = ProducerOptions(
             name=request.producer_name or await services.producer_names.next(),
             epoch=request.epoch,
@@ -85,7 +83,7 @@ async def _add_producer(connection: "Connection", request: api.CommandProducer) 
             request.producer_id,
             options,
             topic_epoch,
-            queued=lambda: _say_queued(connection, request.request_id, options.name),
+            queued=lambda: _send_producer_queued(connection, request.request_id, options.name),
         )
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
@@ -96,15 +94,15 @@ async def _add_producer(connection: "Connection", request: api.CommandProducer) 
         topic.forget_producer(added)
         return
     connection.producers[added.producer_id] = added
-    _confirm_producer(connection, request.request_id, added)
+    _send_producer_success(connection, request.request_id, added)
 
 
-def _say_queued(connection: "Connection", request_id: int, name: str) -> None:
+def _send_producer_queued(connection: Connection, request_id: int, name: str) -> None:
     """Tell a producer that it waits for exclusive access: else its client gives up after its operation timeout."""
     connection.send(commands.producer_success(request_id, name, schema_version=b"", producer_ready=False))
 
 
-def _confirm_producer(connection: "Connection", request_id: int, added: Producer) -> None:
+def _send_producer_success(connection: Connection, request_id: int, added: Producer) -> None:
     exclusive = added.access_mode is not AccessMode.SHARED
     connection.send(
         commands.producer_success(
@@ -118,7 +116,7 @@ def _confirm_producer(connection: "Connection", request_id: int, added: Producer
     )
 
 
-async def _create_first_subscription(topic: Topic, name: str) -> None:
+async def _create_initial_subscription(topic: Topic, name: str) -> None:
     """The subscription of a dead-letter topic, so that nothing is lost before its first consumer comes."""
     if isinstance(topic, PersistentTopic):
         async with topic.lock:
@@ -126,9 +124,9 @@ async def _create_first_subscription(topic: Topic, name: str) -> None:
                 await topic.create_subscription(name, EARLIEST)
 
 
-def close_producer(connection: "Connection", request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:
+def close_producer(connection: Connection, request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:
     """CLOSE_PRODUCER: confirmed once everything it sent has its answer."""
-    _withdraw(connection, "producer", request.producer_id)
+    _cancel_attach(connection, "producer", request.producer_id)
     found = connection.producers.get(request.producer_id)
     if found is None or found.pending == 0:
         if found is not None:
@@ -139,34 +137,34 @@ def close_producer(connection: "Connection", request: api.CommandCloseProducer) 
     return _close_drained(connection, found, request.request_id)
 
 
-async def _close_drained(connection: "Connection", found: Producer, request_id: int) -> None:
+async def _close_drained(connection: Connection, found: Producer, request_id: int) -> None:
     while found.pending:
         await found.topic.wait_drained()
     _drop_producer(connection, found)
     connection.send(commands.success(request_id))
 
 
-def _drop_producer(connection: "Connection", found: Producer) -> None:
+def _drop_producer(connection: Connection, found: Producer) -> None:
     found.topic.forget_producer(found)
     connection.forget_producer(found)
 
 
-def _withdraw(connection: "Connection", kind: str, id_: int) -> None:
+def _cancel_attach(connection: Connection, kind: str, id_: int) -> None:
     attaching = connection.attaching.pop((kind, id_), None)
     if attaching is not None:
         attaching.cancel()
 
 
-# ---------------------------------------------------------------------------------------------------- consumers
+# ---- consumers ----
 
 
-async def _add_consumer(connection: "Connection", request: api.CommandSubscribe) -> None:
+async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -> None:
     try:
         name = TopicName.parse(request.topic)
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
         consumer = await topic.subscribe(connection, _subscribe_request(request))
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        _refuse_consumer(connection, request, error)
+        _send_subscribe_error(connection, request, error)
         return
     if connection.is_closed:
         consumer.subscription.detach(consumer)
@@ -176,7 +174,7 @@ async def _add_consumer(connection: "Connection", request: api.CommandSubscribe)
     consumer.subscription.attached(consumer)
 
 
-def _refuse_consumer(connection: "Connection", request: api.CommandSubscribe, error: Exception) -> None:
+def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe, error: Exception) -> None:
     code = error_code(error)
     log.info(
         "consumer_refused",
@@ -185,7 +183,7 @@ def _refuse_consumer(connection: "Connection", request: api.CommandSubscribe, er
         address=connection.address,
         reason=str(error),
     )
-    if code in HANGING:
+    if code in HANGS_FIRST_SUBSCRIBE:
         connection.send(commands.close_consumer(request.consumer_id))
     connection.send(commands.error(request.request_id, code, str(error)))
 
@@ -221,9 +219,9 @@ def _properties(pairs: Iterable[api.KeyValue]) -> dict[str, str] | None:
     return {pair.key: pair.value for pair in pairs} or None
 
 
-def close_consumer(connection: "Connection", request: api.CommandCloseConsumer) -> None:
+def close_consumer(connection: Connection, request: api.CommandCloseConsumer) -> None:
     """CLOSE_CONSUMER."""
-    _withdraw(connection, "consumer", request.consumer_id)
+    _cancel_attach(connection, "consumer", request.consumer_id)
     consumer: Consumer | None = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:
         consumer.subscription.detach(consumer)

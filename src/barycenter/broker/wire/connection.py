@@ -10,16 +10,16 @@ reading stops while too many SENDs, bytes or requests are unanswered. Source: Pu
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.clients.link import Stalled
+from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import Producer
 from barycenter.broker.wire.errors import error_code
-from barycenter.broker.wire.handlers import HANDLERS
+from barycenter.broker.wire.services import WireServices
 from barycenter.ledger.position import Position
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
@@ -27,9 +27,6 @@ from barycenter.protocol.connection import Connection as Wire
 from barycenter.protocol.connection import KeepAlive, Role, State
 from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError, RemoteProtocolError
 from barycenter.protocol.frames import FRAME_PADDING, verify_checksum
-
-if TYPE_CHECKING:
-    from barycenter.broker.wire.server import WireServices
 
 log = structlog.get_logger(__name__)
 
@@ -49,14 +46,18 @@ _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_au
 
 _SEND: Final = int(api.BaseCommand.SEND)
 
+Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
+"""Answers a command. One that has to wait returns a coroutine, which becomes a task of the connection."""
+
 
 class Connection(asyncio.Protocol):
-    """Made by the wire server for each client that connects."""
+    """Made by the wire server for each client that connects; `handlers` are by the number of the command's type."""
 
     __slots__ = (
         "_closed_producers",
+        "_handlers",
         "_keep_alive",
-        "_listening",
+        "_liveness_checks",
         "_loop",
         "_out",
         "_out_bytes",
@@ -77,8 +78,9 @@ class Connection(asyncio.Protocol):
         "producers",
     )
 
-    def __init__(self, services: "WireServices") -> None:
+    def __init__(self, services: WireServices, handlers: Mapping[int, Handler]) -> None:
         self._services = services
+        self._handlers = handlers
         self._loop = asyncio.get_running_loop()
         self._wire = Wire(
             Role.BROKER, self._loop.time(), max_frame_size=services.config.max_message_size + FRAME_PADDING
@@ -96,18 +98,18 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._write_paused = False
-        self._stalled: dict[Stalled, None] = {}
+        self._stalled: dict[StalledDispatcher, None] = {}
         self._pending = 0
         self._pending_bytes = 0
         self._reading = True
         self._keep_alive: asyncio.TimerHandle | None = None
-        self._listening: deque[asyncio.Future[None]] = deque()
+        self._liveness_checks: deque[asyncio.Future[None]] = deque()
 
     @property
-    def services(self) -> "WireServices":
+    def services(self) -> WireServices:
         return self._services
 
-    # ------------------------------------------------------------------ transport events
+    # ---- transport events ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -127,13 +129,13 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self.abort(f"protocol broken by the client: {error}")
             return
-        if self._listening:
-            self._hear()
+        if self._liveness_checks:
+            self._answer_liveness_checks()
         for number, message, entry in received:
             if number == _SEND:
-                self._take_message(message, entry)
+                self._handle_send(message, entry)
             else:
-                self._take_request(number, message)
+                self._handle_request(number, message)
             if self.is_closed:
                 return
         owed = self._wire.data_to_send()
@@ -149,9 +151,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.is_closed:
             log.debug("connection_lost", address=self.address, error=str(exc) if exc else None)
-        self._dissolve()
+        self._detach_all()
 
-    def _dissolve(self) -> None:
+    def _detach_all(self) -> None:
         """Detach everything of this connection. Idempotent."""
         if self.is_closed:
             return
@@ -160,7 +162,7 @@ class Connection(asyncio.Protocol):
         self._services.disconnected(self)
         if self._keep_alive is not None:
             self._keep_alive.cancel()
-        self._hear()
+        self._answer_liveness_checks()
         self._out.clear()
         self._stalled.clear()
         for task in list(self._tasks):
@@ -177,7 +179,7 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         log.warning("connection_closed", address=self.address, client=self.client_version, reason=reason)
-        self._dissolve()
+        self._detach_all()
         if self._transport is not None:
             self._transport.abort()
 
@@ -186,11 +188,11 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         self._flush()
-        self._dissolve()
+        self._detach_all()
         if self._transport is not None:
             self._transport.close()
 
-    # ------------------------------------------------------------------ what comes in
+    # ---- what comes in ----
 
     def connect(self, request: api.CommandConnect) -> None:
         """Answer CONNECT."""
@@ -201,8 +203,8 @@ class Connection(asyncio.Protocol):
             feature_flags=_FEATURES,
         )
 
-    def _take_request(self, number: int, message: Any) -> None:
-        handler = HANDLERS.get(number)
+    def _handle_request(self, number: int, message: Any) -> None:
+        handler = self._handlers.get(number)
         if handler is None:
             self.abort(f"command type {number} is not supported by this broker")
             return
@@ -210,24 +212,24 @@ class Connection(asyncio.Protocol):
         if work is not None:
             self.start(work, f"request:{number}:{self.address}")
 
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a request in a task that ends with the connection at the latest."""
         task = self._loop.create_task(work, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._request_done)
         return task
 
-    def _request_done(self, task: "asyncio.Task[None]") -> None:
+    def _request_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("request_crashed", address=self.address, task=task.get_name(), exc_info=error)
         if not self._reading:
             self._maybe_resume_reading()
 
-    def _take_message(self, message: api.CommandSend, entry: bytes) -> None:
+    def _handle_send(self, message: api.CommandSend, entry: bytes) -> None:
         producer = self.producers.get(message.producer_id)
         if producer is None or producer.closed:
-            self._take_late(message.producer_id, known=producer is not None)
+            self._handle_late_send(message.producer_id, known=producer is not None)
             return
         # Counted first: the answer may come at once.
         size = len(entry)
@@ -246,15 +248,15 @@ class Connection(asyncio.Protocol):
         except (ChecksumMismatchError, MalformedFrameError) as error:
             self._pending -= 1
             self._pending_bytes -= size
-            self._refuse_message(producer, message.sequence_id, error)
+            self._fail_send(producer, message.sequence_id, error)
 
-    def _take_late(self, producer_id: int, *, known: bool) -> None:
+    def _handle_late_send(self, producer_id: int, *, known: bool) -> None:
         """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
         if known or self._closed_producers.get(producer_id, 0.0) >= self._loop.time():
             return
         self.abort(f"SEND for producer {producer_id}, which does not exist")
 
-    def _refuse_message(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+    def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
         log.warning(
             "message_refused",
@@ -267,7 +269,7 @@ class Connection(asyncio.Protocol):
             producer, commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, str(error))
         )
 
-    def _send_in_turn(self, producer: Producer, frame: bytes) -> None:
+    def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
         """Send an answer once everything that the producer sent before has its own."""
         if producer.pending == 0:
             self.send(frame)
@@ -276,7 +278,7 @@ class Connection(asyncio.Protocol):
             producer.deferred = deque()
         producer.deferred.append((producer.pushed, frame))
 
-    # ------------------------------------------------------------------ what goes out
+    # ---- what goes out ----
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it is written with others at the end of this turn of the loop."""
@@ -302,7 +304,7 @@ class Connection(asyncio.Protocol):
     def writable(self) -> bool:
         return not self._write_paused and self._out_bytes < QUEUED_BYTES and not self.is_closed
 
-    def wake_when_writable(self, dispatcher: Stalled) -> None:
+    def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         if not self.is_closed:
             self._stalled[dispatcher] = None
 
@@ -335,9 +337,9 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    # ------------------------------------------------------------------ what topics say (ClientLink)
+    # ---- what topics say (ClientLink) ----
 
-    def send_message(self, consumer: Consumer, position: Position, redelivery_count: int, entry: bytes) -> None:
+    def send_message(self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes) -> None:
         if self.is_closed:
             return
         out = self._out
@@ -358,7 +360,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes += len(entry) + 32
 
     def send_receipt(
-        self, producer: Producer, sequence_id: int, highest_id: int, position: Position, size: int
+        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
     ) -> None:
         self._pending -= 1
         self._pending_bytes -= size
@@ -368,40 +370,40 @@ class Connection(asyncio.Protocol):
         if not self._reading:
             self._maybe_resume_reading()
 
-    def _send_deferred(self, producer: Producer) -> None:
+    def _send_deferred(self, producer: LinkedProducer) -> None:
         deferred = producer.deferred
         while deferred and deferred[0][0] <= producer.completed:
             self.send(deferred.popleft()[1])
         if not deferred:
             producer.deferred = None
 
-    def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None:
+    def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
         nowhere = commands.NO_REQUEST  # -1 as ledger and entry: stored before, and not looked up where
         self._send_in_turn(
             producer, commands.send_receipt(producer.producer_id, sequence_id, nowhere, nowhere, highest_id)
         )
         self.publish_failed(producer, size)
 
-    def publish_failed(self, producer: Producer, size: int) -> None:
+    def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         self._pending -= 1
         self._pending_bytes -= size
         if not self._reading:
             self._maybe_resume_reading()
 
-    def send_error(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+    def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
         self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), str(error)))
 
-    def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
+    def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
             self.send(commands.active_consumer_change(consumer.consumer_id, is_active=is_active))
 
-    def close_producer(self, producer: Producer) -> None:
+    def close_producer(self, producer: LinkedProducer) -> None:
         if self.producers.get(producer.producer_id) is not producer:
             return
         self.forget_producer(producer)
         self._send_close(commands.close_producer(producer.producer_id))
 
-    def forget_producer(self, producer: Producer) -> None:
+    def forget_producer(self, producer: LinkedProducer) -> None:
         """Drop a producer from this connection; its late SENDs are ignored for a while."""
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]
@@ -411,7 +413,7 @@ class Connection(asyncio.Protocol):
                 self._closed_producers = closed = {id_: until for id_, until in closed.items() if until >= now}
             closed[producer.producer_id] = now + CLOSED_ID_LIFE_S
 
-    def close_consumer(self, consumer: Consumer) -> None:
+    def close_consumer(self, consumer: LinkedConsumer) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
             self._send_close(commands.close_consumer(consumer.consumer_id))
@@ -423,12 +425,14 @@ class Connection(asyncio.Protocol):
         else:
             self.send(frame)
 
-    # ------------------------------------------------------------------ signs of life
+    # ---- signs of life ----
 
     def _schedule_keep_alive(self) -> None:
-        self._keep_alive = self._loop.call_later(self._services.config.keep_alive_interval_seconds, self._tick)
+        self._keep_alive = self._loop.call_later(
+            self._services.config.keep_alive_interval_seconds, self._check_keep_alive
+        )
 
-    def _tick(self) -> None:
+    def _check_keep_alive(self) -> None:
         if self.is_closed:
             return
         verdict = self._wire.keep_alive(reading=self._reading)
@@ -441,9 +445,9 @@ class Connection(asyncio.Protocol):
             self.send(owed)
         self._schedule_keep_alive()
 
-    def _hear(self) -> None:
-        while self._listening:
-            heard = self._listening.popleft()
+    def _answer_liveness_checks(self) -> None:
+        while self._liveness_checks:
+            heard = self._liveness_checks.popleft()
             if not heard.done():
                 heard.set_result(None)
 
@@ -451,7 +455,7 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return False
         heard: asyncio.Future[None] = self._loop.create_future()
-        self._listening.append(heard)
+        self._liveness_checks.append(heard)
         self.send(commands.PING)
         try:
             async with asyncio.timeout(self._services.config.connection_liveness_check_timeout_millis / 1000):

@@ -5,7 +5,7 @@ are still on their way.
 """
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
@@ -13,14 +13,12 @@ from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.errors import InvalidPositionError
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.stats import timestamp
+from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import error_code
 from barycenter.ledger.position import Position
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
-
-if TYPE_CHECKING:
-    from barycenter.broker.wire.connection import Connection
 
 log = structlog.get_logger(__name__)
 
@@ -28,19 +26,19 @@ _CUMULATIVE: Final = int(api.CommandAck.Cumulative)
 _NO_CONSUMER: Final = "Consumer not found"
 
 
-def _consumer(connection: "Connection", consumer_id: int) -> Consumer | None:
+def _consumer(connection: Connection, consumer_id: int) -> Consumer | None:
     consumer = connection.consumers.get(consumer_id)
     return consumer if consumer is not None and not consumer.closed else None
 
 
-def flow(connection: "Connection", request: api.CommandFlow) -> None:
+def flow(connection: Connection, request: api.CommandFlow) -> None:
     """FLOW."""
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is not None and not consumer.closed:
         consumer.flow(request.messagePermits)
 
 
-def ack(connection: "Connection", request: api.CommandAck) -> None:
+def ack(connection: Connection, request: api.CommandAck) -> None:
     """ACK, with an answer only if a request id came with it."""
     consumer = _consumer(connection, request.consumer_id)
     problem: tuple[api.ServerError.ValueType, str] | None = None
@@ -77,7 +75,7 @@ def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> tuple[api.Se
     return None
 
 
-def redeliver(connection: "Connection", request: api.CommandRedeliverUnacknowledgedMessages) -> None:
+def redeliver(connection: Connection, request: api.CommandRedeliverUnacknowledgedMessages) -> None:
     """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
@@ -87,7 +85,7 @@ def redeliver(connection: "Connection", request: api.CommandRedeliverUnacknowled
     consumer.subscription.redeliver(consumer, positions or None, epoch)
 
 
-def seek(connection: "Connection", request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:
+def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:
     """SEEK: the consumer is closed, and confirmed after that; it attaches again by itself."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
@@ -96,7 +94,7 @@ def seek(connection: "Connection", request: api.CommandSeek) -> Coroutine[Any, A
     return _seek(connection, consumer, request)
 
 
-async def _seek(connection: "Connection", consumer: Consumer, request: api.CommandSeek) -> None:
+async def _seek(connection: Connection, consumer: Consumer, request: api.CommandSeek) -> None:
     try:
         if request.HasField("message_id"):
             wanted = request.message_id
@@ -114,7 +112,7 @@ async def _seek(connection: "Connection", consumer: Consumer, request: api.Comma
     connection.send(commands.success(request.request_id))
 
 
-def last_message_id(connection: "Connection", request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
+def last_message_id(connection: Connection, request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
     """GET_LAST_MESSAGE_ID."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
@@ -123,7 +121,7 @@ def last_message_id(connection: "Connection", request: api.CommandGetLastMessage
     return _last_message_id(connection, consumer, request.request_id)
 
 
-async def _last_message_id(connection: "Connection", consumer: Consumer, request_id: int) -> None:
+async def _last_message_id(connection: Connection, consumer: Consumer, request_id: int) -> None:
     topic = consumer.subscription.topic
     try:
         position, batch_index = await topic.last_message_id()
@@ -139,7 +137,7 @@ async def _last_message_id(connection: "Connection", consumer: Consumer, request
     connection.send(commands.last_message_id(request_id, last, mark_delete=mark_delete))
 
 
-def consumer_stats(connection: "Connection", request: api.CommandConsumerStats) -> None:
+def consumer_stats(connection: Connection, request: api.CommandConsumerStats) -> None:
     """CONSUMER_STATS."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
@@ -171,7 +169,7 @@ def consumer_stats(connection: "Connection", request: api.CommandConsumerStats) 
     )
 
 
-def unsubscribe(connection: "Connection", request: api.CommandUnsubscribe) -> Coroutine[Any, Any, None] | None:
+def unsubscribe(connection: Connection, request: api.CommandUnsubscribe) -> Coroutine[Any, Any, None] | None:
     """UNSUBSCRIBE: the subscription goes, and the consumer with it."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
@@ -180,7 +178,7 @@ def unsubscribe(connection: "Connection", request: api.CommandUnsubscribe) -> Co
     return _unsubscribe(connection, consumer, request)
 
 
-async def _unsubscribe(connection: "Connection", consumer: Consumer, request: api.CommandUnsubscribe) -> None:
+async def _unsubscribe(connection: Connection, consumer: Consumer, request: api.CommandUnsubscribe) -> None:
     try:
         await consumer.subscription.topic.unsubscribe(consumer, force=request.force)
     except Exception as error:  # noqa: BLE001 (every error has an answer)

@@ -44,7 +44,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (TimeoutError, api.ServiceNotReady),
 )
 
-HANGING: Final = frozenset(
+HANGS_FIRST_SUBSCRIBE: Final = frozenset(
     {
         api.UnknownError,
         api.MetadataError,

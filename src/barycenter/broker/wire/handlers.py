@@ -1,22 +1,17 @@
-"""Which function answers which command. A handler that has to wait returns a coroutine, which becomes a task."""
+"""Which function answers which command."""
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final
 
 from barycenter.broker.wire import attach_requests, consume_requests, lookup_requests
+from barycenter.broker.wire.connection import Connection, Handler
 from barycenter.protocol import pulsar_api_pb2 as api
 
-if TYPE_CHECKING:
-    from barycenter.broker.wire.connection import Connection
 
-Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
-
-
-def _connect(connection: "Connection", request: api.CommandConnect) -> None:
+def _connect(connection: Connection, request: api.CommandConnect) -> None:
     connection.connect(request)
 
 
-def _ignore(connection: "Connection", request: object) -> None:
+def _ignore(connection: Connection, request: object) -> None:
     """AUTH_RESPONSE: nothing was asked."""
 
 

@@ -5,9 +5,10 @@ put none into their messages, and whoever asks for a topic's schema hears that t
 """
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import lookup_error_code
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
@@ -15,13 +16,10 @@ from barycenter.naming.topic import TopicName
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 
-if TYPE_CHECKING:
-    from barycenter.broker.wire.connection import Connection
-
 _MODES: Final = {0: "PERSISTENT", 1: "NON_PERSISTENT", 2: "ALL"}
 
 
-def lookup(connection: "Connection", request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
+def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
     """LOOKUP: at once if the owner is known, else in a task."""
     try:
         topic = TopicName.parse(request.topic)
@@ -41,7 +39,7 @@ def lookup(connection: "Connection", request: api.CommandLookupTopic) -> Corouti
 
 
 async def _look_up(
-    connection: "Connection", topic: TopicName, request_id: int, listener: str | None, *, authoritative: bool
+    connection: Connection, topic: TopicName, request_id: int, listener: str | None, *, authoritative: bool
 ) -> None:
     try:
         answer = await connection.services.lookup.lookup(topic, authoritative=authoritative, listener=listener)
@@ -51,7 +49,7 @@ async def _look_up(
     _answer(connection, request_id, answer)
 
 
-def _answer(connection: "Connection", request_id: int, answer: LookupAnswer) -> None:
+def _answer(connection: Connection, request_id: int, answer: LookupAnswer) -> None:
     url = answer.broker_url or ""
     if isinstance(answer, Owner):
         connection.send(commands.lookup_connect(request_id, url, answer.broker_url_tls))
@@ -61,7 +59,7 @@ def _answer(connection: "Connection", request_id: int, answer: LookupAnswer) -> 
         )
 
 
-async def partitions(connection: "Connection", request: api.CommandPartitionedTopicMetadata) -> None:
+async def partitions(connection: Connection, request: api.CommandPartitionedTopicMetadata) -> None:
     """PARTITIONED_METADATA."""
     request_id = request.request_id
     try:
@@ -73,7 +71,7 @@ async def partitions(connection: "Connection", request: api.CommandPartitionedTo
     connection.send(commands.partitions(request_id, count))
 
 
-async def topics_of_namespace(connection: "Connection", request: api.CommandGetTopicsOfNamespace) -> None:
+async def topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOfNamespace) -> None:
     """GET_TOPICS_OF_NAMESPACE, unfiltered: clients apply their patterns themselves."""
     request_id = request.request_id
     try:
@@ -85,29 +83,29 @@ async def topics_of_namespace(connection: "Connection", request: api.CommandGetT
     connection.send(commands.topics_of_namespace_response(request_id, topics))
 
 
-def get_schema(connection: "Connection", request: api.CommandGetSchema) -> None:
+def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
     """GET_SCHEMA: no topic has one."""
     connection.send(
         commands.schema_failed(request.request_id, api.TopicNotFound, f"Topic {request.topic} has no schema")
     )
 
 
-def get_or_create_schema(connection: "Connection", request: api.CommandGetOrCreateSchema) -> None:
+def get_or_create_schema(connection: Connection, request: api.CommandGetOrCreateSchema) -> None:
     """GET_OR_CREATE_SCHEMA: accepted, without a version."""
     connection.send(commands.create_schema_response(request.request_id, schema_version=b""))
 
 
-def refuse_watch(connection: "Connection", request: api.CommandWatchTopicList | api.CommandWatchTopicListClose) -> None:
+def refuse_watch(connection: Connection, request: api.CommandWatchTopicList | api.CommandWatchTopicListClose) -> None:
     """WATCH_TOPIC_LIST, which this broker does not announce."""
     connection.send(
         commands.error(request.request_id, api.NotAllowedError, "Topic watchers are not supported by this broker")
     )
 
 
-def refuse_transaction(command_type: int) -> "Callable[[Connection, Any], None]":
+def refuse_transaction(command_type: int) -> Callable[[Connection, Any], None]:
     """Return the handler that refuses the transaction command of that type with its own response."""
 
-    def refuse(connection: "Connection", request: Any) -> None:
+    def refuse(connection: Connection, request: Any) -> None:
         connection.send(
             commands.refuse_transaction(
                 command_type, request.request_id, "Transactions are not supported by this broker"

@@ -7,8 +7,6 @@ lookups that the broker is not ready.
 import asyncio
 import errno
 from contextlib import suppress
-from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Final
 
 import structlog
@@ -17,13 +15,12 @@ from barycenter.broker.environment import Environment
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.connection import Connection
+from barycenter.broker.wire.handlers import HANDLERS
 from barycenter.broker.wire.producer_names import ProducerNames
+from barycenter.broker.wire.services import WireServices
 from barycenter.config.broker_config import BrokerConfig
 
 log = structlog.get_logger(__name__)
-
-SERVER_VERSION: Final = f"Apache Pulsar 4.0.0 (Barycenter {version('barycenter')})"
-"""What clients are told; tools read the first version number as that of the features to expect."""
 
 _BACKLOG: Final = 1024
 
@@ -38,36 +35,10 @@ class PortInUseError(OSError):
         self.port = port
 
 
-@dataclass(slots=True)
-class WireServices:
-    """What connections use; `connections` holds those that are open, `emptied` is set while there is none."""
-
-    config: BrokerConfig
-    registry: TopicRegistry
-    lookup: LookupService
-    producer_names: ProducerNames
-    server_version: str = SERVER_VERSION
-    connections: dict[Connection, None] = field(default_factory=dict)
-    emptied: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def connected(self, connection: Connection) -> None:
-        self.connections[connection] = None
-        self.emptied.clear()
-
-    def disconnected(self, connection: Connection) -> None:
-        self.connections.pop(connection, None)
-        if not self.connections:
-            self.emptied.set()
-
-
 class WireServer:
     def __init__(self, config: BrokerConfig, env: Environment, registry: TopicRegistry, lookup: LookupService) -> None:
         self._services = WireServices(config, registry, lookup, ProducerNames(env.store, config.cluster_name))
         self._server: asyncio.Server | None = None
-
-    @property
-    def connection_count(self) -> int:
-        return len(self._services.connections)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over changed settings; connections look at them anew each time."""
@@ -82,7 +53,7 @@ class WireServer:
         """
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self._services), host, port, backlog=_BACKLOG
+                lambda: Connection(self._services, HANDLERS), host, port, backlog=_BACKLOG
             )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:

@@ -307,7 +307,7 @@ def test_a_split_keeps_topics_open_and_gives_its_children_higher_epochs():
         assert [str(child.range) for child in children] == ["0x00000000_0x7fffffff", "0x7fffffff_0xffffffff"]
         assert owner.owned == children
         assert owner.topics.closed == []
-        assert owner.topics.rebucketed == 1
+        assert owner.topics.bundles_refreshed == 1
         assert all(owner.plane.ownership.owned(child).epoch > term.epoch for child in children)
         assert not term.active
         assert await cluster.boundaries() == ["0x00000000", "0x7fffffff", "0xffffffff"]
@@ -439,6 +439,34 @@ def test_a_split_whose_write_is_not_answered_is_cleared_up():
         assert lost
         assert owner.owned == children
         assert len(await cluster.boundaries()) == 3
+
+    on_virtual_time(scenario)
+
+
+def test_the_children_of_a_parent_that_is_lost_while_its_split_is_written_find_owners():
+    """The boundaries stand, but nobody may serve in the lost term: the children are given up, not held for ever."""
+
+    async def scenario(cluster):
+        await three(cluster)
+        owner = await owner_of(cluster)
+        [parent] = owner.owned
+        put = owner.store.put
+
+        async def fenced_meanwhile(path, value, **options):
+            stat = await put(path, value, **options)
+            if path.startswith("/admin/local-policies/"):
+                owner.store.put = put
+                owner.plane.ownership.lost(owner.plane.ownership.owned(parent), "a ledger was fenced")
+            return stat
+
+        owner.store.put = fenced_meanwhile
+        children = await split(owner, parent)
+        assert len(await cluster.boundaries()) == 3
+        assert owner.owned == []
+        for child in children:
+            assert await record_of(cluster, child) is None
+        assert (await cluster.follow(topic("t"), owner)).epoch is not None
+        cluster.check_one_server()
 
     on_virtual_time(scenario)
 

@@ -81,7 +81,7 @@ async def test_a_load_that_outlasts_its_term_is_undone(broker: OneBroker) -> Non
     assert await broker.registry.close_bundle(Bundle.full(NAMESPACE), reason="test") == 0
     with pytest.raises(NotServedError):
         await load
-    assert broker.registry.count == 0
+    assert not broker.registry.loaded()
 
 
 async def test_a_topic_of_a_later_owner_ends_this_term(broker: OneBroker) -> None:
@@ -163,8 +163,8 @@ async def test_after_a_split_open_topics_belong_to_the_terms_of_the_children(
     parent = broker.authority.term(TOPIC)
     parent.active = False
     monkeypatch.setattr(broker.authority, "served", lambda topic: terms[children.find(topic)])
-    assert broker.registry.rebucket() == 10
-    assert broker.registry.rebucket() == 0
+    assert broker.registry.refresh_bundles() == 10
+    assert broker.registry.refresh_bundles() == 0
     client.send(0, producer_id=3)
     await client.expect(TYPE.SEND_RECEIPT)
     assert terms[children.find(names[3])].acknowledged_entries == 1

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.subscriptions.sticky_keys import slot_of
-from barycenter.broker.subscriptions.subscription import Subscription
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.naming.topic import TopicName
@@ -41,7 +41,7 @@ async def client(broker: OneBroker) -> WireClient:
     return client
 
 
-def subscription_of(broker: OneBroker, name: str = "s") -> Subscription:
+def subscription_of(broker: OneBroker, name: str = "s") -> PersistentSubscription:
     topic = broker.registry.get_loaded(TopicName.parse(TOPIC))
     assert isinstance(topic, PersistentTopic)
     return topic.subscriptions[name]

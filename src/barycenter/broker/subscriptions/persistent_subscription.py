@@ -7,30 +7,44 @@ Source: Pulsar's `PersistentSubscription`.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import structlog
 
-from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
+from barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
 from barycenter.broker.errors import SubscriptionBusyError
-from barycenter.broker.subscriptions.dispatch import Dispatcher, SingleActiveDispatcher
+from barycenter.broker.subscriptions.dispatch import Dispatcher
 from barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
+from barycenter.broker.subscriptions.single_active_dispatch import SingleActiveDispatcher
+from barycenter.broker.subscriptions.source import DispatchSettings
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.ledger.cursor import Cursor
 from barycenter.ledger.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
+from barycenter.metadata.clock import Clock
 from barycenter.naming.topic import TopicName
-
-if TYPE_CHECKING:
-    from barycenter.broker.topics.persistent_topic import PersistentTopic
 
 log = structlog.get_logger(__name__)
 
 
-class Subscription:
+class SubscriptionHost(ConsumableTopic, Protocol):
+    """The topic of a subscription, as the subscription uses it; see `PersistentTopic`."""
+
+    @property
+    def ledger(self) -> ManagedLedger: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def settings(self) -> DispatchSettings: ...
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None: ...
+    def dispatched(self, messages: int, size: int) -> None: ...
+    def consumer_left(self, subscription: "PersistentSubscription") -> None: ...
+
+
+class PersistentSubscription:
     __slots__ = (
         "_opened",
         "allow_out_of_order",
@@ -48,7 +62,7 @@ class Subscription:
         "type",
     )
 
-    def __init__(self, topic: "PersistentTopic", name: str, cursor: Cursor, *, is_durable: bool) -> None:
+    def __init__(self, topic: SubscriptionHost, name: str, cursor: Cursor, *, is_durable: bool) -> None:
         self.topic = topic
         self.name = name
         self.cursor = cursor
@@ -69,7 +83,7 @@ class Subscription:
     def __str__(self) -> str:
         return f"{self.topic.name}/{self.name}"
 
-    # ------------------------------------------------------------------ what dispatchers ask
+    # ---- what dispatchers ask (DispatchSource) ----
 
     @property
     def ledger(self) -> ManagedLedger:
@@ -80,23 +94,8 @@ class Subscription:
         return self.topic.name
 
     @property
-    def failover_delay_s(self) -> float:
-        return self.topic.settings.failover_delay_s
-
-    @property
-    def max_unacked_per_consumer(self) -> int:
-        return self.topic.settings.max_unacked_per_consumer
-
-    @property
-    def max_unacked(self) -> int:
-        return self.topic.settings.max_unacked_per_subscription
-
-    @property
-    def max_read_entries(self) -> int:
-        return self.topic.settings.max_read_entries
-
-    def first_unacked_position(self) -> Position:
-        return self.cursor.first_unacked
+    def settings(self) -> DispatchSettings:
+        return self.topic.settings
 
     def now_ms(self) -> int:
         return self.topic.clock.now_ms()
@@ -116,7 +115,7 @@ class Subscription:
         rates.bytes += size
         self.topic.dispatched(messages, size)
 
-    # ------------------------------------------------------------------ consumers
+    # ---- consumers ----
 
     @property
     def consumers(self) -> Sequence[Consumer]:
@@ -196,17 +195,12 @@ class Subscription:
             self.dispatcher.close()
             self.dispatcher = None
 
-    # ------------------------------------------------------------------ flow and acknowledgement
+    # ---- flow and acknowledgement ----
 
     def flow(self, consumer: Consumer) -> None:
         self.last_flow_at_ms = self.now_ms()
         if self.dispatcher is not None:
             self.dispatcher.flow(consumer)
-
-    def dispatch(self) -> None:
-        """New entries are durable."""
-        if self.dispatcher is not None:
-            self.dispatcher.dispatch()
 
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         """Acknowledge whole entries; those acknowledged before, or unknown, change nothing."""
@@ -231,7 +225,7 @@ class Subscription:
         if self.dispatcher is not None:
             self.dispatcher.redeliver(consumer, positions)
 
-    # ------------------------------------------------------------------ seek
+    # ---- seek ----
 
     async def wait_open(self) -> None:
         """Wait while a seek is under way."""
@@ -253,7 +247,3 @@ class Subscription:
             self._opened.set_result(None)
             self._opened = None
         log.info("subscription_sought", subscription=str(self), position=str(position))
-
-    def close(self) -> None:
-        """Tell all consumers that the subscription is leaving this broker."""
-        self.disconnect_all()

@@ -11,6 +11,7 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
 from barycenter.load.selection.extensible_selection import ExtensibleSelectionSettings
 from barycenter.load.selection.modular_selection import SelectionSettings
 from barycenter.load.shedding.avg_shedder import AvgShedderSettings
+from barycenter.load.shedding.deviation_shedder import throughput_deviation
 from barycenter.load.shedding.overload_shedder import OverloadShedderSettings
 from barycenter.load.shedding.range_threshold_shedder import range_threshold_settings
 from barycenter.load.shedding.threshold_shedder import ThresholdShedderSettings
@@ -42,7 +43,8 @@ serves, another shedder begins with the next round, without the memory of the on
 load manager no running cluster can go.
 
 Whatever sheds, these keys hold for all: `loadBalancerSheddingEnabled`, `loadBalancerSheddingIntervalMinutes`,
-`loadBalancerSheddingGracePeriodMinutes`, `loadBalancerSheddingExcludedNamespaces`, and for where it goes
+`loadBalancerSheddingGracePeriodMinutes`, `loadBalancerSheddingExcludedNamespaces`, with the modular load manager
+`barycenterMaxBundlesPerRound`, and for where it goes
 `loadBalancerDistributeBundlesEvenlyEnabled` ([filters](filters.md)). All keys are in
 [configuration.md](../configuration.md).
 
@@ -138,7 +140,7 @@ SHEDDING = (
         ),
         idle_keys=("lowerBoundarySheddingEnabled",),
     ),
-    _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, run=_BY_LOAD),
+    _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, throughput_deviation, run=_BY_LOAD),
     Page(
         name="transfer_shedder",
         title="TransferShedder",
@@ -206,6 +208,7 @@ SPLITTING = (
         examples=(Program("examples/default_split_strategy.py"),),
         settings=(DefaultSplitSettings.of,),
         more_keys=("loadBalancerAutoBundleSplitEnabled", "loadBalancerSplitIntervalMinutes"),
+        idle_keys=("barycenterMaxBundlesPerRound",),
         chosen_by="The extensible load manager's only one; no key chooses it.",
     ),
     Page(

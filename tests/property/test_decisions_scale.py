@@ -7,6 +7,7 @@ many bundles on the same brokers; a loop over bundles, a reason made for each, w
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -70,6 +71,12 @@ def cluster(each: int, *, busy: int | None = None, brokers: int = BROKERS) -> Lo
     return made.snapshot()
 
 
+def with_topics(snapshot: LoadSnapshot) -> LoadSnapshot:
+    """Return the snapshot with two topics in each bundle."""
+    bundles = snapshot.bundles
+    return replace(snapshot, bundles=replace(bundles, topics=np.full(len(bundles), 2)))
+
+
 @pytest.mark.parametrize("name", sorted(SHEDDERS))
 def test_shedding_does_not_loop_over_bundles(name: str) -> None:
     """Where bundles are chosen one by one, those that stay take no steps: the larger cluster has more that are idle."""
@@ -78,6 +85,29 @@ def test_shedding_does_not_loop_over_bundles(name: str) -> None:
     few, many = cluster(FEW, busy=busy), cluster(MANY, busy=busy)
     assert len(shed(cluster(FEW, busy=busy), None)[0]) > 3
     ratio = steps(lambda: shed(many, None)) / steps(lambda: shed(few, None))
+    assert ratio < 2
+
+
+@pytest.mark.parametrize("name", sorted(SHEDDERS))
+def test_a_full_round_takes_as_many_steps_however_many_wait(name: str) -> None:
+    shed = SHEDDERS[name](msgspec.structs.replace(CONFIG, barycenter_max_bundles_per_round=2))
+    few, many = cluster(FEW), cluster(MANY)
+    assert shed(cluster(FEW), None)[0].waiting is not None
+    ratio = steps(lambda: shed(many, None)) / steps(lambda: shed(few, None))
+    assert ratio < 2
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("max_bundles", [1, 1_000_000])
+def test_a_full_split_check_takes_as_many_steps_however_many_wait(max_bundles: int, *, counted: bool) -> None:
+    """All are too large. With a maximum of 1 their namespace is full before."""
+    settings = BundleSplitterSettings(max_topics=0, max_rate=0, max_bundles=max_bundles, most=20)
+    few, many = with_topics(cluster(FEW)), with_topics(cluster(MANY))
+    counts = dict.fromkeys(few.namespaces, MANY * BROKERS) if counted else {}
+    assert len(bundle_splitter(few, settings, counts)) == (0 if max_bundles == 1 else 20)
+    ratio = steps(lambda: bundle_splitter(many, settings, counts)) / steps(
+        lambda: bundle_splitter(few, settings, counts)
+    )
     assert ratio < 2
 
 

@@ -14,6 +14,7 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
 )
 from barycenter.load.selection.modular_selection import SelectionSettings
 from barycenter.load.shedding.avg_shedder import AvgShedder
+from barycenter.load.shedding.deviation_shedder import DeviationShedder
 from barycenter.load.shedding.overload_shedder import OverloadShedder
 from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
 from barycenter.load.shedding.threshold_shedder import ThresholdShedder
@@ -45,7 +46,8 @@ serves, another shedder begins with the next round, without the memory of the on
 load manager no running cluster can go.
 
 Whatever sheds, these keys hold for all: `loadBalancerSheddingEnabled`, `loadBalancerSheddingIntervalMinutes`,
-`loadBalancerSheddingGracePeriodMinutes`, `loadBalancerSheddingExcludedNamespaces`, and for where it goes
+`loadBalancerSheddingGracePeriodMinutes`, `loadBalancerSheddingExcludedNamespaces`, with the modular load manager
+`barycenterMaxBundlesPerRound`, and for where it goes
 `loadBalancerDistributeBundlesEvenlyEnabled` ([filters](filters.md)). All keys are in
 [configuration.md](../configuration.md).
 
@@ -141,7 +143,7 @@ SHEDDING = (
         ),
         idle_keys=("lowerBoundarySheddingEnabled",),
     ),
-    _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, run=_BY_LOAD),
+    _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, DeviationShedder.of, run=_BY_LOAD),
     Page(
         name="transfer_shedder",
         title="TransferShedder",
@@ -209,6 +211,7 @@ SPLITTING = (
         examples=(Program("examples/default_split_strategy.py"),),
         settings=(DefaultSplitStrategy.of,),
         more_keys=("loadBalancerAutoBundleSplitEnabled", "loadBalancerSplitIntervalMinutes"),
+        idle_keys=("barycenterMaxBundlesPerRound",),
         chosen_by="The extensible load manager's only one; no key chooses it.",
     ),
     Page(

@@ -7,6 +7,7 @@ many bundles on the same brokers; a loop over bundles, a reason made for each, w
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -20,7 +21,7 @@ from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
-from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.split_plan import BundleLimits, SplitPlan
 from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.load.strategies import PLACER_NAMES, SHEDDER_NAMES, Role, strategy
 from support.load_cases import Cluster, bundle_name
@@ -73,30 +74,59 @@ def cluster(each: int, *, busy: int | None = None, brokers: int = BROKERS) -> Lo
     return made.snapshot()
 
 
+def shed(name: str, snapshot: LoadSnapshot, config: BrokerConfig = CONFIG) -> ShedPlan:
+    shedder = strategy(ManagerKind.MODULAR, Role.SHEDDING, name).of(config)
+    plan: ShedPlan = shedder.decide(snapshot, shedder.start())[0]
+    return plan
+
+
+def split(splitter: BundleSplitterTask, snapshot: LoadSnapshot, counts: dict[str, int]) -> SplitPlan:
+    return splitter.decide(snapshot, counts, no_boundaries, None)[0]
+
+
 @pytest.mark.parametrize("name", sorted(SHEDDER_NAMES))
 def test_shedding_does_not_loop_over_bundles(name: str) -> None:
     """Where bundles are chosen one by one, those that stay take no steps: the larger cluster has more that are idle."""
     busy = FEW if name in ONE_BY_ONE else None
-    shedder = strategy(ManagerKind.MODULAR, Role.SHEDDING, name).of(CONFIG)
-
-    def shed(snapshot: LoadSnapshot) -> ShedPlan:
-        plan: ShedPlan = shedder.decide(snapshot, shedder.start())[0]
-        return plan
-
     few, many = cluster(FEW, busy=busy), cluster(MANY, busy=busy)
-    assert len(shed(cluster(FEW, busy=busy))) > 3
-    ratio = steps(lambda: shed(many)) / steps(lambda: shed(few))
+    assert len(shed(name, cluster(FEW, busy=busy))) > 3
+    ratio = steps(lambda: shed(name, many)) / steps(lambda: shed(name, few))
+    assert ratio < 2
+
+
+def with_topics(snapshot: LoadSnapshot) -> LoadSnapshot:
+    """Return the snapshot with two topics in each bundle."""
+    bundles = snapshot.bundles
+    return replace(snapshot, bundles=replace(bundles, topics=np.full(len(bundles), 2)))
+
+
+@pytest.mark.parametrize("name", sorted(SHEDDER_NAMES))
+def test_a_full_round_takes_as_many_steps_however_many_wait(name: str) -> None:
+    config = msgspec.structs.replace(CONFIG, barycenter_max_bundles_per_round=2)
+    few, many = cluster(FEW), cluster(MANY)
+    assert shed(name, cluster(FEW), config).waiting is not None
+    ratio = steps(lambda: shed(name, many, config)) / steps(lambda: shed(name, few, config))
+    assert ratio < 2
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("max_bundles", [1, 1_000_000])
+def test_a_full_split_check_takes_as_many_steps_however_many_wait(max_bundles: int, *, counted: bool) -> None:
+    """All are too large. With a maximum of 1 their namespace is full before."""
+    splitter = BundleSplitterTask(BundleLimits(max_topics=0, max_rate=0, max_bundles=max_bundles, most=20))
+    few, many = with_topics(cluster(FEW)), with_topics(cluster(MANY))
+    counts = dict.fromkeys(few.namespaces, MANY * BROKERS) if counted else {}
+    assert len(split(splitter, few, counts)) == (0 if max_bundles == 1 else 20)
+    ratio = steps(lambda: split(splitter, many, counts)) / steps(lambda: split(splitter, few, counts))
     assert ratio < 2
 
 
 def test_finding_bundles_to_split_does_not_loop_over_bundles() -> None:
     """None is too large, since each that is takes its steps."""
-    settings = BundleLimits(max_rate=1e12, max_bandwidth=1e15)
+    splitter = BundleSplitterTask(BundleLimits(max_rate=1e12, max_bandwidth=1e15))
     few, many = cluster(FEW), cluster(MANY)
     counts = dict.fromkeys(few.namespaces, MANY * BROKERS)
-    ratio = steps(lambda: BundleSplitterTask(settings).decide(many, counts, no_boundaries, None)[0]) / steps(
-        lambda: BundleSplitterTask(settings).decide(few, counts, no_boundaries, None)[0]
-    )
+    ratio = steps(lambda: split(splitter, many, counts)) / steps(lambda: split(splitter, few, counts))
     assert ratio < 2
 
 

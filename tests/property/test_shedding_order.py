@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barycenter.load.decisions import NO_LIMIT
 from barycenter.load.shedding.fitting import LARGEST, take_fitting
 from barycenter.load.shedding.ordering import by_group, heaviest_first
 
@@ -21,6 +22,12 @@ def test_equal_figures_keep_their_order(values: list[float]) -> None:
     assert ordered == sorted(range(len(values)), key=lambda position: -values[position])
 
 
+@given(figures, st.integers(0, 300))
+def test_the_first_few_are_those_of_the_whole_order(values: list[float], most: int) -> None:
+    found = np.array(values, float)
+    assert heaviest_first(found, most).tolist() == heaviest_first(found).tolist()[:most]
+
+
 @given(st.lists(st.integers(0, 9), max_size=200), st.sampled_from([10, 70_000]))
 def test_groups_keep_the_order_within(groups: list[int], count: int) -> None:
     order, edges = by_group(np.array(groups, np.int32), count)
@@ -29,9 +36,15 @@ def test_groups_keep_the_order_within(groups: list[int], count: int) -> None:
         assert found == [position for position, other in enumerate(groups) if other == group]
 
 
-@given(st.integers(0, 2**32), st.integers(0, 600), st.booleans(), st.sampled_from([0.0, 0.3, 1.0, 20.0, 1e12]))
-def test_the_walk_takes_what_a_loop_takes(seed: int, count: int, whole: bool, budget: float) -> None:
-    """Of figures whose sizes lie far apart, so that it skips, and takes long runs, too."""
+@given(
+    st.integers(0, 2**32),
+    st.integers(0, 600),
+    st.booleans(),
+    st.sampled_from([0.0, 0.3, 1.0, 20.0, 1e12]),
+    st.sampled_from([1, 5, 100, NO_LIMIT]),
+)
+def test_the_walk_takes_what_a_loop_takes(seed: int, count: int, whole: bool, budget: float, most: int) -> None:
+    """Of figures whose sizes lie far apart, so that it skips, and takes long runs, too; in any order."""
     rng = random.Random(seed)
     kinds: tuple[Callable[[], float], ...] = (
         lambda: rng.choice((0.0, -1.0, 1.0, 2.0)),
@@ -39,11 +52,11 @@ def test_the_walk_takes_what_a_loop_takes(seed: int, count: int, whole: bool, bu
         lambda: 10 ** rng.uniform(-6, 12),
     )
     kind = rng.choice(kinds)
-    falling = sorted((kind() for _ in range(count)), reverse=True)
-    taken, before = take_fitting(np.array(falling, float), budget, whole=whole)
-    expected, left = [], budget
-    for position, figure in enumerate(falling):
-        if 0 < figure <= left:
+    traffic = [kind() for _ in range(count)]
+    taken, before = take_fitting(np.array(traffic, float), budget, most, whole=whole)
+    expected, left = list[tuple[int, float]](), budget
+    for position, figure in sorted(enumerate(traffic), key=lambda each: -each[1]):
+        if 0 < figure <= left and len(expected) < most:
             expected.append((position, left))
             left -= min(LARGEST, int(figure)) if whole else figure
     assert list(zip(taken.tolist(), before.tolist(), strict=True)) == expected

@@ -61,6 +61,18 @@ def test_a_round_is_told_as_json_lines(file: str) -> None:
     assert outcome["reason"]["code"] == "above_average"
 
 
+def test_a_full_round_says_that_more_wait(file: str) -> None:
+    eager = ("--snapshot", file, "--strategy", "OverloadShedder")
+    keys = ("--set", "loadBalancerBrokerOverloadedThresholdPercentage=30", "--set", "barycenterMaxBundlesPerRound=1")
+    found = lines(*eager, *keys)
+    assert sum(line.get("unloads", 0) for line in of_kind(found, "verdict")) == 1
+    (outcome,) = of_kind(found, "shed")
+    assert outcome["reason"]["code"] == "round_full"
+    shown = decide(*eager, *keys).stdout
+    assert "as many bundles leave as one round unloads, and more wait for the next" in shown
+    assert "set by barycenterMaxBundlesPerRound" in shown
+
+
 def test_a_key_changes_the_answer(file: str) -> None:
     found = lines("--snapshot", file, "--strategy", "ThresholdShedder", "--set", f"{THRESHOLD}=40")
     assert not of_kind(found, "unload")

@@ -248,7 +248,7 @@ def _with_room(
     """Yield those of `rows` that have topics to part and a namespace that is not full at first, with that namespace."""
     bundles = snapshot.bundles
     rows = rows[bundles.topics[rows] >= 2]
-    concerned = np.unique(bundles.namespace[rows])
+    concerned = np.flatnonzero(np.bincount(bundles.namespace[rows]))
     room = np.zeros(len(snapshot.namespaces), bool)
     room[concerned] = [counts.of(namespace) < max_bundles for namespace in concerned.tolist()]
     rows = rows[room[bundles.namespace[rows]]]

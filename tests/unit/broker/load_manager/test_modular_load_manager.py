@@ -17,6 +17,7 @@ from barycenter.load.reports.load_report import (
 from barycenter.load.reports.publication import PipelinePublication
 from barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
 from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time, topic
@@ -242,6 +243,25 @@ def test_a_namespace_with_as_many_bundles_as_allowed_is_not_split() -> None:
             await b0.do(lambda manager: manager.check_splits())
         assert not b0.peers.splits
         assert [record.reason.code for record in b0.told("refuse")] == [Code.NAMESPACE_FULL]
+
+    on_virtual_time(scenario)
+
+
+def test_a_namespace_that_comes_in_for_a_full_one_is_counted_before_it_is_split() -> None:
+    """One split a check: of both namespaces a part is reported, so that they look as if they had room."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        first = list((await cluster.create_namespace(4, NamespaceName.parse("t/a"))).bundles)
+        second = list((await cluster.create_namespace(4, NamespaceName.parse("t/b"))).bundles)
+        b0, b1 = brokers = await balanced(cluster, 2)
+        b0.configure(load_balancer_namespace_maximum_bundles=4, barycenter_max_bundles_per_round=1)
+        await own(cluster, b1, first[0], second[0])
+        b1.carries(traffic(0, topics=5000), traffic(0, topics=5000))
+        await b1.report()
+        await settled(brokers)
+        await b0.do(lambda manager: manager.check_splits())
+        assert not b0.peers.splits
+        assert [record.reason.code for record in b0.told("refuse")] == [Code.NAMESPACE_FULL] * 2
 
     on_virtual_time(scenario)
 

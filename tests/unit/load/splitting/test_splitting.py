@@ -86,6 +86,17 @@ def test_k8_a_namespace_never_gets_more_bundles_than_it_may_have() -> None:
     assert "loadBalancerNamespaceMaximumBundles" in render(refusals[0].reason)
 
 
+def test_one_check_splits_as_many_as_it_may_and_the_others_wait() -> None:
+    stats = NamespaceBundleStats(topics=5000)
+    cluster = Cluster().add("b1", bundles={bundle_name(index): stats for index in range(5)})
+    plan = bundle_splitter(cluster.snapshot(), BundleSplitterSettings(most=2), {})
+    assert [split.bundle for split in plan] == [bundle_name(0), bundle_name(1)]
+    assert [(refusal.subject, refusal.reason.code) for refusal in plan.refusals()] == [
+        (bundle_name(index), Code.CYCLE_FULL) for index in (2, 3, 4)
+    ]
+    assert "set by barycenterMaxBundlesPerRound" in render(next(iter(plan.refusals())).reason)
+
+
 def test_a_bundle_that_two_brokers_report_is_split_once() -> None:
     stats = {bundle_name(0): NamespaceBundleStats(topics=5000)}
     cluster = Cluster().add("b1", bundles=stats).add("b2", bundles=stats)

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import ROUND_KEY
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, render
 from barycenter.load.shedding.avg_shedder import HitCounts
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterSettings, bundle_splitter
-from barycenter.load.strategies import SHEDDERS
+from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from barycenter.load.splitting.split_plan import BundleLimits
+from barycenter.load.splitting.splitter import no_boundaries
+from barycenter.load.strategies import SHEDDER_NAMES, Role, strategy
 from support.load_cases import Cluster, clusters, equal_bundles
 
 EAGER = msgspec.structs.replace(
@@ -30,14 +33,16 @@ EAGER = msgspec.structs.replace(
 )
 DIVIDED = {"ThresholdShedder", "OverloadShedder", "RangeThresholdShedder"}
 """Shedders whose brokers share a full round; the others go by what is most urgent."""
-FORESEEN = set(SHEDDERS) - {"DeviationShedder"}
+FORESEEN = set(SHEDDER_NAMES) - {"DeviationShedder"}
 """Shedders that know who is to give something before anybody gives."""
 
 
 def shed(name: str, snapshot: LoadSnapshot, most: int, memory: object = None) -> tuple[ShedPlan, object]:
     """Return the plan of a round of at most so many bundles, 0: as many as there are, and what is remembered."""
     config = msgspec.structs.replace(EAGER, barycenter_max_bundles_per_round=most)
-    return SHEDDERS[name](config)(snapshot, memory)
+    shedder = strategy(ManagerKind.MODULAR, Role.SHEDDING, name).of(config)
+    plan, after = shedder.decide(snapshot, shedder.start() if memory is None else memory)
+    return plan, after
 
 
 def crowded(usages: list[float], bundles: list[int]) -> Cluster:
@@ -54,7 +59,7 @@ many = st.builds(
 )
 
 
-@pytest.mark.parametrize("name", sorted(SHEDDERS))
+@pytest.mark.parametrize("name", sorted(SHEDDER_NAMES))
 @settings(max_examples=50)
 @given(clusters() | many, st.integers(1, 12))
 def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, cluster: Cluster, most: int) -> None:
@@ -94,7 +99,7 @@ def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, 
             assert told.cause is not None
 
 
-@pytest.mark.parametrize("name", sorted(SHEDDERS))
+@pytest.mark.parametrize("name", sorted(SHEDDER_NAMES))
 @settings(max_examples=50)
 @given(clusters() | many, st.integers(1, 12))
 def test_what_is_remembered_does_not_depend_on_the_bound(name: str, cluster: Cluster, most: int) -> None:
@@ -133,8 +138,8 @@ def test_a_full_check_splits_the_first_by_name(cluster: Cluster, most: int, max_
     snapshot = cluster.snapshot()
     counts = dict.fromkeys(snapshot.namespaces, 3) if counted else {}
     limits = {"max_topics": 1, "max_rate": 10.0, "max_bundles": max_bundles}
-    whole = bundle_splitter(snapshot, BundleSplitterSettings(**limits), counts)  # type: ignore[arg-type]
-    cut = bundle_splitter(snapshot, BundleSplitterSettings(**limits, most=most), counts)  # type: ignore[arg-type]
+    whole = BundleSplitterTask(BundleLimits(**limits)).decide(snapshot, counts, no_boundaries, None)[0]  # type: ignore[arg-type]
+    cut = BundleSplitterTask(BundleLimits(**limits, most=most)).decide(snapshot, counts, no_boundaries, None)[0]  # type: ignore[arg-type]
     assert list(cut) == list(whole)[:most]
     assert cut.namespaces() == {split.bundle.rpartition("/")[0] for split in cut}
     waiting = [one for one in cut.refusals() if one.reason.code is Code.CYCLE_FULL]

@@ -1,0 +1,8 @@
+"""A whole round of a leader: what leaves, and where each bundle goes.
+
+`round` holds the one loop, which a live leader drives with awaits and everybody else with "carried out".
+`destinations` chooses where bundles go by policies, filters and placement strategy; `simple_destinations` as the simple
+load manager does.
+
+What is shed is decided in `shedding`, carrying out is for `broker.load_manager`.
+"""

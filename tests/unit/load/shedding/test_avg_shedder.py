@@ -46,17 +46,17 @@ def ideal_rounds(*usages: float, rounds: int) -> dict[int, list[float]]:
 
 def test_a_pair_of_which_bundles_wait_keeps_its_counts_and_acts_again() -> None:
     """Gaps of 80 and 60: half of each leaves, 9 bundles of 4,500 msg/s and 7 of 4,000; 10 may leave in a round."""
-    settings = AvgShedderSettings(share=0.5, high_hits=1, most=10)
+    settings = AvgShedder(share=0.5, high_hits=1, most=10)
     cluster = at(90, 80, 20, 10)
-    plan, hits = avg_shedder(cluster.snapshot(), settings, HitCounts())
+    plan, hits = settings.decide(cluster.snapshot(), HitCounts())
     assert [unload.source for unload in plan] == ["b00"] * 8 + ["b01"] * 2
     assert plan.waiting is not None
     assert plan.waiting.tolist() == [False, True, False, False]
     assert hits == HitCounts({"b01": 1, "b02": 1}, {"b01": 1, "b02": 1})
-    whole, _ = avg_shedder(cluster.snapshot(), AvgShedderSettings(share=0.5, high_hits=1), HitCounts())
+    whole, _ = AvgShedder(share=0.5, high_hits=1).decide(cluster.snapshot(), HitCounts())
     assert (len(whole), whole.waiting) == (15, None)
     cluster.recently_unloaded = {unload.bundle for unload in plan}
-    second, hits = avg_shedder(cluster.snapshot(), settings, hits)
+    second, hits = settings.decide(cluster.snapshot(), hits)
     assert {unload.source for unload in second} >= {"b01"}
 
 

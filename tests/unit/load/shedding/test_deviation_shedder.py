@@ -47,14 +47,14 @@ def test_a_broker_of_which_nothing_fits_is_left_out() -> None:
 def test_a_full_round_ends_and_brokers_above_the_line_wait() -> None:
     """90, 90 and four of 10 lie 1.41 deviations above the mean; the last by name gives the first bundle."""
     cluster = carrying((10,) * 9, (10,) * 9, (10,), (10,), (10,), (10,))
-    plan = deviation_shedder(cluster.snapshot(), replace(MEMBER, most=1))
+    plan = replace(MEMBER, most=1).decide(cluster.snapshot(), None)[0]
     assert [unload.source for unload in plan] == ["b1"]
     codes = [plan.broker_reason(broker).code for broker in range(3)]
     assert codes == [Code.ROUND_FULL, Code.FAR_ABOVE_DEVIATION, Code.DEVIATION_TOLERATED]
     assert plan.reason.code is Code.ROUND_FULL
-    whole = deviation_shedder(cluster.snapshot(), MEMBER)
+    whole = MEMBER.decide(cluster.snapshot(), None)[0]
     assert list(plan) == list(whole)[:1]
-    assert deviation_shedder(cluster.snapshot(), replace(MEMBER, most=len(whole))).waiting is None
+    assert replace(MEMBER, most=len(whole)).decide(cluster.snapshot(), None)[0].waiting is None
 
 
 def test_as_published_the_receiver_loses_what_it_is_given() -> None:

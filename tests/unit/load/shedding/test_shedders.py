@@ -57,13 +57,13 @@ def test_w3_overload_sheds_the_excess_over_the_limit_plus_a_margin() -> None:
 
 def test_a_full_round_is_shared_by_the_brokers_and_says_who_waits() -> None:
     """90 % and 100 % of 10 GB/s in bundles of 0.1 are to lose 10 and 20 of them; of 20 they give 7 and 13."""
-    settings = OverloadShedderSettings(most=20)
-    plan = overload_shedder(like_brokers(90, 100, 10, bundles=100).snapshot(), settings)
+    settings = OverloadShedder(most=20)
+    plan = settings.decide(like_brokers(90, 100, 10, bundles=100).snapshot(), None)[0]
     assert [unload.source for unload in plan] == ["b00"] * 7 + ["b01"] * 13
     assert (plan.reason.code, plan.broker_reason(0).code) == (Code.ROUND_FULL, Code.ABOVE_LIMIT)
     assert "as many bundles leave as one round unloads, and more wait" in render(plan.reason)
     assert "set by barycenterMaxBundlesPerRound" in render(plan.reason)
-    alone = overload_shedder(like_brokers(90, 100, 10, bundles=100).snapshot(), OverloadShedderSettings(most=1))
+    alone = OverloadShedder(most=1).decide(like_brokers(90, 100, 10, bundles=100).snapshot(), None)[0]
     assert [unload.source for unload in alone] == ["b01"]
     waits = alone.broker_reason(0)
     assert (waits.code, waits.subject) == (Code.ROUND_FULL, "b00")
@@ -75,7 +75,7 @@ def test_a_full_round_is_shared_by_the_brokers_and_says_who_waits() -> None:
 def test_of_brokers_with_equal_shares_the_one_that_shall_lose_more_comes_first() -> None:
     cluster = like_brokers(100, 100, bundles=2, throughput=1e9)
     cluster.add("b02", cpu=100, bundles=equal_bundles(2, throughput=9e9, first=900))
-    plan = overload_shedder(cluster.snapshot(), OverloadShedderSettings(most=1))
+    plan = OverloadShedder(most=1).decide(cluster.snapshot(), None)[0]
     assert [unload.source for unload in plan] == ["b02"]
 
 

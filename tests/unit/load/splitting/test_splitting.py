@@ -89,7 +89,7 @@ def test_k8_a_namespace_never_gets_more_bundles_than_it_may_have() -> None:
 def test_one_check_splits_as_many_as_it_may_and_the_others_wait() -> None:
     stats = NamespaceBundleStats(topics=5000)
     cluster = Cluster().add("b1", bundles={bundle_name(index): stats for index in range(5)})
-    plan = bundle_splitter(cluster.snapshot(), BundleSplitterSettings(most=2), {})
+    plan = BundleSplitterTask(BundleLimits(most=2)).decide(cluster.snapshot(), {}, no_boundaries, None)[0]
     assert [split.bundle for split in plan] == [bundle_name(0), bundle_name(1)]
     assert [(refusal.subject, refusal.reason.code) for refusal in plan.refusals()] == [
         (bundle_name(index), Code.CYCLE_FULL) for index in (2, 3, 4)

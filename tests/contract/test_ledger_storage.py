@@ -16,7 +16,8 @@ from barycenter.ledger.errors import (
 )
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
-from barycenter.ledger.storage import EntryInfo, LedgerStorage, LedgerWriter
+from barycenter.ledger.position import EntryInfo
+from barycenter.ledger.storage import LedgerStorage, LedgerWriter
 
 DEADLINE_S = 30
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.counter import next_counter_value

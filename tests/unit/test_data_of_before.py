@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.metadata.counter import next_counter_value
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import sub
 
-from barycenter.ledger.storage import EntryInfo
+from barycenter.ledger.position import EntryInfo
 
 
 class EntryIndex:

@@ -19,7 +19,8 @@ from barycenter.ledger.errors import (
     LedgerFullError,
     LedgerNotFoundError,
 )
-from barycenter.ledger.storage import EntryInfo, OnDurable
+from barycenter.ledger.position import EntryInfo
+from barycenter.ledger.storage import OnDurable
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ from barycenter.broker.subscriptions.dispatch import Dispatcher, SingleActiveDis
 from barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
-from barycenter.ledger.cursor import Cursor
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.cursor import Cursor
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
 from barycenter.naming.topic import TopicName
 

@@ -41,7 +41,7 @@ async def written(storage: FileLedgerStorage, ledger_id: int, *groups: list[byte
                 changed.clear()
                 await changed.wait()
     await writer.close()
-    return Path(storage.path(ledger_id))
+    return Path(storage.folder.path(ledger_id))
 
 
 def flip(file: Path, offset: int) -> None:
@@ -132,7 +132,7 @@ async def test_open_files_are_few_however_many_ledgers(storage: FileLedgerStorag
             while any(writer.reader.entry_count <= turn for writer in writers):
                 changed.clear()
                 await changed.wait()
-        assert len(storage.files) <= 3 + 2
+        assert len(storage.folder.files) <= 3 + 2
     for writer in writers:
         assert list(await writer.reader.read(0, 9, 100)) == [b"%d" % turn for turn in range(5)]
     await asyncio.gather(*(writer.close() for writer in writers))

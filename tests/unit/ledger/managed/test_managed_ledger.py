@@ -8,10 +8,9 @@ import pytest
 
 from barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed_ledger import managed_ledger_path
-from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.managed.managed_ledger import managed_ledger_path
+from barycenter.ledger.position import EARLIEST, EntryInfo, Position
 from barycenter.ledger.settings import LedgerSettings
-from barycenter.ledger.storage import EntryInfo
 from barycenter.naming.topic import TopicName
 from support.ledger_world import TOPIC, LedgerWorld
 

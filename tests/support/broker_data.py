@@ -25,7 +25,7 @@ from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
 from barycenter.ledger.settings import LedgerSettings
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MUST_NOT_EXIST
 from barycenter.naming.topic import TopicName

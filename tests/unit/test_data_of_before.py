@@ -13,7 +13,7 @@ import pytest
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, Position
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.naming.topic import TopicName
 from support.broker_data import (
@@ -165,7 +165,7 @@ async def test_a_topic_left_open_is_recovered_without_its_torn_tail(folder: Fold
 
 async def test_a_trimmed_topic_begins_where_it_began(folder: Folder) -> None:
     topic = await folder.topic(TRIMMED)
-    assert topic.first_position == (5, 0)
+    assert topic.next_valid(EARLIEST) == (5, 0)
     assert [data for _, data, _, _ in await entries_of(topic)] == [b"4", b"5", b"6", b"7", b"8"]
     assert topic.cursors["only"].mark_delete == (5, 0)
     await topic.close()

@@ -26,10 +26,6 @@ class ReaderCache:
         self._used = 0
         self._ledgers: OrderedDict[Readable, int] = OrderedDict()
 
-    @property
-    def used_bytes(self) -> int:
-        return self._used
-
     def touch(self, ledger: Readable) -> None:
         if ledger in self._ledgers:
             self._ledgers.move_to_end(ledger)

@@ -49,10 +49,6 @@ class MemoryDisk:
     def used_bytes(self) -> int:
         return sum(ledger.index.total_bytes for ledger in self._ledgers.values())
 
-    @property
-    def ledger_ids(self) -> list[int]:
-        return sorted(self._ledgers)
-
     def next_identity(self) -> str:
         self._storages += 1
         return f"memory-{self._storages}"
@@ -175,10 +171,6 @@ class MemoryLedgerWriter:
         self._timer: asyncio.Handle | None = None
         self._open = True
         self._drained: asyncio.Future[None] | None = None
-
-    @property
-    def next_entry_id(self) -> int:
-        return self._next
 
     @property
     def reader(self) -> "MemoryLedgerReader":

@@ -20,9 +20,6 @@ class LedgerWriter(Protocol):
     """The one appender of a ledger."""
 
     @property
-    def next_entry_id(self) -> int: ...
-
-    @property
     def reader(self) -> LedgerReader:
         """Read access to what is durable so far; it grows just before `on_durable` is called."""
         ...

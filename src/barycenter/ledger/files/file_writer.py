@@ -83,10 +83,6 @@ class FileLedgerWriter:
         self.gate = Lock()
 
     @property
-    def next_entry_id(self) -> int:
-        return self._next
-
-    @property
     def reader(self) -> FileLedgerReader:
         return self._reader
 

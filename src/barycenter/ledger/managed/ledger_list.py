@@ -17,7 +17,7 @@ from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFo
 from barycenter.ledger.managed.records import ManagedLedgerRecord, RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import MetadataStore
 

@@ -258,10 +258,6 @@ class ManagedLedger:
         return self._keeper.epoch
 
     @property
-    def is_fenced(self) -> bool:
-        return self._state is _State.FENCED
-
-    @property
     def properties(self) -> Mapping[str, str]:
         return self._ledgers.properties
 
@@ -282,22 +278,9 @@ class ManagedLedger:
         """The last durable entry; EARLIEST if there never was one."""
         return self._last
 
-    @property
-    def first_position(self) -> Position:
-        """The oldest entry; where there is none, where the next may stand."""
-        return self._segments.next_valid(EARLIEST)
-
     def next_valid(self, position: Position) -> Position:
         """Return the first entry after `position`, exclusive; where there is none, the place after the last."""
         return self._segments.next_valid(position)
-
-    def number_of_entries(self, after: Position, upto: Position) -> int:
-        """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
-        return self._segments.entries_between(after, upto)
-
-    def number_of_messages(self, after: Position, upto: Position) -> int:
-        """Count messages likewise; see `Segment.messages_between` for how exactly."""
-        return self._segments.messages_between(after, upto)
 
     @property
     def stats(self) -> ManagedLedgerStats:

@@ -35,9 +35,9 @@ async def written(storage: FileLedgerStorage, ledger_id: int, *groups: list[byte
     writer = await storage.create(ledger_id, epoch=1, on_durable=on_durable)
     for group in groups:
         for entry in group:
-            writer.append(entry, 1, 0)
+            last = writer.append(entry, 1, 0)
         async with asyncio.timeout(DEADLINE_S):
-            while writer.reader.entry_count < writer.next_entry_id:
+            while writer.reader.entry_count <= last:
                 changed.clear()
                 await changed.wait()
     await writer.close()

@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 from barycenter.metadata.conditions import PutOptions, check_delete, check_put, sequential_path
 from barycenter.metadata.errors import StoreFileError
+from barycenter.metadata.sqlite.silence import SeenSession
 from barycenter.metadata.store import Notification, NotificationType, Record, Stat, parent_path
 
 Result = TypeVar("Result")
@@ -259,9 +260,8 @@ class SqliteFile:
         finally:
             self._db.execute("PRAGMA synchronous = FULL")
 
-    def sessions(self) -> list[tuple[int, int, int, str]]:
-        """Return (number, timeout_ms, beat, lock file) of every session."""
-        return self._db.execute("SELECT id, timeout_ms, beat, lock_file FROM sessions").fetchall()
+    def sessions(self) -> list[SeenSession]:
+        return [SeenSession(*row) for row in self._db.execute("SELECT id, timeout_ms, beat, lock_file FROM sessions")]
 
     # Room.
 

@@ -12,8 +12,9 @@ from typing import Any
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
 from barycenter.metadata.errors import MetadataError, StoreUnavailableError
+from barycenter.metadata.sqlite.operations import Operation, Outcome
 from barycenter.metadata.sqlite.sqlite_file import SqliteFile
-from barycenter.metadata.sqlite.sqlite_worker import Operation, Outcome, SqliteWorker
+from barycenter.metadata.sqlite.sqlite_worker import SqliteWorker
 from barycenter.metadata.store import Notification, Record, SessionEvent, Stat
 from barycenter.metadata.store_client import StoreClient
 

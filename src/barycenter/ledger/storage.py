@@ -9,7 +9,7 @@ that a former owner reported is among those that the later owner recovers, and n
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from barycenter.ledger.caches import Caches
 from barycenter.ledger.errors import LedgerError
@@ -37,7 +37,7 @@ class LedgerWriter(Protocol):
         ...
 
 
-OnDurable = Callable[[int, LedgerError | None], None]
+OnDurable: TypeAlias = Callable[[int, LedgerError | None], None]
 """Called on the event loop with the id of the last durable entry and None, or with the first entry that
 failed and why. After a failure no later entry of that writer becomes durable."""
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from enum import Enum
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import structlog
 
@@ -35,12 +35,12 @@ from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-OnEntriesDurable = Callable[[list[tuple[object, Position]]], None]
+OnEntriesDurable: TypeAlias = Callable[[list[tuple[object, Position]]], None]
 """Called with the contexts and positions of one group of durable entries, in the order of their appends."""
-OnEntriesFailed = Callable[[list[object], LedgerError], None]
+OnEntriesFailed: TypeAlias = Callable[[list[object], LedgerError], None]
 """Called with the contexts of all appends that are not durable and never reported later, in their order. Appends
 after the call may succeed again, so whoever resends must resend all of these first to keep the order."""
-OnFenced = Callable[[LedgerFencedError], None]
+OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
 """Called once when a later owner is found to have taken the topic over."""
 
 

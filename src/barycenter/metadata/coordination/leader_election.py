@@ -166,7 +166,7 @@ class LeaderElection(Generic[T]):
             self._told = self._state
             await self._resign()
 
-    # The election.
+    # ---- the election ----
 
     async def _look(self) -> LeaderElectionState:
         """Find out who leads; lead if nobody does."""
@@ -243,7 +243,7 @@ class LeaderElection(Generic[T]):
         except InvalidValueError:
             return None
 
-    # What makes it look again.
+    # ---- what makes it look again ----
 
     async def _keep(self) -> None:
         """Look again whenever it is due, until closed."""

@@ -83,7 +83,7 @@ class SqliteWorker:
         self._troubles: set[str] = set()
         """What failed when it was tried last."""
 
-    # Called on the event loop.
+    # ---- called on the event loop ----
 
     def start(self, opened: Callable[[MetadataError | None], None]) -> None:
         """Start the thread; `opened` is called on the event loop when the session is open, or could not be."""
@@ -100,7 +100,7 @@ class SqliteWorker:
     def join(self) -> None:
         self._thread.join()
 
-    # The thread.
+    # ---- the thread ----
 
     def _run(self) -> None:
         error = self._try_opening()
@@ -255,7 +255,7 @@ class SqliteWorker:
             self._troubles.remove(what)
             log.info("metadata_store_trouble_over", what=what, path=str(self._path))
 
-    # Operations.
+    # ---- operations ----
 
     def _read(self, operations: list[Operation]) -> None:
         outcomes: list[Outcome] = []
@@ -298,7 +298,7 @@ class SqliteWorker:
         except sqlite3.Error as error:
             log.warning("metadata_store_rollback_failed", path=str(self._path), error=str(error))
 
-    # Changes.
+    # ---- changes ----
 
     def _poll(self) -> None:
         version = self._file.data_version()  # before the changes are read, so that none slips through between
@@ -323,7 +323,7 @@ class SqliteWorker:
             if len(changes) < MAX_CHANGES_READ:
                 return
 
-    # The own session.
+    # ---- the own session ----
 
     def _beat(self, now: float) -> None:
         """Show that we live, or, having no session, open another."""
@@ -388,7 +388,7 @@ class SqliteWorker:
         self._set_session(number)
         return last_change
 
-    # The others' sessions.
+    # ---- the others' sessions ----
 
     def _sweep(self) -> None:
         """End the sessions that were silent for their timeout and those whose process is gone."""

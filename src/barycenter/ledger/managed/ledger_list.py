@@ -17,6 +17,7 @@ from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFo
 from barycenter.ledger.managed.records import ManagedLedgerRecord, RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from barycenter.metadata.clock import Clock
 from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import MetadataStore
@@ -115,11 +116,7 @@ class LedgerList:
     # ---- the list ----
 
     async def begin(
-        self,
-        store: MetadataStore,
-        *,
-        created_at_ms: int,
-        group_done: Callable[[Segment, int, LedgerError | None], None],
+        self, store: MetadataStore, clock: Clock, group_done: Callable[[Segment, int, LedgerError | None], None]
     ) -> tuple[Segment, LedgerWriter]:
         """Make a ledger and list it; its writer reports to `group_done`, as `OnDurable` says.
 
@@ -130,7 +127,7 @@ class LedgerList:
             ledger_id = await next_counter_value(store, LEDGER_ID_COUNTER)
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
-        segment = Segment(ledger_id, created_at_ms=created_at_ms)
+        segment = Segment(ledger_id, created_at_ms=clock.now_ms())
         report = partial(group_done, segment)
         writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)
         segment.reader = writer.reader

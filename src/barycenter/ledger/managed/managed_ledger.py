@@ -210,9 +210,7 @@ class ManagedLedger:
             raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
 
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
-        return await self._ledgers.begin(
-            self._store, created_at_ms=self.clock.now_ms(), group_done=self._appender.group_done
-        )
+        return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
 
     def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None:
         assert segment.reader is not None, "a ledger being written keeps its reader"

@@ -25,8 +25,8 @@ def stream(payload_size: int) -> tuple[bytes, int]:
 
 
 def open_connection() -> Connection:
-    connection = Connection(Role.BROKER, 0.0)
-    connection.receive_data(client_commands.connect("bench"), 0.0)
+    connection = Connection(Role.BROKER)
+    connection.receive_data(client_commands.connect("bench"))
     connection.accept("bench")
     connection.data_to_send()
     return connection
@@ -44,14 +44,14 @@ def receive_figures(payload_size: int) -> list[tuple[str, float]]:
     split = decoder.receive(data)
 
     def whole() -> None:
-        for _, send, entry in connection.receive_data(data, 1.0):
+        for _, send, entry in connection.receive_data(data):
             frames.verify_checksum(entry)
             frames.publish_time_ms(entry)
             commands.send_receipt(send.producer_id, send.sequence_id, 7, 12345, send.highest_sequence_id)
 
     return [
         ("cut into frames", best_us(lambda: decoder.receive(data), count)),
-        ("  + parse SEND", best_us(lambda: connection.receive_data(data, 1.0), count)),
+        ("  + parse SEND", best_us(lambda: connection.receive_data(data), count)),
         ("  + checksum, publish time, receipt", best_us(whole, count)),
         ("checksum alone", best_us(lambda: [frames.verify_checksum(entry) for _, entry in split], count)),
         ("publish time alone", best_us(lambda: [frames.publish_time_ms(entry) for _, entry in split], count)),

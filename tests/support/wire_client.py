@@ -29,7 +29,7 @@ class WireClient(asyncio.Protocol):
     """`received` holds the commands that no `expect` has taken yet, oldest first."""
 
     def __init__(self) -> None:
-        self.wire = Connection(Role.CLIENT, 0.0)
+        self.wire = Connection(Role.CLIENT)
         self.received: list[Received] = []
         self.closed = asyncio.Event()
         self.answers_pings = True
@@ -55,7 +55,7 @@ class WireClient(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.received.extend(self.wire.receive_data(data, 0.0))
+        self.received.extend(self.wire.receive_data(data))
         owed = self.wire.data_to_send()
         if owed and self.answers_pings:
             self.write(owed)

@@ -6,8 +6,7 @@ _LEGAL_WHEN_OPEN has. PING is answered and PONG is swallowed here. Which produce
 module's business.
 
 Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete and an earlier
-PING answered by something, else the peer is gone; otherwise a PING is due. Time is passed in, seconds of any
-monotonic clock.
+PING answered by something, else the peer is gone; otherwise a PING is due. The ticks are the caller's.
 """
 
 import enum
@@ -99,11 +98,7 @@ _TAKEN: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
 }
 """What a role may receive in a state of the handshake, and the state that follows; nothing where there is no entry."""
 _SAID: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
-    (Role.BROKER, State.FRESH): {api.BaseCommand.ERROR: State.CLOSED},
-    (Role.BROKER, State.CONNECTING): {
-        api.BaseCommand.CONNECTED: State.OPEN,
-        api.BaseCommand.ERROR: State.CLOSED,
-    },
+    (Role.BROKER, State.CONNECTING): {api.BaseCommand.CONNECTED: State.OPEN},
     (Role.CLIENT, State.FRESH): {api.BaseCommand.CONNECT: State.CONNECTING},
 }
 """What a role may say in a state of the handshake, likewise."""
@@ -120,30 +115,26 @@ class Connection:
     CLOSED and the transport is to be closed.
     """
 
-    __slots__ = ("_decoder", "_out", "_ping_open", "last_received_at", "peer_version", "role", "state")
+    __slots__ = ("_decoder", "_out", "_ping_open", "peer_version", "role", "state")
 
-    def __init__(
-        self, role: Role, now: float, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING
-    ) -> None:
+    def __init__(self, role: Role, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING) -> None:
         self.role: Final = role
         self.state = State.FRESH
         self.peer_version = 0
         """The peer's protocol version, once its CONNECT or CONNECTED came."""
-        self.last_received_at = now
         self._decoder = FrameDecoder(max_frame_size)
         self._out: list[bytes] = []
         self._ping_open = False
 
     # ---- bytes in and out ----
 
-    def receive_data(self, data: bytes, now: float) -> list[Received]:
+    def receive_data(self, data: bytes) -> list[Received]:
         """Return the commands completed by `data`, oldest first.
 
         Raises:
             RemoteProtocolError: the peer broke the protocol. Commands of the same read that were legal before
                 the fault are lost with the connection, as those that were still on their way.
         """
-        self.last_received_at = now
         self._ping_open = False
         try:
             return self._take(self._decoder.receive(data))
@@ -206,7 +197,7 @@ class Connection:
 
     def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION) -> None:
         """Client: queue CONNECT."""
-        self._say(api.BaseCommand.CONNECT, f"CONNECT by a {self.role.value} in state {self.state.value}")
+        self._say(api.BaseCommand.CONNECT)
         self._out.append(client_commands.connect(client_version, protocol_version=protocol_version))
 
     def accept(
@@ -217,7 +208,7 @@ class Connection:
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
         """Broker: queue CONNECTED with the lower of both protocol versions."""
-        self._say(api.BaseCommand.CONNECTED, f"CONNECTED by a {self.role.value} in state {self.state.value}")
+        self._say(api.BaseCommand.CONNECTED)
         self._out.append(
             commands.connected(
                 server_version,
@@ -227,16 +218,13 @@ class Connection:
             )
         )
 
-    def refuse(self, code: api.ServerError.ValueType, message: str) -> None:
-        """Broker: queue an ERROR instead of CONNECTED; the connection is over once that is written."""
-        self._say(api.BaseCommand.ERROR, f"a connection cannot be refused in state {self.state.value}")
-        self._out.append(commands.error(commands.NO_REQUEST, code, message))
-
-    def _say(self, number: int, refusal: str) -> None:
+    def _say(self, number: api.BaseCommand.Type.ValueType) -> None:
         """Go where saying this command of the handshake leads; raise LocalProtocolError if it is not to be said now."""
         after = _SAID.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
-            raise LocalProtocolError(refusal)
+            raise LocalProtocolError(
+                f"{api.BaseCommand.Type.Name(number)} by a {self.role.value} in state {self.state.value}"
+            )
         self.state = after
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ class ClientLink(asyncio.Protocol):
         self.producers: dict[int, NumberingProducer] = {}
         self.consumers: dict[int, CheckingConsumer] = {}
         self._loop = asyncio.get_running_loop()
-        self._protocol = Connection(Role.CLIENT, self._loop.time())
+        self._protocol = Connection(Role.CLIENT)
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._lookups: dict[int, asyncio.Future[Any]] = {}
         self._requests: dict[int, asyncio.Future[Any]] = {}
@@ -73,7 +73,7 @@ class ClientLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            received = self._protocol.receive_data(data, self._loop.time())
+            received = self._protocol.receive_data(data)
         except ProtocolError as error:
             raise SimulationError("protocol", f"a broker sent what a client refuses: {error!r}") from error
         for number, message, entry in received:

@@ -8,7 +8,7 @@ up for at the next opening.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -27,18 +27,23 @@ log = structlog.get_logger(__name__)
 LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
 
 
+class ListOwner(Protocol):
+    """What a list needs of its managed ledger."""
+
+    @property
+    def name(self) -> str: ...
+    def fenced(self, error: LedgerFencedError) -> None: ...
+
+
 class LedgerList:
-    """Belongs to one owner of the topic `name`; `keeper` writes its record, `fenced` is told of a later owner."""
+    """The ledgers of `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_deleting", "_fenced", "_keeper", "_name", "_storage", "properties", "segments")
+    __slots__ = ("_deleting", "_keeper", "_owner", "_storage", "properties", "segments")
 
-    def __init__(
-        self, storage: LedgerStorage, keeper: RecordKeeper, name: str, fenced: Callable[[LedgerFencedError], None]
-    ) -> None:
+    def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper) -> None:
+        self._owner = owner
         self._storage = storage
         self._keeper = keeper
-        self._name = name
-        self._fenced = fenced
         self.segments = Segments()
         self._deleting: list[int] = []
         self.properties: dict[str, str] = {}
@@ -61,14 +66,14 @@ class LedgerList:
             LedgerUnavailableError: the metadata store did not answer.
         """
         while not await self._take_record(create, alone):
-            log.debug("managed_ledger_changed_while_opened", topic=self._name)
+            log.debug("managed_ledger_changed_while_opened", topic=self._owner.name)
 
     async def _take_record(self, create: bool, alone: bool) -> bool:
         keeper = self._keeper
         record = await keeper.load(ManagedLedgerRecord)
         if record is None:
             if not create:
-                raise LedgerNotFoundError(f"{self._name}: there is no such topic")
+                raise LedgerNotFoundError(f"{self._owner.name}: there is no such topic")
             record = ManagedLedgerRecord()
         elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record, alone)):
             raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
@@ -107,7 +112,7 @@ class LedgerList:
             else:
                 self.drop(segment)
             log.info(
-                "ledger_recovered", topic=self._name, ledger=segment.ledger_id, entries=segment.entries,
+                "ledger_recovered", topic=self._owner.name, ledger=segment.ledger_id, entries=segment.entries,
                 epoch=self._keeper.epoch,
             )  # fmt: skip
         if left_open:
@@ -148,7 +153,7 @@ class LedgerList:
         """Write the record.
 
         Raises:
-            LedgerFencedError: a later owner has written it; `fenced` was told.
+            LedgerFencedError: a later owner has written it; the owner was told.
             LedgerUnavailableError: the metadata store did not take it.
         """
         keeper = self._keeper
@@ -164,7 +169,7 @@ class LedgerList:
             try:
                 await keeper.write(record)
             except LedgerFencedError as error:
-                self._fenced(error)
+                self._owner.fenced(error)
                 raise
 
     def drop(self, segment: Segment) -> None:
@@ -178,7 +183,7 @@ class LedgerList:
             await self._storage.delete(ledger_id)
             if ledger_id in self._deleting:
                 self._deleting.remove(ledger_id)
-            log.debug("ledger_deleted", topic=self._name, ledger=ledger_id)
+            log.debug("ledger_deleted", topic=self._owner.name, ledger=ledger_id)
 
     def release_readers(self) -> None:
         for segment in self.segments:

@@ -128,7 +128,7 @@ class ManagedLedger:
         self._storage = storage
         self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
-        self._ledgers = LedgerList(storage, self._keeper, self.name, self.fenced)
+        self._ledgers = LedgerList(self, storage, self._keeper)
         self._segments = self._ledgers.segments
         self._last = EARLIEST
         self._cursors = TopicCursors(self, store, self._keeper)

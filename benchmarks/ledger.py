@@ -22,7 +22,7 @@ import psutil
 import structlog
 
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.memory.memory_store import MemoryBackend

@@ -9,7 +9,7 @@ Each figure is the best of several runs, microseconds per message. A read holds 
 import timeit
 from collections.abc import Callable
 
-from barycenter.protocol import commands, frames
+from barycenter.protocol import client_commands, commands, frames
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection, Role
 
@@ -21,12 +21,12 @@ def stream(payload_size: int) -> tuple[bytes, int]:
     metadata = api.MessageMetadata(producer_name="standalone-0-1", sequence_id=1, publish_time=1_795_207_814_998)
     entry = frames.encode_entry(metadata.SerializeToString(), bytes(payload_size))
     count = max(1, READ_SIZE // (len(entry) + 20))
-    return b"".join(commands.send(1, 100_000 + n, entry) for n in range(count)), count
+    return b"".join(client_commands.send(1, 100_000 + n, entry) for n in range(count)), count
 
 
 def open_connection() -> Connection:
-    connection = Connection(Role.BROKER, 0.0)
-    connection.receive_data(commands.connect("bench"), 0.0)
+    connection = Connection(Role.BROKER)
+    connection.receive_data(client_commands.connect("bench"))
     connection.accept("bench")
     connection.data_to_send()
     return connection
@@ -44,14 +44,14 @@ def receive_figures(payload_size: int) -> list[tuple[str, float]]:
     split = decoder.receive(data)
 
     def whole() -> None:
-        for _, send, entry in connection.receive_data(data, 1.0):
+        for _, send, entry in connection.receive_data(data):
             frames.verify_checksum(entry)
             frames.publish_time_ms(entry)
             commands.send_receipt(send.producer_id, send.sequence_id, 7, 12345, send.highest_sequence_id)
 
     return [
         ("cut into frames", best_us(lambda: decoder.receive(data), count)),
-        ("  + parse SEND", best_us(lambda: connection.receive_data(data, 1.0), count)),
+        ("  + parse SEND", best_us(lambda: connection.receive_data(data), count)),
         ("  + checksum, publish time, receipt", best_us(whole, count)),
         ("checksum alone", best_us(lambda: [frames.verify_checksum(entry) for _, entry in split], count)),
         ("publish time alone", best_us(lambda: [frames.publish_time_ms(entry) for _, entry in split], count)),

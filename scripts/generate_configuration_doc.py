@@ -2,10 +2,26 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from barycenter.config.broker_conf import keys
-from barycenter.config.broker_config import GROUPS
 from barycenter.config.key import Key, format_value
+
+GROUPS: Final = (
+    ("The broker and its cluster", "clusterName"),
+    ("Names, topics and limits", "defaultNumberOfNamespaceBundles"),
+    ("Connections, producers and consumers", "maxMessageSize"),
+    ("Ledgers", "managedLedgerMaxEntriesPerLedger"),
+    ("Load balancing: general", "loadBalancerEnabled"),
+    ("Load balancing: reports and measurement", "loadBalancerReportUpdateThresholdPercentage"),
+    ("Load balancing: weights and averages", "loadBalancerHistoryResourcePercentage"),
+    ("Load balancing: placement", "loadBalancerBrokerOverloadedThresholdPercentage"),
+    ("Load balancing: shedding", "loadBalancerSheddingEnabled"),
+    ("Load balancing: splitting", "loadBalancerAutoBundleSplitEnabled"),
+    ("Load balancing: extensible load manager", "loadBalancerBrokerLoadTargetStd"),
+    ("Barycenter's own", "barycenterDataDir"),
+)
+"""Titles of the groups of keys, each with the first key of the group."""
 
 TARGET = Path(__file__).parents[1] / "docs" / "configuration.md"
 

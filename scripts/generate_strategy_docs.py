@@ -20,8 +20,8 @@ from click.testing import CliRunner
 
 from barycenter.cli.main import main
 from barycenter.config.broker_conf import keys
-from barycenter.config.broker_config import BrokerConfig, key_name
-from barycenter.config.key import format_value
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.key import format_value, key_name
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))

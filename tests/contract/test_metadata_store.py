@@ -8,7 +8,9 @@ import asyncio
 import pytest
 
 from barycenter.metadata.cache import MetadataCache
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
+from barycenter.metadata.coordination.locks import LockManager
 from barycenter.metadata.errors import (
     BadVersionError,
     HasChildrenError,
@@ -18,8 +20,6 @@ from barycenter.metadata.errors import (
     SessionLostError,
     StoreClosedError,
 )
-from barycenter.metadata.leader_election import LeaderElection, LeaderElectionState
-from barycenter.metadata.locks import LockManager
 from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
 from barycenter.metadata.subtree import delete_recursive
 from support.metadata_backends import BACKENDS, Heard, eventually, open_backend
@@ -395,7 +395,7 @@ async def test_caches_of_several_clients_follow_each_other(backend, store):
 
     async def count(cache):
         for _ in range(total):
-            await cache.read_modify_update("/counters/key", lambda value: value + 1)
+            await cache.read_modify_update_or_create("/counters/key", lambda value: value + 1)
 
     await asyncio.gather(count(mine), count(theirs))
 

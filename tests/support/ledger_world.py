@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.ledger.settings import LedgerSettings

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from barycenter.protocol import commands
+from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection, Received, Role
 from barycenter.protocol.frames import encode_entry
@@ -29,7 +29,7 @@ class WireClient(asyncio.Protocol):
     """`received` holds the commands that no `expect` has taken yet, oldest first."""
 
     def __init__(self) -> None:
-        self.wire = Connection(Role.CLIENT, 0.0)
+        self.wire = Connection(Role.CLIENT)
         self.received: list[Received] = []
         self.closed = asyncio.Event()
         self.answers_pings = True
@@ -55,7 +55,7 @@ class WireClient(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.received.extend(self.wire.receive_data(data, 0.0))
+        self.received.extend(self.wire.receive_data(data))
         owed = self.wire.data_to_send()
         if owed and self.answers_pings:
             self.write(owed)
@@ -105,26 +105,26 @@ class WireClient(asyncio.Protocol):
 
     async def settled(self) -> None:
         """Wait until the broker has handled everything sent so far."""
-        await self.ask(commands.get_schema(self.request_id(), "persistent://a/b/c"), TYPE.GET_SCHEMA_RESPONSE)
+        await self.ask(client_commands.get_schema(self.request_id(), "persistent://a/b/c"), TYPE.GET_SCHEMA_RESPONSE)
 
     async def produce(self, topic: str, producer_id: int = 1, **options: Any) -> Any:
         """Create a producer and return its PRODUCER_SUCCESS, or the ERROR."""
-        frame = commands.producer(self.request_id(), producer_id, topic, **options)
+        frame = client_commands.producer(self.request_id(), producer_id, topic, **options)
         return (await self.ask(frame, TYPE.PRODUCER_SUCCESS, TYPE.ERROR))[1]
 
     async def subscribe(
         self, topic: str, subscription: str = "s", consumer_id: int = 1, *, permits: int = 0, **options: Any
     ) -> Any:
         """Create a consumer, give it permits, and return SUCCESS or ERROR."""
-        frame = commands.subscribe(self.request_id(), consumer_id, topic, subscription, **options)
+        frame = client_commands.subscribe(self.request_id(), consumer_id, topic, subscription, **options)
         answer = (await self.ask(frame, TYPE.SUCCESS, TYPE.ERROR))[1]
         if permits:
-            self.write(commands.flow(consumer_id, permits))
+            self.write(client_commands.flow(consumer_id, permits))
         return answer
 
     def send(self, sequence_id: int, payload: bytes = b"x", producer_id: int = 1, *, batch: int | None = None) -> None:
         self.write(
-            commands.send(
+            client_commands.send(
                 producer_id, sequence_id, entry_of(payload, sequence_id=sequence_id, batch=batch), num_messages=batch
             )
         )

@@ -5,7 +5,7 @@ seconds take fractions here. Source: Pulsar's `ServiceConfiguration`.
 """
 
 import ipaddress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -26,29 +26,18 @@ from barycenter.config.key import (
     Seconds,
     Weight,
     about,
+    key_name,
 )
-
-_IRREGULAR: Final = {
-    "load_balancer_cpu_resource_weight": "loadBalancerCPUResourceWeight",
-    "load_balancer_broker_load_data_ttl_in_seconds": "loadBalancerBrokerLoadDataTTLInSeconds",
-    "managed_ledger_cache_size_mb": "managedLedgerCacheSizeMB",
-}
 
 SplitAlgorithm = Literal[
     "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
 ]
 
 
-def key_name(attribute: str) -> str:
-    """Return Pulsar's spelling of an attribute."""
-    head, *rest = attribute.split("_")
-    return _IRREGULAR.get(attribute) or head + "".join(word.capitalize() for word in rest)
-
-
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     """The configuration of one broker. Values are checked when they are parsed (`broker_conf`), not here."""
 
-    # --- The broker and its cluster
+    # ---- The broker and its cluster ----
     cluster_name: Annotated[str, about("Name of the cluster. Pulsar has no default.")] = "standalone"
     metadata_store_url: Annotated[
         str,
@@ -100,7 +89,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     )
     super_user_roles: Annotated[Names, about("Roles with all rights; of no effect without authentication.")] = ()
 
-    # --- Names, topics and limits
+    # ---- Names, topics and limits ----
     default_number_of_namespace_bundles: Annotated[AtLeastOne, about("Bundles of a new namespace.", unit="bundles")] = 4
     max_tenants: Annotated[Count, about("Most tenants; 0 is no limit.", dynamic=True)] = 0
     max_namespaces_per_tenant: Annotated[Count, about("Most namespaces of a tenant; 0 is no limit.", dynamic=True)] = 0
@@ -141,7 +130,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     enable_persistent_topics: Annotated[bool, about("Serve persistent topics.")] = True
     enable_non_persistent_topics: Annotated[bool, about("Serve non-persistent topics.")] = True
 
-    # --- Connections, producers and consumers
+    # ---- Connections, producers and consumers ----
     max_message_size: Annotated[AtLeastOne, about("Largest message that a producer may send.", unit="bytes")] = (
         5_242_880
     )
@@ -173,7 +162,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         bool, about("Show figures of every topic at `/metrics`, not only of every namespace.")
     ] = True
 
-    # --- Ledgers
+    # ---- Ledgers ----
     managed_ledger_max_entries_per_ledger: Annotated[
         AtLeastOne, about("Entries after which a new ledger is begun.", unit="entries")
     ] = 50_000
@@ -187,7 +176,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Count, about("Memory for recent entries of all topics. Pulsar takes a fifth of its direct memory.", unit="MiB")
     ] = 64
 
-    # --- Load balancing: general
+    # ---- Load balancing: general ----
     load_balancer_enabled: Annotated[bool, about("Master switch: reports, shedding, splitting.")] = True
     load_manager_class_name: Annotated[
         str, about("Load manager, by class name or short name; running brokers exchange theirs.", dynamic=True)
@@ -223,7 +212,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = False
     load_balancer_debug_mode_enabled: Annotated[bool, about("Log more of the load manager.", dynamic=True)] = False
 
-    # --- Load balancing: reports and measurement
+    # ---- Load balancing: reports and measurement ----
     load_balancer_report_update_threshold_percentage: Annotated[
         Percent, about("Change of load that makes a broker report before its time.", dynamic=True)
     ] = 10
@@ -255,7 +244,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         ),
     ] = 10
 
-    # --- Load balancing: weights and averages
+    # ---- Load balancing: weights and averages ----
     load_balancer_history_resource_percentage: Annotated[
         Fraction, about("Weight of the past in a broker's smoothed usage.", dynamic=True)
     ] = 0.9
@@ -277,7 +266,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Weight, about("Former spelling of `loadBalancerBandwidthOutResourceWeight`; counts if that is 1.", dynamic=True)
     ] = 1.0
 
-    # --- Load balancing: placement
+    # ---- Load balancing: placement ----
     load_balancer_broker_overloaded_threshold_percentage: Annotated[
         Percent, about("Usage from which a broker is overloaded.", dynamic=True)
     ] = 85
@@ -295,7 +284,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Percent, about("Usage up to which an overloaded broker sheds (simple load manager).")
     ] = 65
 
-    # --- Load balancing: shedding
+    # ---- Load balancing: shedding ----
     load_balancer_shedding_enabled: Annotated[bool, about("Unload bundles from overloaded brokers.", dynamic=True)] = (
         True
     )
@@ -358,7 +347,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         IntervalMillis, about("Time for the topics of an unloaded bundle to close.", dynamic=True)
     ] = 60_000
 
-    # --- Load balancing: splitting
+    # ---- Load balancing: splitting ----
     load_balancer_auto_bundle_split_enabled: Annotated[
         bool, about("Split bundles that grew too large.", dynamic=True)
     ] = True
@@ -395,7 +384,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Percent, about("flow_or_qps_equally_divide: smallest difference worth a cut.", dynamic=True)
     ] = 10
 
-    # --- Load balancing: extensible load manager
+    # ---- Load balancing: extensible load manager ----
     load_balancer_broker_load_target_std: Annotated[
         Weight, about("Standard deviation of usage that TransferShedder aims at.", dynamic=True, unit="fraction")
     ] = 0.25
@@ -448,7 +437,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         about("Copying of ownership records between their two kinds of places.", dynamic=True),
     ] = "None"
 
-    # --- Barycenter's own
+    # ---- Barycenter's own ----
     barycenter_data_dir: Annotated[
         str,
         about(
@@ -503,20 +492,3 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         """The weight of outgoing bandwidth: the key if it is not 1, else its former spelling."""
         new = self.load_balancer_bandwidth_out_resource_weight
         return new if new != 1.0 else self.load_balancer_bandwith_out_resource_weight
-
-
-GROUPS: Final = (
-    ("The broker and its cluster", "clusterName"),
-    ("Names, topics and limits", "defaultNumberOfNamespaceBundles"),
-    ("Connections, producers and consumers", "maxMessageSize"),
-    ("Ledgers", "managedLedgerMaxEntriesPerLedger"),
-    ("Load balancing: general", "loadBalancerEnabled"),
-    ("Load balancing: reports and measurement", "loadBalancerReportUpdateThresholdPercentage"),
-    ("Load balancing: weights and averages", "loadBalancerHistoryResourcePercentage"),
-    ("Load balancing: placement", "loadBalancerBrokerOverloadedThresholdPercentage"),
-    ("Load balancing: shedding", "loadBalancerSheddingEnabled"),
-    ("Load balancing: splitting", "loadBalancerAutoBundleSplitEnabled"),
-    ("Load balancing: extensible load manager", "loadBalancerBrokerLoadTargetStd"),
-    ("Barycenter's own", "barycenterDataDir"),
-)
-"""Titles of the groups of keys, each with the first key of the group."""

@@ -7,7 +7,7 @@ A field of `BrokerConfig` carries its description in its annotation: `Annotated[
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
 from msgspec import Meta
 
@@ -27,8 +27,19 @@ IntervalMinutes: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": "min"})]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": ""})]
 Names: TypeAlias = tuple[str, ...]
 
+_IRREGULAR: Final = {
+    "load_balancer_cpu_resource_weight": "loadBalancerCPUResourceWeight",
+    "load_balancer_broker_load_data_ttl_in_seconds": "loadBalancerBrokerLoadDataTTLInSeconds",
+    "managed_ledger_cache_size_mb": "managedLedgerCacheSizeMB",
+}
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+def key_name(attribute: str) -> str:
+    """Return Pulsar's spelling of an attribute."""
+    head, *rest = attribute.split("_")
+    return _IRREGULAR.get(attribute) or head + "".join(word.capitalize() for word in rest)
 
 
 def about(effect: str, *, dynamic: bool = False, unit: str | None = None, offered: bool = True) -> Meta:

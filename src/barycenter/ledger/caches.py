@@ -2,17 +2,20 @@
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
-from barycenter.ledger.storage import LedgerReader
+from barycenter.ledger.reader import LedgerReader
 from barycenter.ledger.tail_cache import TailCache
-
-if TYPE_CHECKING:
-    from barycenter.ledger.segments import Segment
 
 _READER_BYTES = 1024
 _DEFAULT_TAIL_BYTES = 64 << 20
 _DEFAULT_READER_BYTES = 32 << 20
+
+
+class Readable(Protocol):
+    """A ledger that has a reader while it is open for reading."""
+
+    reader: LedgerReader | None
 
 
 class ReaderCache:
@@ -21,36 +24,32 @@ class ReaderCache:
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
         self._used = 0
-        self._segments: OrderedDict[Segment, int] = OrderedDict()
+        self._ledgers: OrderedDict[Readable, int] = OrderedDict()
 
-    @property
-    def used_bytes(self) -> int:
-        return self._used
+    def touch(self, ledger: Readable) -> None:
+        if ledger in self._ledgers:
+            self._ledgers.move_to_end(ledger)
 
-    def touch(self, segment: "Segment") -> None:
-        if segment in self._segments:
-            self._segments.move_to_end(segment)
-
-    def add(self, segment: "Segment") -> None:
+    def add(self, ledger: Readable) -> None:
         """Account for the reader of a closed ledger; the one just added stays in any case."""
-        if segment.reader is None or segment in self._segments:
+        if ledger.reader is None or ledger in self._ledgers:
             return
-        weight = _READER_BYTES + segment.reader.index.memory_bytes
-        self._segments[segment] = weight
+        weight = _READER_BYTES + ledger.reader.index.memory_bytes
+        self._ledgers[ledger] = weight
         self._used += weight
-        while self._used > self.capacity_bytes and len(self._segments) > 1:
-            self.remove(next(iter(self._segments)))
+        while self._used > self.capacity_bytes and len(self._ledgers) > 1:
+            self.remove(next(iter(self._ledgers)))
 
-    def open(self, segment: "Segment", reader: LedgerReader) -> None:
+    def open(self, ledger: Readable, reader: LedgerReader) -> None:
         """Keep a reader for a closed ledger; if it got one meanwhile, that one stays and this serves one read."""
-        if segment.reader is None:
-            segment.reader = reader
-            self.add(segment)
+        if ledger.reader is None:
+            ledger.reader = reader
+            self.add(ledger)
 
-    def remove(self, segment: "Segment") -> None:
+    def remove(self, ledger: Readable) -> None:
         """Close a ledger's reader; reads under way finish."""
-        self._used -= self._segments.pop(segment, 0)
-        reader, segment.reader = segment.reader, None
+        self._used -= self._ledgers.pop(ledger, 0)
+        reader, ledger.reader = ledger.reader, None
         if reader is not None:
             reader.close()
 
@@ -61,9 +60,9 @@ class Caches:
     readers: ReaderCache
     _open: Counter[str] = field(default_factory=Counter)
 
-    @staticmethod
-    def of(tail_bytes: int = _DEFAULT_TAIL_BYTES, reader_bytes: int = _DEFAULT_READER_BYTES) -> "Caches":
-        return Caches(TailCache(tail_bytes), ReaderCache(reader_bytes))
+    @classmethod
+    def of(cls, tail_bytes: int = _DEFAULT_TAIL_BYTES, reader_bytes: int = _DEFAULT_READER_BYTES) -> Self:
+        return cls(TailCache(tail_bytes), ReaderCache(reader_bytes))
 
     def register(self, path: str) -> bool:
         """Note that a managed ledger is being opened; return True if this process has it open only this once."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import sub
 
-from barycenter.ledger.storage import EntryInfo
+from barycenter.ledger.position import EntryInfo
 
 
 class EntryIndex:
@@ -31,10 +31,6 @@ class EntryIndex:
         return self._bytes[-1]
 
     @property
-    def total_messages(self) -> int:
-        return self._messages[-1]
-
-    @property
     def memory_bytes(self) -> int:
         return 24 * len(self._times)
 
@@ -49,12 +45,6 @@ class EntryIndex:
         running = accumulate(values, initial=sums[-1])
         next(running)
         sums.extend(running)
-
-    def truncate(self, count: int) -> None:
-        """Keep the first `count` entries."""
-        del self._bytes[count + 1 :]
-        del self._messages[count + 1 :]
-        del self._times[count:]
 
     def bytes_before(self, entry_id: int) -> int:
         return self._bytes[entry_id]
@@ -75,9 +65,6 @@ class EntryIndex:
             self._messages[entry_id + 1] - self._messages[entry_id],
             self._times[entry_id],
         )
-
-    def sizes(self, first: int, stop: int) -> list[int]:
-        return list(map(sub, self._bytes[first + 1 : stop + 1], self._bytes[first:stop]))
 
     def message_counts(self, first: int, stop: int) -> list[int]:
         return list(map(sub, self._messages[first + 1 : stop + 1], self._messages[first:stop]))

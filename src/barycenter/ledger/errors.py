@@ -5,7 +5,8 @@ LedgerError
 ├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
 ├── LedgerNotFoundError      the ledger's file is absent
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
-└── LedgerClosedError        the writer was closed
+├── LedgerClosedError        the writer, or the whole storage, was closed
+└── LedgerUnavailableError   the metadata store did not answer; whether a write took effect is unknown
 """
 
 

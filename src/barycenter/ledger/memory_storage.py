@@ -19,7 +19,8 @@ from barycenter.ledger.errors import (
     LedgerFullError,
     LedgerNotFoundError,
 )
-from barycenter.ledger.storage import EntryInfo, OnDurable
+from barycenter.ledger.position import EntryInfo
+from barycenter.ledger.storage import OnDurable
 
 
 @dataclass(slots=True)
@@ -48,10 +49,6 @@ class MemoryDisk:
     def used_bytes(self) -> int:
         return sum(ledger.index.total_bytes for ledger in self._ledgers.values())
 
-    @property
-    def ledger_ids(self) -> list[int]:
-        return sorted(self._ledgers)
-
     def next_identity(self) -> str:
         self._storages += 1
         return f"memory-{self._storages}"
@@ -77,6 +74,44 @@ class MemoryDisk:
 
     def remove(self, ledger_id: int) -> None:
         self._ledgers.pop(ledger_id, None)
+
+
+class MemoryLedgerReader:
+    def __init__(self, ledger: _StoredLedger, entry_count: int) -> None:
+        self._ledger = ledger
+        self._count = entry_count
+
+    @property
+    def entry_count(self) -> int:
+        return self._count
+
+    @property
+    def index(self) -> EntryIndex:
+        return self._ledger.index
+
+    def info(self, entry_id: int) -> EntryInfo:
+        if entry_id >= self._count:
+            raise IndexError(entry_id)
+        return self._ledger.index.info(entry_id)
+
+    async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
+        stop = min(last + 1, self._count)
+        if not 0 <= first < stop:
+            return []
+        ledger = self._ledger
+        stop = ledger.index.stop_within(first, stop, max_bytes, None)
+        damaged = [entry_id for entry_id in range(first, stop) if entry_id in ledger.damaged]
+        if damaged:
+            raise LedgerCorruptedError(
+                ledger.name, ledger.index.bytes_before(damaged[0]), f"entry {damaged[0]} fails its checksum"
+            )
+        return ledger.entries[first:stop]
+
+    def close(self) -> None:
+        return
+
+    def grow(self, entry_count: int) -> None:
+        self._count = entry_count
 
 
 class MemoryLedgerStorage:
@@ -116,7 +151,7 @@ class MemoryLedgerStorage:
         self._writers.add(writer)
         return writer
 
-    async def fence(self, ledger_id: int, *, epoch: int) -> "MemoryLedgerReader":
+    async def fence(self, ledger_id: int, *, epoch: int) -> MemoryLedgerReader:
         self._check_alive()
         ledger = self.disk.ledger(ledger_id)
         if epoch < ledger.fenced_by:
@@ -124,7 +159,7 @@ class MemoryLedgerStorage:
         ledger.fenced_by = epoch
         return MemoryLedgerReader(ledger, len(ledger.entries))
 
-    async def open(self, ledger_id: int, *, entry_count: int) -> "MemoryLedgerReader":
+    async def open(self, ledger_id: int, *, entry_count: int) -> MemoryLedgerReader:
         self._check_alive()
         ledger = self.disk.ledger(ledger_id)
         if len(ledger.entries) < entry_count:
@@ -176,11 +211,7 @@ class MemoryLedgerWriter:
         self._drained: asyncio.Future[None] | None = None
 
     @property
-    def next_entry_id(self) -> int:
-        return self._next
-
-    @property
-    def reader(self) -> "MemoryLedgerReader":
+    def reader(self) -> MemoryLedgerReader:
         return self._reader
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
@@ -249,41 +280,3 @@ class MemoryLedgerWriter:
     def _finish(self) -> None:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
-
-
-class MemoryLedgerReader:
-    def __init__(self, ledger: _StoredLedger, entry_count: int) -> None:
-        self._ledger = ledger
-        self._count = entry_count
-
-    @property
-    def entry_count(self) -> int:
-        return self._count
-
-    @property
-    def index(self) -> EntryIndex:
-        return self._ledger.index
-
-    def info(self, entry_id: int) -> EntryInfo:
-        if entry_id >= self._count:
-            raise IndexError(entry_id)
-        return self._ledger.index.info(entry_id)
-
-    async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
-        stop = min(last + 1, self._count)
-        if not 0 <= first < stop:
-            return []
-        ledger = self._ledger
-        stop = ledger.index.stop_within(first, stop, max_bytes, None)
-        damaged = [entry_id for entry_id in range(first, stop) if entry_id in ledger.damaged]
-        if damaged:
-            raise LedgerCorruptedError(
-                ledger.name, ledger.index.bytes_before(damaged[0]), f"entry {damaged[0]} fails its checksum"
-            )
-        return ledger.entries[first:stop]
-
-    def close(self) -> None:
-        return
-
-    def grow(self, entry_count: int) -> None:
-        self._count = entry_count

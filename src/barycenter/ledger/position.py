@@ -1,11 +1,9 @@
-"""Where an entry stands in a managed ledger, and an entry as dispatch gets it."""
+"""Where an entry stands in a managed ledger, what is kept beside it, and an entry as dispatch gets it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Final, NamedTuple
-
-from barycenter.ledger.storage import EntryInfo
 
 
 class Position(NamedTuple):
@@ -20,6 +18,14 @@ class Position(NamedTuple):
 
 EARLIEST: Final = Position(-1, -1)
 """Before every entry; also the last position of a topic that was never written."""
+
+
+class EntryInfo(NamedTuple):
+    """What is kept beside an entry, so that dispatch never opens it. `publish_time_ms` is the producer's."""
+
+    size: int
+    num_messages: int
+    publish_time_ms: int
 
 
 class Entry(NamedTuple):

@@ -8,32 +8,19 @@ afterwards; a writer looks for the fence after its bytes are durable and before 
 that a former owner reported is among those that the later owner recovers, and none can be reported after.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
+from barycenter.ledger.caches import Caches
 from barycenter.ledger.errors import LedgerError
-
-if TYPE_CHECKING:
-    from barycenter.ledger.caches import Caches
-    from barycenter.ledger.entry_index import EntryIndex
-
-
-class EntryInfo(NamedTuple):
-    """What is kept beside an entry, so that dispatch never opens it. `publish_time_ms` is the producer's."""
-
-    size: int
-    num_messages: int
-    publish_time_ms: int
+from barycenter.ledger.reader import LedgerReader
 
 
 class LedgerWriter(Protocol):
     """The one appender of a ledger."""
 
     @property
-    def next_entry_id(self) -> int: ...
-
-    @property
-    def reader(self) -> "LedgerReader":
+    def reader(self) -> LedgerReader:
         """Read access to what is durable so far; it grows just before `on_durable` is called."""
         ...
 
@@ -50,41 +37,14 @@ class LedgerWriter(Protocol):
         ...
 
 
-OnDurable = Callable[[int, LedgerError | None], None]
+OnDurable: TypeAlias = Callable[[int, LedgerError | None], None]
 """Called on the event loop with the id of the last durable entry and None, or with the first entry that
 failed and why. After a failure no later entry of that writer becomes durable."""
 
 
-class LedgerReader(Protocol):
-    """Random access to the recovered or durable entries of a ledger."""
-
-    @property
-    def entry_count(self) -> int: ...
-
-    @property
-    def index(self) -> "EntryIndex":
-        """The columns of the entries; the reader's own, not to be changed."""
-        ...
-
-    def info(self, entry_id: int) -> EntryInfo: ...
-
-    async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
-        """Return the entries `first`..`last`, both inclusive, oldest first; at least one, and no more than
-        `max_bytes` together beyond the first.
-
-        Raises:
-            LedgerCorruptedError: an entry's checksum does not hold.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let the file go; reads under way finish."""
-        ...
-
-
 class LedgerStorage(Protocol):
     @property
-    def caches(self) -> "Caches":
+    def caches(self) -> Caches:
         """The memory shared by all managed ledgers of this storage."""
         ...
 

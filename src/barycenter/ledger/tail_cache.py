@@ -42,10 +42,6 @@ class TailCache:
         self._chunks: OrderedDict[_Chunk, None] = OrderedDict()
         self._used = 0
 
-    @property
-    def used_bytes(self) -> int:
-        return self._used
-
     def add(self, chunk: _Chunk, *, new: bool, weight: int) -> None:
         if new:
             self._chunks[chunk] = None

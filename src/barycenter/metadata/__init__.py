@@ -1,0 +1,9 @@
+"""What brokers agree on: versioned keys, ephemeral keys that die with their session, notifications.
+
+Read `store`, the interface with its promises, and `errors`. `cache` keeps typed values (`codec`) until the store says
+that they changed; `coordination` builds locks, elections and counters on any store; `subtree` deletes a whole branch.
+The stores themselves: `memory` for units and simulation, `sqlite` for the processes of one machine; both are made of
+`store_client`, `listeners`, `conditions` and the state machine of `session`. `open` chooses by URL.
+
+What the keys are called and what their values mean is left to those who write them, mostly the `broker`.
+"""

@@ -23,7 +23,6 @@ from barycenter.metadata.errors import (
     BadVersionError,
     InvalidValueError,
     MetadataError,
-    NotFoundError,
     StoreClosedError,
 )
 from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Notification, NotificationType, Stat, ancestors
@@ -218,26 +217,15 @@ class MetadataCache(Generic[T]):
         self._check_open(path)
         return await self._put(path, value, ephemeral=ephemeral)
 
-    async def read_modify_update(self, path: str, modify: Callable[[T], T]) -> T:
-        """Store `modify(value)` in place of the value and return it.
+    async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
+        """Store `modify(value)` in place of the value, None where there is none, and return it.
 
         `modify` gets a copy of its own and may be called several times, once more after each change that
         somebody else made in between; it must be pure.
 
         Raises:
-            NotFoundError: there is no value.
             BadVersionError: somebody else was faster for 30 seconds on end.
         """
-
-        def modify_existing(current: T | None) -> T:
-            if current is None:
-                raise NotFoundError(path)
-            return modify(current)
-
-        return await self.read_modify_update_or_create(path, modify_existing)
-
-    async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
-        """As `read_modify_update`; `modify` gets None where there is no value, and creates it."""
         self._check_open(path)
         give_up_at_s = _now() + GIVE_UP_AFTER_S
         backoff_s = FIRST_BACKOFF_S

@@ -5,13 +5,11 @@ from typing import TypeVar
 
 import structlog
 
-from barycenter.metadata.store import Notification, SessionEvent, notifications_of
+from barycenter.metadata.store import CONNECTED_EVENTS, Notification, SessionEvent, notifications_of
 
 log = structlog.get_logger(__name__)
 
 Told = TypeVar("Told")
-
-CONNECTED_EVENTS = frozenset({SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED})
 
 
 class StoreListeners:

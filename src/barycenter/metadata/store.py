@@ -60,6 +60,10 @@ class SessionEvent(enum.Enum):
     SESSION_REESTABLISHED = "session_reestablished"
 
 
+CONNECTED_EVENTS: Final = frozenset({SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED})
+"""What tells that the store can be asked again, and that notifications may have been missed."""
+
+
 class MetadataStore(Protocol):
     """A session with a metadata store.
 

@@ -91,10 +91,6 @@ def heartbeat_namespaces(cluster: str, broker_id: str) -> tuple[NamespaceName, N
     return NamespaceName.of("pulsar", broker_id), NamespaceName.of("pulsar", broker_id, cluster)
 
 
-def sla_monitor_namespace(cluster: str, broker_id: str) -> NamespaceName:
-    return NamespaceName.of("sla-monitor", broker_id, cluster)
-
-
 def heartbeat_broker(namespace: NamespaceName) -> str | None:
     """Return the id of the broker whose heartbeat namespace this is, of either form, or None."""
     if namespace.tenant != "pulsar":

@@ -119,10 +119,6 @@ class TopicName:
         """The name of the managed ledger: `<tenant>/<namespace>/<domain>/<encoded local name>`."""
         return f"{self.namespace}/{self.domain}/{self.encoded_local_name}"
 
-    @property
-    def schema_name(self) -> str:
-        return f"{self.namespace}/{self.partitioned_name.encoded_local_name}"
-
     def __str__(self) -> str:
         return self._text
 

@@ -1,4 +1,4 @@
-"""Values to bytes: builders for everything that either role sends.
+"""Values to bytes: builders for what a broker sends, and for what both roles do; `client_commands` has the rest.
 
 They return whole frames, ready to be written. The two that a busy broker sends by the hundred thousand,
 SEND_RECEIPT and the head of MESSAGE, are put together by hand (`benchmarks/protocol.py` has the figures).
@@ -23,7 +23,7 @@ PROTOCOL_VERSION: Final = 19
 TYPE: Final = api.BaseCommand
 
 
-# --------------------------------------------------------------------------------------- hand-made hot commands
+# ---- hand-made hot commands ----
 
 
 def _varint(number: int) -> bytes:
@@ -99,7 +99,7 @@ def message_header(
     return payload_header(b"\x08\x09\x4a%b%b" % (varint(len(body)), body), entry_size)
 
 
-# ------------------------------------------------------------------------------------------------ both directions
+# ---- both directions ----
 
 
 def encode(command: api.BaseCommand) -> bytes:
@@ -111,8 +111,8 @@ def encode(command: api.BaseCommand) -> bytes:
     return simple_frame(command.SerializeToString())
 
 
-def _frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
-    """Return the frame of `command_type` with those `fields` of its sub-message that are not None."""
+def command_frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
+    """Return the frame of a `command_type` with those `fields` of its sub-message that are not None."""
     command = api.BaseCommand(type=command_type)
     message = getattr(command, FIELD_OF_TYPE[command_type])
     message.SetInParent()
@@ -128,8 +128,8 @@ def _frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes
     return simple_frame(command.SerializeToString())
 
 
-PING: Final = _frame(TYPE.PING)
-PONG: Final = _frame(TYPE.PONG)
+PING: Final = command_frame(TYPE.PING)
+PONG: Final = command_frame(TYPE.PONG)
 
 
 def message_id(
@@ -155,15 +155,7 @@ def signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-EARLIEST: Final = message_id(-1, -1)
-LATEST: Final = message_id(2**63 - 1, 2**63 - 1)
-
-
-def key_values(properties: dict[str, str] | None) -> list[api.KeyValue] | None:
-    return [api.KeyValue(key=key, value=value) for key, value in properties.items()] if properties else None
-
-
-# ---------------------------------------------------------------------------------------------- what a broker sends
+# ---- what a broker sends ----
 
 
 def connected(
@@ -173,7 +165,7 @@ def connected(
     max_message_size: int,
     feature_flags: api.FeatureFlags | None = None,
 ) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.CONNECTED,
         server_version=server_version,
         protocol_version=protocol_version,
@@ -183,12 +175,12 @@ def connected(
 
 
 def success(request_id: int) -> bytes:
-    return _frame(TYPE.SUCCESS, request_id=request_id)
+    return command_frame(TYPE.SUCCESS, request_id=request_id)
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
     """Only for requests whose own response has no error field (reference 1.4)."""
-    return _frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
+    return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
 
 def producer_success(
@@ -200,7 +192,7 @@ def producer_success(
     topic_epoch: int | None = None,
     producer_ready: bool | None = None,
 ) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.PRODUCER_SUCCESS,
         request_id=request_id,
         producer_name=producer_name,
@@ -212,7 +204,7 @@ def producer_success(
 
 
 def send_error(producer_id: int, sequence_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    return _frame(TYPE.SEND_ERROR, producer_id=producer_id, sequence_id=sequence_id, error=code, message=message)
+    return command_frame(TYPE.SEND_ERROR, producer_id=producer_id, sequence_id=sequence_id, error=code, message=message)
 
 
 def close_producer(
@@ -223,7 +215,7 @@ def close_producer(
     assigned_url_tls: str | None = None,
 ) -> bytes:
     """From a client with a request id of its own; from a broker without one, and perhaps with the new owner."""
-    return _frame(
+    return command_frame(
         TYPE.CLOSE_PRODUCER,
         producer_id=producer_id,
         request_id=request_id,
@@ -240,7 +232,7 @@ def close_consumer(
     assigned_url_tls: str | None = None,
 ) -> bytes:
     """As `close_producer`."""
-    return _frame(
+    return command_frame(
         TYPE.CLOSE_CONSUMER,
         consumer_id=consumer_id,
         request_id=request_id,
@@ -251,7 +243,7 @@ def close_consumer(
 
 def partitions(request_id: int, count: int) -> bytes:
     """Answer PARTITIONED_METADATA; 0 says that the topic is not partitioned."""
-    return _frame(
+    return command_frame(
         TYPE.PARTITIONED_METADATA_RESPONSE,
         request_id=request_id,
         partitions=count,
@@ -260,7 +252,7 @@ def partitions(request_id: int, count: int) -> bytes:
 
 
 def partitions_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.PARTITIONED_METADATA_RESPONSE,
         request_id=request_id,
         response=api.CommandPartitionedTopicMetadataResponse.Failed,
@@ -273,7 +265,7 @@ def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
     """Answer LOOKUP: the broker at `url` serves the topic."""
-    return _frame(
+    return command_frame(
         TYPE.LOOKUP_RESPONSE,
         request_id=request_id,
         brokerServiceUrl=url,
@@ -286,7 +278,7 @@ def lookup_connect(
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
     """Answer LOOKUP: ask the broker at `url`, with this `authoritative`."""
-    return _frame(
+    return command_frame(
         TYPE.LOOKUP_RESPONSE,
         request_id=request_id,
         brokerServiceUrl=url,
@@ -297,7 +289,7 @@ def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, au
 
 
 def lookup_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.LOOKUP_RESPONSE,
         request_id=request_id,
         response=api.CommandLookupTopicResponse.Failed,
@@ -313,20 +305,15 @@ def ack_response(
     code: api.ServerError.ValueType | None = None,
     message: str | None = None,
 ) -> bytes:
-    return _frame(TYPE.ACK_RESPONSE, consumer_id=consumer_id, request_id=request_id, error=code, message=message)
+    return command_frame(TYPE.ACK_RESPONSE, consumer_id=consumer_id, request_id=request_id, error=code, message=message)
 
 
 def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
-    return _frame(TYPE.ACTIVE_CONSUMER_CHANGE, consumer_id=consumer_id, is_active=is_active)
-
-
-def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Never to a C++ client: it closes the connection (reference 1.4)."""
-    return _frame(TYPE.REACHED_END_OF_TOPIC, consumer_id=consumer_id)
+    return command_frame(TYPE.ACTIVE_CONSUMER_CHANGE, consumer_id=consumer_id, is_active=is_active)
 
 
 def last_message_id(request_id: int, last: api.MessageIdData, *, mark_delete: api.MessageIdData | None = None) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.GET_LAST_MESSAGE_ID_RESPONSE,
         request_id=request_id,
         last_message_id=last,
@@ -342,7 +329,7 @@ def topics_of_namespace_response(
     topics_hash: str | None = None,
     changed: bool = True,
 ) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.GET_TOPICS_OF_NAMESPACE_RESPONSE,
         request_id=request_id,
         topics=list(topics),
@@ -352,13 +339,9 @@ def topics_of_namespace_response(
     )
 
 
-def schema_response(request_id: int, schema: api.Schema, schema_version: bytes) -> bytes:
-    return _frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, schema=schema, schema_version=schema_version)
-
-
 def schema_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
     """Answer GET_SCHEMA; TopicNotFound says that the topic has no schema."""
-    return _frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, error_code=code, error_message=message)
+    return command_frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, error_code=code, error_message=message)
 
 
 def create_schema_response(
@@ -368,7 +351,7 @@ def create_schema_response(
     code: api.ServerError.ValueType | None = None,
     message: str | None = None,
 ) -> bytes:
-    return _frame(
+    return command_frame(
         TYPE.GET_OR_CREATE_SCHEMA_RESPONSE,
         request_id=request_id,
         schema_version=schema_version,
@@ -379,233 +362,14 @@ def create_schema_response(
 
 def consumer_stats_response(request_id: int, **stats: float | str | bool) -> bytes:
     """`stats` are fields of CommandConsumerStatsResponse by their wire names (`msgRateOut`, …)."""
-    return _frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, **stats)
+    return command_frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, **stats)
 
 
 def consumer_stats_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    return _frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, error_code=code, error_message=message)
-
-
-def auth_challenge(server_version: str, protocol_version: int, challenge: api.AuthData) -> bytes:
-    return _frame(
-        TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=protocol_version
-    )
+    return command_frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, error_code=code, error_message=message)
 
 
 def refuse_transaction(command_type: int, request_id: int, message: str) -> bytes:
     """Answer a transaction command (types 50 to 62, even) with its own response type and NotAllowedError."""
     response: Any = command_type + 1
-    return _frame(response, request_id=request_id, error=api.NotAllowedError, message=message)
-
-
-# ---------------------------------------------------------------------------------------------- what a client sends
-
-
-def connect(
-    client_version: str,
-    *,
-    protocol_version: int = PROTOCOL_VERSION,
-    auth_method_name: str = "none",
-    auth_data: bytes | None = None,
-    feature_flags: api.FeatureFlags | None = None,
-) -> bytes:
-    return _frame(
-        TYPE.CONNECT,
-        client_version=client_version,
-        protocol_version=protocol_version,
-        auth_method_name=auth_method_name,
-        auth_data=auth_data,
-        feature_flags=feature_flags,
-    )
-
-
-def auth_response(client_version: str, protocol_version: int, response: api.AuthData) -> bytes:
-    return _frame(
-        TYPE.AUTH_RESPONSE, client_version=client_version, response=response, protocol_version=protocol_version
-    )
-
-
-def partitioned_metadata(request_id: int, topic: str, *, auto_create: bool | None = None) -> bytes:
-    return _frame(
-        TYPE.PARTITIONED_METADATA, topic=topic, request_id=request_id, metadata_auto_creation_enabled=auto_create
-    )
-
-
-def lookup(request_id: int, topic: str, *, authoritative: bool = False, listener: str = "") -> bytes:
-    return _frame(
-        TYPE.LOOKUP,
-        topic=topic,
-        request_id=request_id,
-        authoritative=authoritative,
-        advertised_listener_name=listener,
-    )
-
-
-def producer(
-    request_id: int,
-    producer_id: int,
-    topic: str,
-    *,
-    producer_name: str | None = None,
-    user_provided_name: bool | None = None,
-    epoch: int = 0,
-    access_mode: api.ProducerAccessMode.ValueType = api.Shared,
-    schema: api.Schema | None = None,
-    properties: dict[str, str] | None = None,
-    topic_epoch: int | None = None,
-    initial_subscription_name: str | None = None,
-) -> bytes:
-    return _frame(
-        TYPE.PRODUCER,
-        topic=topic,
-        producer_id=producer_id,
-        request_id=request_id,
-        producer_name=producer_name,
-        encrypted=False,
-        metadata=key_values(properties),
-        schema=schema,
-        epoch=epoch,
-        user_provided_producer_name=user_provided_name,
-        producer_access_mode=access_mode,
-        topic_epoch=topic_epoch,
-        initial_subscription_name=initial_subscription_name,
-    )
-
-
-def send(
-    producer_id: int,
-    sequence_id: int,
-    entry: bytes,
-    *,
-    num_messages: int | None = None,
-    highest_sequence_id: int | None = None,
-    is_chunk: bool | None = None,
-) -> bytes:
-    """Return a SEND frame with its entry (see `frames.encode_entry`); `num_messages` is for batches alone."""
-    command = api.BaseCommand(type=TYPE.SEND)
-    message = command.send
-    message.producer_id = producer_id
-    message.sequence_id = sequence_id
-    if num_messages is not None:
-        message.num_messages = num_messages
-    if highest_sequence_id is not None:
-        message.highest_sequence_id = highest_sequence_id
-    if is_chunk is not None:
-        message.is_chunk = is_chunk
-    return payload_header(command.SerializeToString(), len(entry)) + entry
-
-
-def subscribe(
-    request_id: int,
-    consumer_id: int,
-    topic: str,
-    subscription: str,
-    *,
-    sub_type: api.CommandSubscribe.SubType.ValueType = api.CommandSubscribe.Exclusive,
-    consumer_name: str | None = None,
-    priority_level: int = 0,
-    durable: bool | None = None,
-    start_message_id: api.MessageIdData | None = None,
-    initial_position: api.CommandSubscribe.InitialPosition.ValueType = api.CommandSubscribe.Latest,
-    force_topic_creation: bool | None = None,
-    start_rollback_s: int | None = None,
-    key_shared: api.KeySharedMeta | None = None,
-    properties: dict[str, str] | None = None,
-    subscription_properties: dict[str, str] | None = None,
-    consumer_epoch: int | None = None,
-    schema: api.Schema | None = None,
-) -> bytes:
-    return _frame(
-        TYPE.SUBSCRIBE,
-        topic=topic,
-        subscription=subscription,
-        subType=sub_type,
-        consumer_id=consumer_id,
-        request_id=request_id,
-        consumer_name=consumer_name,
-        priority_level=priority_level,
-        durable=durable,
-        start_message_id=start_message_id,
-        metadata=key_values(properties),
-        schema=schema,
-        initialPosition=initial_position,
-        force_topic_creation=force_topic_creation,
-        start_message_rollback_duration_sec=start_rollback_s,
-        keySharedMeta=key_shared,
-        subscription_properties=key_values(subscription_properties),
-        consumer_epoch=consumer_epoch,
-    )
-
-
-def flow(consumer_id: int, permits: int) -> bytes:
-    return _frame(TYPE.FLOW, consumer_id=consumer_id, messagePermits=permits)
-
-
-def ack(
-    consumer_id: int,
-    message_ids: Sequence[api.MessageIdData],
-    *,
-    cumulative: bool = False,
-    request_id: int | None = None,
-    validation_error: api.CommandAck.ValidationError.ValueType | None = None,
-) -> bytes:
-    """Acknowledge `message_ids` (exactly one if cumulative); with a request id an ACK_RESPONSE comes."""
-    return _frame(
-        TYPE.ACK,
-        consumer_id=consumer_id,
-        ack_type=api.CommandAck.Cumulative if cumulative else api.CommandAck.Individual,
-        message_id=list(message_ids),
-        validation_error=validation_error,
-        request_id=request_id,
-    )
-
-
-def redeliver(consumer_id: int, message_ids: Sequence[api.MessageIdData] = (), *, epoch: int | None = None) -> bytes:
-    """Ask for unacknowledged messages again: those of `message_ids`, or all if there are none."""
-    return _frame(
-        TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES,
-        consumer_id=consumer_id,
-        message_ids=list(message_ids),
-        consumer_epoch=epoch,
-    )
-
-
-def unsubscribe(request_id: int, consumer_id: int, *, force: bool | None = None) -> bytes:
-    return _frame(TYPE.UNSUBSCRIBE, consumer_id=consumer_id, request_id=request_id, force=force)
-
-
-def seek(
-    request_id: int,
-    consumer_id: int,
-    *,
-    position: api.MessageIdData | None = None,
-    publish_time_ms: int | None = None,
-) -> bytes:
-    """Move the subscription so that `position`, or the first entry published at or after the time, comes next."""
-    return _frame(
-        TYPE.SEEK,
-        consumer_id=consumer_id,
-        request_id=request_id,
-        message_id=position,
-        message_publish_time=publish_time_ms,
-    )
-
-
-def get_last_message_id(request_id: int, consumer_id: int) -> bytes:
-    return _frame(TYPE.GET_LAST_MESSAGE_ID, consumer_id=consumer_id, request_id=request_id)
-
-
-def get_topics_of_namespace(
-    request_id: int,
-    namespace: str,
-    mode: api.CommandGetTopicsOfNamespace.Mode.ValueType = api.CommandGetTopicsOfNamespace.PERSISTENT,
-) -> bytes:
-    return _frame(TYPE.GET_TOPICS_OF_NAMESPACE, request_id=request_id, namespace=namespace, mode=mode)
-
-
-def get_schema(request_id: int, topic: str, *, schema_version: bytes | None = None) -> bytes:
-    return _frame(TYPE.GET_SCHEMA, request_id=request_id, topic=topic, schema_version=schema_version)
-
-
-def consumer_stats(request_id: int, consumer_id: int) -> bytes:
-    return _frame(TYPE.CONSUMER_STATS, request_id=request_id, consumer_id=consumer_id)
+    return command_frame(response, request_id=request_id, error=api.NotAllowedError, message=message)

@@ -1,30 +1,23 @@
 """One connection of the binary protocol, without I/O: what is legal now, the handshake, keep-alive.
 
-States:
-
-    FRESH ──client: connect()──▶ CONNECTING ──CONNECTED arrives──▶ OPEN
-    FRESH ──broker: CONNECT arrives──▶ CONNECTING ──accept()──▶ OPEN
-    any   ──close(), or a RemoteProtocolError──▶ CLOSED
-
-A broker takes nothing before CONNECT and no second CONNECT; while it authenticates (CONNECTING) it takes
-AUTH_RESPONSE alone. A client takes ERROR and AUTH_CHALLENGE before CONNECTED. PING is answered and PONG is
-swallowed here. Which producers and consumers exist is not this module's business.
+The handshake is two tables: what each role may take and may say in each state before OPEN, and the state that
+follows. `close()` or a RemoteProtocolError lead to CLOSED from anywhere. Once OPEN the state stays, and legal is what
+_LEGAL_WHEN_OPEN has. PING is answered and PONG is swallowed here. Which producers and consumers exist is not this
+module's business.
 
 Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete and an earlier
-PING answered by something, else the peer is gone; otherwise a PING is due. Time is passed in, seconds of any
-monotonic clock.
+PING answered by something, else the peer is gone; otherwise a PING is due. The ticks are the caller's.
 """
 
 import enum
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from barycenter.protocol import commands
+from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import LocalProtocolError, RemoteProtocolError, UnsupportedCommandError
 from barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, Frame, FrameDecoder
 from barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
-
-DEFAULT_KEEP_ALIVE_S: Final = 30.0
 
 Received: TypeAlias = tuple[int, Any, bytes]
 """A command: its type, its sub-message, and the entry behind it (empty but for SEND and MESSAGE)."""
@@ -94,14 +87,22 @@ _LEGAL_WHEN_OPEN: Final[dict[Role, frozenset[int]]] = {
     Role.CLIENT: frozenset(_TO_CLIENT - {api.BaseCommand.CONNECTED} | _BOTH_WAYS),
     Role.BROKER: frozenset(set(FIELD_OF_TYPE) - _TO_CLIENT - {api.BaseCommand.CONNECT}),
 }
-_LEGAL_BEFORE: Final[dict[tuple[Role, State], frozenset[int]]] = {
-    (Role.BROKER, State.FRESH): frozenset({api.BaseCommand.CONNECT}),
-    (Role.BROKER, State.CONNECTING): frozenset({api.BaseCommand.AUTH_RESPONSE}),
-    (Role.CLIENT, State.FRESH): frozenset(),
-    (Role.CLIENT, State.CONNECTING): frozenset(
-        {api.BaseCommand.CONNECTED, api.BaseCommand.ERROR, api.BaseCommand.AUTH_CHALLENGE}
-    ),
+_TAKEN: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
+    (Role.BROKER, State.FRESH): {api.BaseCommand.CONNECT: State.CONNECTING},
+    (Role.BROKER, State.CONNECTING): {api.BaseCommand.AUTH_RESPONSE: State.CONNECTING},
+    (Role.CLIENT, State.CONNECTING): {
+        api.BaseCommand.CONNECTED: State.OPEN,
+        api.BaseCommand.ERROR: State.CONNECTING,
+        api.BaseCommand.AUTH_CHALLENGE: State.CONNECTING,
+    },
 }
+"""What a role may receive in a state of the handshake, and the state that follows; nothing where there is no entry."""
+_SAID: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
+    (Role.BROKER, State.CONNECTING): {api.BaseCommand.CONNECTED: State.OPEN},
+    (Role.CLIENT, State.FRESH): {api.BaseCommand.CONNECT: State.CONNECTING},
+}
+"""What a role may say in a state of the handshake, likewise."""
+_NOTHING: Final[Mapping[int, State]] = {}
 _WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
 _PING: Final = int(api.BaseCommand.PING)
 _PONG: Final = int(api.BaseCommand.PONG)
@@ -114,30 +115,26 @@ class Connection:
     CLOSED and the transport is to be closed.
     """
 
-    __slots__ = ("_decoder", "_out", "_ping_open", "last_received_at", "peer_version", "role", "state")
+    __slots__ = ("_decoder", "_out", "_ping_open", "peer_version", "role", "state")
 
-    def __init__(
-        self, role: Role, now: float, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING
-    ) -> None:
+    def __init__(self, role: Role, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING) -> None:
         self.role: Final = role
         self.state = State.FRESH
         self.peer_version = 0
         """The peer's protocol version, once its CONNECT or CONNECTED came."""
-        self.last_received_at = now
         self._decoder = FrameDecoder(max_frame_size)
         self._out: list[bytes] = []
         self._ping_open = False
 
-    # --- bytes in and out
+    # ---- bytes in and out ----
 
-    def receive_data(self, data: bytes, now: float) -> list[Received]:
+    def receive_data(self, data: bytes) -> list[Received]:
         """Return the commands completed by `data`, oldest first.
 
         Raises:
             RemoteProtocolError: the peer broke the protocol. Commands of the same read that were legal before
                 the fault are lost with the connection, as those that were still on their way.
         """
-        self.last_received_at = now
         self._ping_open = False
         try:
             return self._take(self._decoder.receive(data))
@@ -165,15 +162,13 @@ class Connection:
 
     def _advance(self, number: int, message: Any) -> bool:
         """Take a command before the connection is open; tell whether it is open now."""
-        if self.state is State.CLOSED or number not in _LEGAL_BEFORE[self.role, self.state]:
+        after = _TAKEN.get((self.role, self.state), _NOTHING).get(number)
+        if after is None:
             raise self._illegal(number)
-        if number == api.BaseCommand.CONNECT:
+        if number in (api.BaseCommand.CONNECT, api.BaseCommand.CONNECTED):
             self.peer_version = message.protocol_version
-            self.state = State.CONNECTING
-        elif number == api.BaseCommand.CONNECTED:
-            self.peer_version = message.protocol_version
-            self.state = State.OPEN
-        return self.state is State.OPEN
+        self.state = after
+        return after is State.OPEN
 
     def _illegal(self, number: int) -> RemoteProtocolError:
         if self.state is State.OPEN and number not in (api.BaseCommand.CONNECT, api.BaseCommand.CONNECTED):
@@ -198,14 +193,12 @@ class Connection:
             raise LocalProtocolError(f"nothing can be sent in state {self.state.value}")
         self._out.append(frame)
 
-    # --- handshake
+    # ---- handshake ----
 
     def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION) -> None:
         """Client: queue CONNECT."""
-        if self.role is not Role.CLIENT or self.state is not State.FRESH:
-            raise LocalProtocolError(f"CONNECT by a {self.role.value} in state {self.state.value}")
-        self.state = State.CONNECTING
-        self._out.append(commands.connect(client_version, protocol_version=protocol_version))
+        self._say(api.BaseCommand.CONNECT)
+        self._out.append(client_commands.connect(client_version, protocol_version=protocol_version))
 
     def accept(
         self,
@@ -215,9 +208,7 @@ class Connection:
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
         """Broker: queue CONNECTED with the lower of both protocol versions."""
-        if self.role is not Role.BROKER or self.state is not State.CONNECTING:
-            raise LocalProtocolError(f"CONNECTED by a {self.role.value} in state {self.state.value}")
-        self.state = State.OPEN
+        self._say(api.BaseCommand.CONNECTED)
         self._out.append(
             commands.connected(
                 server_version,
@@ -227,18 +218,20 @@ class Connection:
             )
         )
 
-    def refuse(self, code: api.ServerError.ValueType, message: str) -> None:
-        """Broker: queue an ERROR instead of CONNECTED; the connection is over once that is written."""
-        if self.role is not Role.BROKER or self.state in (State.OPEN, State.CLOSED):
-            raise LocalProtocolError(f"a connection cannot be refused in state {self.state.value}")
-        self.state = State.CLOSED
-        self._out.append(commands.error(commands.NO_REQUEST, code, message))
+    def _say(self, number: api.BaseCommand.Type.ValueType) -> None:
+        """Go where saying this command of the handshake leads; raise LocalProtocolError if it is not to be said now."""
+        after = _SAID.get((self.role, self.state), _NOTHING).get(number)
+        if after is None:
+            raise LocalProtocolError(
+                f"{api.BaseCommand.Type.Name(number)} by a {self.role.value} in state {self.state.value}"
+            )
+        self.state = after
 
     def close(self) -> None:
         """Nothing is legal any more. Idempotent."""
         self.state = State.CLOSED
 
-    # --- keep-alive
+    # ---- keep-alive ----
 
     def keep_alive(self, *, reading: bool = True) -> KeepAlive:
         """Decide at a tick of the keep-alive interval; for PING the frame is queued.

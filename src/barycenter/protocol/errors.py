@@ -10,11 +10,6 @@ ProtocolError
     └── ChecksumMismatchError   an entry is damaged; the connection may go on, that one message fails
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from barycenter.protocol.frames import Frame
-
 
 class ProtocolError(Exception):
     """Anything that goes wrong between the bytes of a connection and its commands."""
@@ -25,9 +20,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer's fault. `completed` holds the frames of the same read that were whole before the fault."""
-
-    completed: "tuple[Frame, ...]" = ()
+    pass
 
 
 class FrameTooLargeError(RemoteProtocolError):

@@ -16,7 +16,12 @@ from typing import Final, TypeAlias
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
-from barycenter.protocol.errors import ChecksumMismatchError, FrameTooLargeError, MalformedFrameError
+from barycenter.protocol.errors import (
+    ChecksumMismatchError,
+    FrameTooLargeError,
+    MalformedFrameError,
+    RemoteProtocolError,
+)
 from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 DEFAULT_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
@@ -51,18 +56,13 @@ class FrameDecoder:
         self._buffered = 0
         self._wanted = _SIZES.size
 
-    @property
-    def buffered(self) -> int:
-        """Bytes kept of a frame that is not complete yet."""
-        return self._buffered
-
     def receive(self, data: bytes) -> list[Frame]:
         """Return the frames completed by `data`, oldest first; keep the rest.
 
         Raises:
             FrameTooLargeError: the peer announced more than `max_frame_size` bytes.
             MalformedFrameError: a command is announced that does not fit into its frame.
-        Both carry the frames that were complete before; the decoder is of no use afterwards.
+        The decoder is of no use afterwards, and frames of the same read that were complete before are lost.
         """
         if self._chunks:
             # Chunks of a large frame are collected and joined once: linear, however small they are.
@@ -86,7 +86,7 @@ class FrameDecoder:
         while end - offset >= 8:
             total, command_size = unpack_sizes(data, offset)
             if total > limit or command_size > total - 4:
-                raise self._refusal(total, command_size, frames)
+                raise self._refusal(total, command_size)
             stop = offset + 4 + total
             if stop > end:
                 wanted = 4 + total
@@ -95,27 +95,23 @@ class FrameDecoder:
             append((data[offset + 8 : command_end], data[command_end:stop]))
             offset = stop
         if offset < end:
-            self._keep(data, offset, wanted, frames)
+            self._keep(data, offset, wanted)
         return frames
 
-    def _keep(self, data: bytes, offset: int, wanted: int, frames: list[Frame]) -> None:
+    def _keep(self, data: bytes, offset: int, wanted: int) -> None:
         rest = data[offset:] if offset else data
         if 4 <= len(rest) < 8:
             (total,) = _U32.unpack_from(rest)
             if not 4 <= total <= self._max_frame_size:
-                raise self._refusal(total, 0, frames)
+                raise self._refusal(total, 0)
         self._chunks.append(rest)
         self._buffered = len(rest)
         self._wanted = wanted
 
-    def _refusal(self, total: int, command_size: int, frames: list[Frame]) -> Exception:
-        error: FrameTooLargeError | MalformedFrameError
+    def _refusal(self, total: int, command_size: int) -> RemoteProtocolError:
         if total > self._max_frame_size:
-            error = FrameTooLargeError(total, self._max_frame_size)
-        else:
-            error = MalformedFrameError(f"a frame of {total} bytes cannot hold a command of {command_size} bytes")
-        error.completed = tuple(frames)
-        return error
+            return FrameTooLargeError(total, self._max_frame_size)
+        return MalformedFrameError(f"a frame of {total} bytes cannot hold a command of {command_size} bytes")
 
 
 def simple_frame(command: bytes) -> bytes:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from barycenter.protocol import commands, frames
+from barycenter.protocol import client_commands, commands, frames
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection, KeepAlive, Role
 from barycenter.protocol.errors import ProtocolError
@@ -54,7 +54,7 @@ class ClientLink(asyncio.Protocol):
         self.producers: dict[int, NumberingProducer] = {}
         self.consumers: dict[int, CheckingConsumer] = {}
         self._loop = asyncio.get_running_loop()
-        self._protocol = Connection(Role.CLIENT, self._loop.time())
+        self._protocol = Connection(Role.CLIENT)
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._lookups: dict[int, asyncio.Future[Any]] = {}
         self._requests: dict[int, asyncio.Future[Any]] = {}
@@ -73,7 +73,7 @@ class ClientLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            received = self._protocol.receive_data(data, self._loop.time())
+            received = self._protocol.receive_data(data)
         except ProtocolError as error:
             raise SimulationError("protocol", f"a broker sent what a client refuses: {error!r}") from error
         for number, message, entry in received:
@@ -130,7 +130,7 @@ class ClientLink(asyncio.Protocol):
     async def lookup(self, topic: str, *, authoritative: bool) -> api.CommandLookupTopicResponse:
         number = self._next_lookup
         self._next_lookup += 1
-        frame = commands.lookup(number, topic, authoritative=authoritative)
+        frame = client_commands.lookup(number, topic, authoritative=authoritative)
         answer: api.CommandLookupTopicResponse = await self._ask(self._lookups, number, frame)
         return answer
 
@@ -301,7 +301,7 @@ class NumberingProducer(_Attached):
             producer_name=self._name or "unnamed", sequence_id=self.sent, publish_time=int(loop.time() * 1000)
         )
         entry = frames.encode_entry(metadata.SerializeToString(), b"%d" % self.sent)
-        frame = commands.send(self.id, self.sent, entry)
+        frame = client_commands.send(self.id, self.sent, entry)
         self._pending.append((self.sent, frame))
         self.sent += 1
         if self._ready and self._link is not None:
@@ -311,7 +311,7 @@ class NumberingProducer(_Attached):
         self._ready = False
         link.producers[self.id] = self
         answer = await link.request(
-            lambda request_id: commands.producer(
+            lambda request_id: client_commands.producer(
                 request_id,
                 self.id,
                 self.topic,
@@ -367,7 +367,7 @@ class CheckingConsumer(_Attached):
         self._unacked.clear()  # acknowledgements not sent yet are lost with the old attachment
         link.consumers[self.id] = self
         await link.request(
-            lambda request_id: commands.subscribe(
+            lambda request_id: client_commands.subscribe(
                 request_id,
                 self.id,
                 self.topic,
@@ -379,7 +379,7 @@ class CheckingConsumer(_Attached):
         )
         if self._link is not link:
             raise RetryError("closed while attaching")
-        link.send(commands.flow(self.id, self.QUEUE))
+        link.send(client_commands.flow(self.id, self.QUEUE))
         self.subscribed.set()
 
     def message(self, message: api.CommandMessage, entry: bytes) -> None:
@@ -397,7 +397,7 @@ class CheckingConsumer(_Attached):
         self._unacked.append(message.message_id)
         self._taken += 1
         if self._taken >= self.QUEUE // 2 and self._link is not None:
-            self._link.send(commands.flow(self.id, self._taken))
+            self._link.send(client_commands.flow(self.id, self._taken))
             self._taken = 0
         if self._ack_timer is None:
             self._ack_timer = asyncio.get_running_loop().call_later(0.1, self._acknowledge)
@@ -407,7 +407,7 @@ class CheckingConsumer(_Attached):
         if self._link is None or not self._unacked:
             return
         if self.client.random.random() < 0.5:
-            self._link.send(commands.ack(self.id, [self._unacked[-1]], cumulative=True))
+            self._link.send(client_commands.ack(self.id, [self._unacked[-1]], cumulative=True))
         else:
-            self._link.send(commands.ack(self.id, self._unacked))
+            self._link.send(client_commands.ack(self.id, self._unacked))
         self._unacked.clear()

@@ -71,8 +71,6 @@ async def test_absence_is_remembered_too(cache, store):
     assert await cache.children("/missing") == []
     with pytest.raises(NotFoundError):
         await cache.delete("/missing")
-    with pytest.raises(NotFoundError):
-        await cache.read_modify_update("/missing", lambda value: value)
 
 
 async def test_creating_twice_already_exists(cache):
@@ -124,7 +122,7 @@ async def test_an_update_works_on_a_copy(cache):
         value.tags.append("b")
         return value
 
-    assert await cache.read_modify_update("/key", modify) == Policies(1, ["a", "b"])
+    assert await cache.read_modify_update_or_create("/key", modify) == Policies(1, ["a", "b"])
     assert cached == Policies(1, ["a"])
     assert seen[0] is not cached
     assert await cache.get("/key") == Policies(1, ["a", "b"])
@@ -142,7 +140,7 @@ async def test_an_update_that_lost_a_race_runs_again(cache, backend):
 
     racing = asyncio.ensure_future(other.put("/key", b'{"bundles": 5}'))
     await asyncio.sleep(0)  # its request is sent, the notification not yet here
-    assert await cache.read_modify_update("/key", modify) == Policies(15)
+    assert await cache.read_modify_update_or_create("/key", modify) == Policies(15)
     assert calls == [1, 5]
     await racing
     await other.close()
@@ -301,7 +299,7 @@ def test_an_update_that_always_loses_gives_up_after_30_seconds():
 
         store.put = refuse  # type: ignore[assignment,method-assign]
         with pytest.raises(BadVersionError):
-            await cache.read_modify_update("/key", lambda value: value + 1)
+            await cache.read_modify_update_or_create("/key", lambda value: value + 1)
         assert calls[1] - calls[0] == pytest.approx(0.005)
         assert 20 < calls[-1] - calls[0] <= 30
         assert max(later - earlier for earlier, later in pairwise(calls)) <= 3.001

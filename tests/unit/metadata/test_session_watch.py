@@ -1,8 +1,10 @@
 """The session's state machine: its table, event by event. The timeout is 12 s, so the deadline is 10 s."""
 
+import itertools
+
 import pytest
 
-from barycenter.metadata.session import SessionState, SessionWatch
+from barycenter.metadata.session import TRANSITIONS, SessionState, SessionWatch, Sign
 from barycenter.metadata.store import SessionEvent
 
 LOST, FOUND = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
@@ -60,3 +62,27 @@ def test_missed_notifications_look_like_a_short_disconnection(watch):
     assert watch.fell_behind() == [LOST, FOUND]
     watch.failed(104)
     assert watch.fell_behind() == []  # the reconnection to come will tell
+
+
+def test_the_table_says_what_follows_in_every_state():
+    """All signs, but for the renewal of a session that is not lost."""
+    pairs = set(itertools.product(SessionState, Sign))
+    unlost = {SessionState.CONNECTED, SessionState.DISCONNECTED}
+    assert set(TRANSITIONS) == pairs - {(state, Sign.RENEWED) for state in unlost}
+
+
+def test_whatever_the_signs_the_events_come_in_one_of_two_sequences():
+    """CONNECTION_LOST, RECONNECTED or CONNECTION_LOST, SESSION_LOST, RECONNECTED, SESSION_REESTABLISHED: each of
+    their events is told in the state that the ones before have led to, as `SessionEvent` promises."""
+    follows = {None: {LOST}, LOST: {FOUND, ENDED}, ENDED: {FOUND}, FOUND: {LOST, RENEWED}, RENEWED: {LOST}}
+    last_told = {
+        SessionState.CONNECTED: {None, FOUND, RENEWED},
+        SessionState.DISCONNECTED: {LOST},
+        SessionState.LOST: {ENDED},
+    }
+    for (state, _), (after, events) in TRANSITIONS.items():
+        for last in last_told[state]:
+            for event in events:
+                assert event in follows[last]
+                last = event
+            assert last in last_told[after]

@@ -8,7 +8,6 @@ from barycenter.naming.namespace import (
     is_broker_bound,
     is_system_namespace,
     sla_monitor_broker,
-    sla_monitor_namespace,
     validate_entity_name,
 )
 
@@ -48,8 +47,7 @@ def test_heartbeat_namespaces_name_their_broker() -> None:
 
 
 def test_the_sla_monitor_namespace_names_its_broker() -> None:
-    namespace = sla_monitor_namespace("c", "b1:8080")
-    assert str(namespace) == "sla-monitor/c/b1:8080"
+    namespace = NamespaceName.parse("sla-monitor/c/b1:8080")
     assert sla_monitor_broker(namespace) == "b1:8080"
     assert sla_monitor_broker(NamespaceName.parse("sla-monitor/b1:8080")) == "b1:8080"
     assert heartbeat_broker(namespace) is None

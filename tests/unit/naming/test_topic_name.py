@@ -129,10 +129,6 @@ def test_an_encoding_that_is_not_utf8_is_refused() -> None:
         decode_local_name("%FF")
 
 
-def test_the_schema_name_is_that_of_the_base_topic() -> None:
-    assert TopicName.parse("persistent://t/ns/a b-partition-1").schema_name == "t/ns/a+b"
-
-
 def test_equal_topics_are_one_key() -> None:
     name = "persistent://t/ns/x"
     parsed, made = TopicName.parse(name), TopicName("persistent", NamespaceName.parse("t/ns"), "x")

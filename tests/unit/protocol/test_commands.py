@@ -1,6 +1,6 @@
 import pytest
 
-from barycenter.protocol import commands
+from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import MalformedCommandError, UnsupportedCommandError
 from barycenter.protocol.frames import FrameDecoder
@@ -19,7 +19,7 @@ def test_ping_is_the_smallest_real_frame():
 
 def test_connect_is_byte_for_byte_that_of_the_real_client():
     flags = api.FeatureFlags(supports_auth_refresh=True, supports_broker_entry_metadata=True)
-    frame = commands.connect("Pulsar-CPP-v4.2.0", protocol_version=20, feature_flags=flags)
+    frame = client_commands.connect("Pulsar-CPP-v4.2.0", protocol_version=20, feature_flags=flags)
     assert frame == (
         bytes.fromhex("0000002900000025080212210a11")
         + b"Pulsar-CPP-v4.2.0"
@@ -30,14 +30,14 @@ def test_connect_is_byte_for_byte_that_of_the_real_client():
 
 
 def test_an_individual_ack_is_byte_for_byte_that_of_the_real_client():
-    frame = commands.ack(0, [commands.message_id(7, 0)])
+    frame = client_commands.ack(0, [commands.message_id(7, 0)])
     assert only(frame) == bytes.fromhex("080a520a080010001a0408071000")
 
 
 def test_earliest_and_latest_are_the_observed_numbers():
-    assert (commands.EARLIEST.ledgerId, commands.EARLIEST.entryId) == (2**64 - 1, 2**64 - 1)
-    assert (commands.LATEST.ledgerId, commands.LATEST.entryId) == (2**63 - 1, 2**63 - 1)
-    assert commands.signed(commands.EARLIEST.entryId) == -1
+    assert (client_commands.EARLIEST.ledgerId, client_commands.EARLIEST.entryId) == (2**64 - 1, 2**64 - 1)
+    assert (client_commands.LATEST.ledgerId, client_commands.LATEST.entryId) == (2**63 - 1, 2**63 - 1)
+    assert commands.signed(client_commands.EARLIEST.entryId) == -1
     assert commands.signed(7) == 7
 
 

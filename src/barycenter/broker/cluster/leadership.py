@@ -23,8 +23,8 @@ import structlog
 
 from barycenter.broker.changes import NextChange
 from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
 from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.leader_election import LeaderElection, LeaderElectionState
 from barycenter.metadata.store import MetadataStore, SessionEvent
 
 log = structlog.get_logger(__name__)

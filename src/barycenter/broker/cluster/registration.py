@@ -23,8 +23,8 @@ from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.codec import JsonCodec
+from barycenter.metadata.coordination.locks import LockManager, ResourceLock
 from barycenter.metadata.errors import LockBusyError, MetadataError
-from barycenter.metadata.locks import LockManager, ResourceLock
 from barycenter.metadata.store import MetadataStore
 
 log = structlog.get_logger(__name__)

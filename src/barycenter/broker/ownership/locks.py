@@ -35,9 +35,9 @@ from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.record import OwnershipRecord, lock_path, never_inherited
 from barycenter.broker.ownership.term import PauseDetector
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.coordination.locks import LockManager, ResourceLock
 from barycenter.metadata.errors import BadVersionError, LockBusyError, LockLostError, MetadataError, NotFoundError
-from barycenter.metadata.locks import LockManager, ResourceLock
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 

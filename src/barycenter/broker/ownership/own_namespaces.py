@@ -16,8 +16,7 @@ from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, Loo
 from barycenter.broker.ownership.cache import OwnershipCache
 from barycenter.broker.start_errors import OwnNamespaceError
 from barycenter.metadata.errors import LockBusyError, MetadataError
-from barycenter.metadata.listeners import CONNECTED_EVENTS
-from barycenter.metadata.store import MetadataStore, SessionEvent
+from barycenter.metadata.store import CONNECTED_EVENTS, MetadataStore, SessionEvent
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName

@@ -21,8 +21,8 @@ from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
 from barycenter.broker.subscriptions.single_active_dispatch import SingleActiveDispatcher
 from barycenter.broker.subscriptions.source import DispatchSettings
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
-from barycenter.ledger.cursor import Cursor
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.cursor import Cursor
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import Position
 from barycenter.metadata.clock import Clock
 from barycenter.naming.topic import TopicName

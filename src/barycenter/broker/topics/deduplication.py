@@ -12,8 +12,8 @@ import enum
 from collections import deque
 from typing import Final
 
-from barycenter.ledger.cursor import Cursor
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.cursor import Cursor
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, Entry
 from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata

@@ -30,7 +30,7 @@ from barycenter.broker.topics import deduplication
 from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.naming.topic import TopicName
 from barycenter.protocol.frames import publish_time_ms, read_metadata

@@ -21,7 +21,7 @@ from barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stat
 from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings, TopicState
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
-from barycenter.ledger.managed_ledger import ManagedLedger, managed_ledger_path
+from barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad

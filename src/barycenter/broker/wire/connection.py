@@ -82,9 +82,7 @@ class Connection(asyncio.Protocol):
         self._services = services
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
-        self._wire = Wire(
-            Role.BROKER, self._loop.time(), max_frame_size=services.config.max_message_size + FRAME_PADDING
-        )
+        self._wire = Wire(Role.BROKER, max_frame_size=services.config.max_message_size + FRAME_PADDING)
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.client_version = ""
@@ -125,7 +123,7 @@ class Connection(asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         try:
-            received = self._wire.receive_data(data, self._loop.time())
+            received = self._wire.receive_data(data)
         except RemoteProtocolError as error:
             self.abort(f"protocol broken by the client: {error}")
             return

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.store import MetadataStore
 
 PRODUCER_NAME_COUNTER: Final = "/counters/producer-name"

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from barycenter.config.broker_conf import FORMER_NAMES, keys
-from barycenter.config.broker_config import BrokerConfig, key_name
-from barycenter.config.key import format_value
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.key import format_value, key_name
 from barycenter.load.advice.facts import Advice, Facts, Severity
 from barycenter.load.advice.rules import findings
 from barycenter.load.managers import (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from barycenter.config.broker_config import BrokerConfig, key_name
-from barycenter.config.key import format_value
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.key import format_value, key_name
 from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from barycenter.load.strategies import placer_name, shedder_name
 

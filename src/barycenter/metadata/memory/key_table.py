@@ -38,10 +38,6 @@ class KeyTable:
     def children(self, path: str) -> list[str]:
         return sorted(self._child_names.get(path, ()))
 
-    def paths(self, prefix: str = "/") -> list[str]:
-        """Return all keys that start with `prefix`, sorted."""
-        return sorted(path for path in self._keys if path.startswith(prefix))
-
     def put(
         self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int
     ) -> tuple[Stat, Notification]:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
@@ -25,10 +25,10 @@ from barycenter.metadata.store import Notification, Record, Stat
 from barycenter.metadata.store_client import StoreClient
 
 Answer = TypeVar("Answer")
-Callback = Callable[[], None]
-Latency = Callable[[str, str], float]
+Callback: TypeAlias = Callable[[], None]
+Latency: TypeAlias = Callable[[str, str], float]
 """Seconds that an operation, given its name and path, takes to the backend; its answer takes as long."""
-NotificationRoute = Callable[[Notification], float | None]
+NotificationRoute: TypeAlias = Callable[[Notification], float | None]
 """Seconds that a notification takes to a client; None loses it for good, and nobody learns of it."""
 
 HEARTBEATS_PER_TIMEOUT = 5
@@ -112,7 +112,7 @@ class MemoryBackend:
         """
         return MemoryStore(self, clock or SystemClock(), session_timeout_ms / 1000, operation_timeout_ms / 1000)
 
-    # Faults.
+    # ---- faults ----
 
     def expire_session(self, client: "MemoryStore") -> None:
         """End the client's session at once; the client learns of it by its next heartbeat or write."""
@@ -260,7 +260,7 @@ class MemoryStore(StoreClient):
         self._heartbeat_pending = False
         self._timer = self._loop.call_at(now + self._interval_s, self._tick)
 
-    # Operations.
+    # ---- operations ----
 
     async def get(self, path: str) -> Record | None:
         session = self._session
@@ -305,7 +305,7 @@ class MemoryStore(StoreClient):
         self._closed = True
         self._timer.cancel()
 
-    # Requests and answers.
+    # ---- requests and answers ----
 
     async def _request(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]
@@ -367,7 +367,7 @@ class MemoryStore(StoreClient):
         if not self._closed:
             self._listeners.change(change)
 
-    # The session.
+    # ---- the session ----
 
     @property
     def _interval_s(self) -> float:

@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 from barycenter.metadata.conditions import PutOptions, check_delete, check_put, sequential_path
 from barycenter.metadata.errors import StoreFileError
+from barycenter.metadata.sqlite.silence import SeenSession
 from barycenter.metadata.store import Notification, NotificationType, Record, Stat, parent_path
 
 Result = TypeVar("Result")
@@ -89,7 +90,7 @@ class SqliteFile:
     def close(self) -> None:
         self._db.close()
 
-    # Transactions.
+    # ---- transactions ----
 
     def begin(self) -> None:
         """Take the write lock, waiting for other processes."""
@@ -119,7 +120,7 @@ class SqliteFile:
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.005)
 
-    # Keys.
+    # ---- keys ----
 
     def get(self, path: str, session: int | None) -> Record | None:
         row = self._db.execute(
@@ -204,7 +205,7 @@ class SqliteFile:
             self._db.execute("DELETE FROM tree WHERE parent = ? AND name = ?", (parent, name))
             path = parent
 
-    # Changes.
+    # ---- changes ----
 
     @property
     def last_change(self) -> int:
@@ -227,7 +228,7 @@ class SqliteFile:
         if number % CHANGES_PER_TRIM == 0:
             self._db.execute("DELETE FROM changes WHERE id <= ?", (number - self._kept_changes,))
 
-    # Sessions.
+    # ---- sessions ----
 
     def open_session(self, timeout_ms: int, lock_file: str) -> int:
         """Add a session, in the open transaction, and return its number; numbers are never used again."""
@@ -259,11 +260,10 @@ class SqliteFile:
         finally:
             self._db.execute("PRAGMA synchronous = FULL")
 
-    def sessions(self) -> list[tuple[int, int, int, str]]:
-        """Return (number, timeout_ms, beat, lock file) of every session."""
-        return self._db.execute("SELECT id, timeout_ms, beat, lock_file FROM sessions").fetchall()
+    def sessions(self) -> list[SeenSession]:
+        return [SeenSession(*row) for row in self._db.execute("SELECT id, timeout_ms, beat, lock_file FROM sessions")]
 
-    # Room.
+    # ---- room ----
 
     def keep_room(self) -> None:
         """Take the room that a full disk would refuse later; a disk that is full already is no error.

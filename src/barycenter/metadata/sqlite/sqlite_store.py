@@ -7,13 +7,14 @@ answers, notifications and session events. See `sqlite_worker` for how sessions 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
 from barycenter.metadata.errors import MetadataError, StoreUnavailableError
+from barycenter.metadata.sqlite.operations import Operation, Outcome
 from barycenter.metadata.sqlite.sqlite_file import SqliteFile
-from barycenter.metadata.sqlite.sqlite_worker import Operation, Outcome, SqliteWorker
+from barycenter.metadata.sqlite.sqlite_worker import SqliteWorker
 from barycenter.metadata.store import Notification, Record, SessionEvent, Stat
 from barycenter.metadata.store_client import StoreClient
 
@@ -37,7 +38,7 @@ class SqliteStore(StoreClient):
         clock: Clock | None = None,
         poll_interval_ms: float = 10.0,
         kept_changes: int = 20_000,
-    ) -> "SqliteStore":
+    ) -> Self:
         """Open a session with the store in the file `path`, which is made if it does not exist.
 
         `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or
@@ -74,7 +75,7 @@ class SqliteStore(StoreClient):
             raise
         return store
 
-    # Operations.
+    # ---- operations ----
 
     async def get(self, path: str) -> Record | None:
         session = self._session
@@ -131,7 +132,7 @@ class SqliteStore(StoreClient):
         self._worker.submit(Operation(name, path, self._session, is_write, run, reply))
         return await reply
 
-    # What the worker tells.
+    # ---- what the worker tells ----
 
     def _hand_over(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(callback)

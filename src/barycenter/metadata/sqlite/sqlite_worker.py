@@ -5,10 +5,8 @@ so that many cost one wait for the disk, and a conflict of one does not touch th
 transaction first proves that the session still exists: a process that was paused for too long and wakes up
 in the middle of a write is refused, whatever it believes.
 
-How a session ends. Its process shows life by a heartbeat, five times per timeout. Every other client watches
-the heartbeats with its own monotonic clock, and ends a session whose count has stood still for the timeout, or
-at once if its process is gone (`session_files`). A watcher that was itself paused, or could not write, starts
-to watch anew: it cannot tell whose silence it was. Clocks are never compared between processes.
+How a session ends. Its process shows life by a heartbeat, five times per timeout. Every other client ends it when
+it was silent for the timeout (`silence`), or at once if its process is gone (`session_files`).
 
 What the event loop is to hear is collected in order and handed over in one call per round: session events,
 changes (own ones too), and the outcomes of operations after the changes they made.
@@ -21,18 +19,18 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 import structlog
 
 from barycenter.metadata.errors import MetadataError, SessionLostError, StoreUnavailableError
 from barycenter.metadata.session import SessionState, SessionWatch
+from barycenter.metadata.sqlite.operations import Audience, Operation, Outcome
 from barycenter.metadata.sqlite.session_files import SessionFile, is_abandoned, remove_abandoned, remove_if_abandoned
+from barycenter.metadata.sqlite.silence import SeenSession, SilenceWatch
 from barycenter.metadata.sqlite.sqlite_file import MAX_CHANGES_READ, SqliteFile
-from barycenter.metadata.store import Notification, SessionEvent
+from barycenter.metadata.store import SessionEvent
 
 log = structlog.get_logger(__name__)
 
@@ -43,49 +41,6 @@ ROOM_INTERVAL_S = 60.0
 QUIET_AFTER_S = 0.5
 """After so long without a change or an operation the file is looked at half as often, to spare the core."""
 MAX_BATCH = 1000
-
-Outcome = tuple["Operation", Any, MetadataError | None]
-
-
-@dataclass(eq=False, slots=True)
-class Operation:
-    """What a caller wants done in the file, under the session that was current when it was asked."""
-
-    name: str
-    path: str
-    session: int | None
-    is_write: bool
-    run: Callable[[SqliteFile], Any]
-    reply: Any
-    """For the caller's side; the worker only hands it back."""
-
-
-class Audience(Protocol):
-    """Who hears what happens. Called on the event loop, in order."""
-
-    def hear_events(self, events: list[SessionEvent]) -> None: ...
-
-    def hear_session(self, session: int | None) -> None:
-        """The session that operations belong to from now on; None while there is none."""
-        ...
-
-    def hear_changes(self, changes: list[Notification]) -> None: ...
-
-    def hear_doubt(self) -> None:
-        """Changes were made that cannot be told yet; what is cached may be older than them."""
-        ...
-
-    def hear_outcomes(self, outcomes: list[Outcome]) -> None: ...
-
-    def hear_end(self) -> None:
-        """Nothing more will be told, and operations without an outcome will get none."""
-        ...
-
-
-@dataclass(slots=True)
-class _Observation:
-    beat: int
-    since_s: float
 
 
 class SqliteWorker:
@@ -117,18 +72,18 @@ class SqliteWorker:
         self._file: SqliteFile
         self._lock_file: SessionFile
         self._watch: SessionWatch
+        self._others: SilenceWatch
         self._session: int | None = None
         self._row: int | None = None
         """The session of ours that may still be in the file, be it lost or not."""
         self._last_seen = 0
         self._data_version = -1
-        self._observed: dict[int, _Observation] = {}
-        self._next_poll_s = self._next_beat_s = self._next_sweep_s = self._last_sweep_s = 0.0
+        self._next_poll_s = self._next_beat_s = self._next_sweep_s = 0.0
         self._next_room_s = self._active_at_s = 0.0
         self._troubles: set[str] = set()
         """What failed when it was tried last."""
 
-    # Called on the event loop.
+    # ---- called on the event loop ----
 
     def start(self, opened: Callable[[MetadataError | None], None]) -> None:
         """Start the thread; `opened` is called on the event loop when the session is open, or could not be."""
@@ -145,7 +100,7 @@ class SqliteWorker:
     def join(self) -> None:
         self._thread.join()
 
-    # The thread.
+    # ---- the thread ----
 
     def _run(self) -> None:
         error = self._try_opening()
@@ -211,12 +166,13 @@ class SqliteWorker:
         self._watch = SessionWatch(self._timeout_s, now)
         try:
             self._last_seen = self._open_session()
-            remove_abandoned(self._folder, keep={lock_file for *_, lock_file in self._file.sessions()})
+            remove_abandoned(self._folder, keep={session.lock_file for session in self._file.sessions()})
         except BaseException:
             self._file.close()
             raise
         self._next_beat_s = now + self._timeout_s / HEARTBEATS_PER_TIMEOUT
-        self._next_sweep_s = self._last_sweep_s = now
+        self._next_sweep_s = now
+        self._others = SilenceWatch(now)
         self._next_room_s = now + ROOM_INTERVAL_S
 
     def _end(self) -> None:
@@ -299,7 +255,7 @@ class SqliteWorker:
             self._troubles.remove(what)
             log.info("metadata_store_trouble_over", what=what, path=str(self._path))
 
-    # Operations.
+    # ---- operations ----
 
     def _read(self, operations: list[Operation]) -> None:
         outcomes: list[Outcome] = []
@@ -342,7 +298,7 @@ class SqliteWorker:
         except sqlite3.Error as error:
             log.warning("metadata_store_rollback_failed", path=str(self._path), error=str(error))
 
-    # Changes.
+    # ---- changes ----
 
     def _poll(self) -> None:
         version = self._file.data_version()  # before the changes are read, so that none slips through between
@@ -367,7 +323,7 @@ class SqliteWorker:
             if len(changes) < MAX_CHANGES_READ:
                 return
 
-    # The own session.
+    # ---- the own session ----
 
     def _beat(self, now: float) -> None:
         """Show that we live, or, having no session, open another."""
@@ -378,7 +334,7 @@ class SqliteWorker:
             elif self._file.beat(self._session):
                 events = self._watch.confirmed(now)
                 if events:
-                    self._observed.clear()
+                    self._others.start_anew()
                 self._events(events)
             else:
                 self._session_ended()
@@ -403,7 +359,7 @@ class SqliteWorker:
 
     def _renew(self, now: float) -> None:
         self._open_session()
-        self._observed.clear()
+        self._others.start_anew()
         self._events(self._watch.renewed(now))
 
     def _open_session(self) -> int:
@@ -415,9 +371,9 @@ class SqliteWorker:
         lock_file = SessionFile(self._folder)
         try:
             self._file.begin()
-            for session, _, _, name in self._file.sessions():
-                if session == self._row or is_abandoned(self._folder, name):
-                    self._file.end_session(session)
+            for session in self._file.sessions():
+                if session.number == self._row or is_abandoned(self._folder, session.lock_file):
+                    self._file.end_session(session.number)
             number = self._file.open_session(self._timeout_ms, lock_file.name)
             last_change = self._file.last_change
             self._file.commit()
@@ -432,42 +388,32 @@ class SqliteWorker:
         self._set_session(number)
         return last_change
 
-    # The others' sessions.
+    # ---- the others' sessions ----
 
     def _sweep(self) -> None:
         """End the sessions that were silent for their timeout and those whose process is gone."""
         now = time.monotonic()
-        pause_s, self._last_sweep_s = now - self._last_sweep_s, now
         if self._session is None or self._watch.state is not SessionState.CONNECTED:
+            self._others.skip(now)
             return
-        observed: dict[int, _Observation] = {}
-        ended: list[tuple[int, int, str]] = []
-        for session, timeout_ms, beat, lock_file in self._file.sessions():
-            if session == self._session:
-                continue
-            timeout_s = timeout_ms / 1000
-            observation = self._observed.get(session)
-            if observation is None or observation.beat != beat or pause_s > timeout_s / 2:
-                observation = _Observation(beat, now)
-            observed[session] = observation
-            if now - observation.since_s >= timeout_s or is_abandoned(self._folder, lock_file):
-                ended.append((session, beat, lock_file))
-        self._observed = observed
+        others = [session for session in self._file.sessions() if session.number != self._session]
+        silent = self._others.silent(others, now)
+        ended = [each for each in others if each.number in silent or is_abandoned(self._folder, each.lock_file)]
         if ended:
             self._expire(ended)
 
-    def _expire(self, ended: list[tuple[int, int, str]]) -> None:
-        """End sessions, given with the heartbeat count seen last, unless they have shown life since."""
+    def _expire(self, ended: list[SeenSession]) -> None:
+        """End sessions, unless they have shown life since they were seen."""
         self._file.begin()
-        beats = {session: beat for session, _, beat, _ in self._file.sessions()}
-        expired = [(session, lock_file) for session, beat, lock_file in ended if beats.get(session) == beat]
-        for session, _ in expired:
-            self._file.end_session(session)
+        beats = {session.number: session.beat for session in self._file.sessions()}
+        expired = [session for session in ended if beats.get(session.number) == session.beat]
+        for session in expired:
+            self._file.end_session(session.number)
         self._file.commit()
         self._read_changes()
-        for session, lock_file in expired:
-            log.info("metadata_session_expired", session=session)
-            remove_if_abandoned(self._folder, lock_file)
+        for session in expired:
+            log.info("metadata_session_expired", session=session.number)
+            remove_if_abandoned(self._folder, session.lock_file)
 
 
 def _unavailable(operation: Operation, error: sqlite3.Error) -> StoreUnavailableError:

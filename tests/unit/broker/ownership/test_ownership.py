@@ -13,7 +13,7 @@ from barycenter.broker.ownership.locks import EPOCH_COUNTER
 from barycenter.broker.ownership.record import OwnershipRecord, lock_path
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.load.splitting.request import TopicLoad
-from barycenter.metadata.counter import next_counter_value
+from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.errors import LockBusyError, StoreUnavailableError
 from barycenter.metadata.store import SessionEvent
 from barycenter.naming.bundle import Bundle

@@ -9,7 +9,7 @@ from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.naming.topic import TopicName
-from barycenter.protocol import commands
+from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry
 from support.one_broker import OneBroker
@@ -86,7 +86,9 @@ async def test_the_highest_id_of_a_batch_counts(broker: OneBroker) -> None:
     duplicates = []
     for first, highest in ((0, 4), (5, 9), (3, 9), (5, 12)):
         entry = entry_of(b"x", sequence_id=first, batch=highest - first + 1)
-        client.write(commands.send(1, first, entry, num_messages=highest - first + 1, highest_sequence_id=highest))
+        client.write(
+            client_commands.send(1, first, entry, num_messages=highest - first + 1, highest_sequence_id=highest)
+        )
         duplicates.append((await receipt(client))[1] == NOWHERE)
     assert duplicates == [False, False, True, False]
 
@@ -99,7 +101,7 @@ async def test_chunks_of_one_message_are_no_duplicates(broker: OneBroker) -> Non
         metadata = api.MessageMetadata(
             producer_name="p", sequence_id=7, publish_time=1, uuid="p-7", chunk_id=chunk_id, num_chunks_from_msg=3
         )
-        return commands.send(1, 7, encode_entry(metadata.SerializeToString(), b"x"), is_chunk=True)
+        return client_commands.send(1, 7, encode_entry(metadata.SerializeToString(), b"x"), is_chunk=True)
 
     for chunk_id in range(3):
         client.write(chunk(chunk_id))

@@ -10,7 +10,7 @@ from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import TopicState
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.load.splitting.request import TopicLoad
 from barycenter.naming.bundle import Bundle

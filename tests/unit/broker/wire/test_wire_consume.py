@@ -10,7 +10,7 @@ from barycenter.broker.subscriptions.sticky_keys import slot_of
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.naming.topic import TopicName
-from barycenter.protocol import commands
+from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
@@ -71,10 +71,10 @@ async def test_nothing_is_sent_without_permits(client: WireClient) -> None:
     await client.subscribe(TOPIC)
     await client.send_all(5)
     await assert_no_message(client)
-    client.write(commands.flow(1, 3))
+    client.write(client_commands.flow(1, 3))
     assert await payloads(client, 3) == [0, 1, 2]
     await assert_no_message(client)
-    client.write(commands.flow(1, 0) + commands.flow(99, 5) + commands.flow(1, 1))
+    client.write(client_commands.flow(1, 0) + client_commands.flow(99, 5) + client_commands.flow(1, 1))
     assert await payloads(client, 1) == [3]
     await assert_no_message(client)
 
@@ -87,9 +87,9 @@ async def test_permits_count_messages_and_a_batch_may_overdraw_them(client: Wire
         client.send(number, b"%d" % number, batch=4)
     assert await payloads(client, 2) == [0, 1]
     await assert_no_message(client)
-    client.write(commands.flow(1, 3))
+    client.write(client_commands.flow(1, 3))
     await assert_no_message(client)
-    client.write(commands.flow(1, 1))
+    client.write(client_commands.flow(1, 1))
     assert await payloads(client, 1) == [2]
 
 
@@ -108,8 +108,8 @@ async def test_an_acknowledged_message_does_not_come_again(broker: OneBroker, cl
     await client.subscribe(TOPIC, permits=10)
     sent = await client.send_all(5)
     await client.messages(5)
-    client.write(commands.ack(1, ids(sent[0], sent[3])))
-    client.write(commands.redeliver(1))
+    client.write(client_commands.ack(1, ids(sent[0], sent[3])))
+    client.write(client_commands.redeliver(1))
     assert await payloads(client, 3) == [1, 2, 4]
     assert subscription_of(broker).cursor.backlog_entries == 3
 
@@ -117,9 +117,9 @@ async def test_an_acknowledged_message_does_not_come_again(broker: OneBroker, cl
 async def test_an_acknowledgement_with_a_request_id_is_answered(client: WireClient) -> None:
     await client.subscribe(TOPIC, permits=10)
     sent = await client.send_all(1)
-    answer = await client.ask(commands.ack(1, ids(sent[0]), request_id=8), TYPE.ACK_RESPONSE)
+    answer = await client.ask(client_commands.ack(1, ids(sent[0]), request_id=8), TYPE.ACK_RESPONSE)
     assert (answer[1].request_id, answer[1].HasField("error")) == (8, False)
-    unknown = await client.ask(commands.ack(55, ids(sent[0]), request_id=9), TYPE.ACK_RESPONSE)
+    unknown = await client.ask(client_commands.ack(55, ids(sent[0]), request_id=9), TYPE.ACK_RESPONSE)
     assert unknown[1].error == api.ConsumerNotFound
 
 
@@ -129,10 +129,10 @@ async def test_a_cumulative_acknowledgement_of_entry_minus_one_covers_the_ledger
     """That is what the C++ client makes of an acknowledgement inside the first batch of a ledger."""
     await client.subscribe(TOPIC, permits=10)
     sent = await client.send_all(2)
-    client.write(commands.ack(1, ids((sent[0][0], -1)), cumulative=True))
+    client.write(client_commands.ack(1, ids((sent[0][0], -1)), cumulative=True))
     await client.settled()
     assert subscription_of(broker).cursor.backlog_entries == 2
-    client.write(commands.ack(1, ids((sent[0][0] + 1, -1)), cumulative=True))
+    client.write(client_commands.ack(1, ids((sent[0][0] + 1, -1)), cumulative=True))
     await client.settled()
     assert subscription_of(broker).cursor.backlog_entries == 0
 
@@ -143,11 +143,11 @@ async def test_part_of_a_batch_is_not_an_acknowledged_entry(broker: OneBroker, c
     for number in range(2):
         client.send(number, batch=3)
     sent = [place(message) for message, _ in await client.messages(2)]
-    client.write(commands.ack(1, ids(sent[0], ack_set=(0b101,))))
-    client.write(commands.ack(1, ids(sent[1], ack_set=(0b100,)), cumulative=True))
+    client.write(client_commands.ack(1, ids(sent[0], ack_set=(0b101,))))
+    client.write(client_commands.ack(1, ids(sent[1], ack_set=(0b100,)), cumulative=True))
     await client.settled()
     assert subscription_of(broker).cursor.backlog_entries == 1
-    client.write(commands.ack(1, ids(sent[1], ack_set=(0,))))
+    client.write(client_commands.ack(1, ids(sent[1], ack_set=(0,))))
     await client.settled()
     assert subscription_of(broker).cursor.backlog_entries == 0
 
@@ -155,7 +155,7 @@ async def test_part_of_a_batch_is_not_an_acknowledged_entry(broker: OneBroker, c
 async def test_a_shared_subscription_takes_no_cumulative_acknowledgement(broker: OneBroker, client: WireClient) -> None:
     await client.subscribe(TOPIC, permits=10, sub_type=SHARED)
     sent = await client.send_all(2)
-    answer = await client.ask(commands.ack(1, ids(sent[1]), cumulative=True, request_id=8), TYPE.ACK_RESPONSE)
+    answer = await client.ask(client_commands.ack(1, ids(sent[1]), cumulative=True, request_id=8), TYPE.ACK_RESPONSE)
     assert answer[1].error == api.NotAllowedError
     assert subscription_of(broker).cursor.backlog_entries == 2
 
@@ -180,8 +180,8 @@ async def test_redelivered_messages_come_first_and_are_counted(client: WireClien
     await client.subscribe(TOPIC, permits=4, sub_type=SHARED)
     await client.send_all(6)
     first = await client.messages(4)
-    client.write(commands.redeliver(1, ids(place(first[1][0]), place(first[2][0]))))
-    client.write(commands.flow(1, 4))
+    client.write(client_commands.redeliver(1, ids(place(first[1][0]), place(first[2][0]))))
+    client.write(client_commands.flow(1, 4))
     again = await client.messages(4)
     assert [(place(m), m.redelivery_count) for m, _ in again] == [
         (place(first[1][0]), 1),
@@ -197,7 +197,7 @@ async def test_what_a_lost_consumer_held_goes_to_the_others(broker: OneBroker, c
     await lost.subscribe(TOPIC, "s", 1, permits=10, sub_type=SHARED)
     sent = await client.send_all(5)
     await lost.messages(5)
-    lost.write(commands.ack(1, ids(sent[2])))
+    lost.write(client_commands.ack(1, ids(sent[2])))
     await lost.settled()
     await client.subscribe(TOPIC, "s", 7, permits=10, sub_type=SHARED)
     lost.close()
@@ -210,9 +210,9 @@ async def test_too_many_unacknowledged_messages_block_a_shared_consumer(broker: 
     sent = await client.send_all(30)
     await client.messages(21)
     await assert_no_message(client)
-    client.write(commands.ack(1, ids(*sent[:10])))
+    client.write(client_commands.ack(1, ids(*sent[:10])))
     await assert_no_message(client)
-    client.write(commands.ack(1, ids(*sent[10:11])))
+    client.write(client_commands.ack(1, ids(*sent[10:11])))
     assert await payloads(client, 9) == list(range(21, 30))
 
 
@@ -259,7 +259,7 @@ async def test_a_consumer_epoch_is_echoed_after_a_redelivery(client: WireClient)
     await client.subscribe(TOPIC, permits=10, consumer_epoch=4)
     await client.send_all(2)
     assert [message.consumer_epoch for message, _ in await client.messages(2)] == [4, 4]
-    client.write(commands.redeliver(1, epoch=5))
+    client.write(client_commands.redeliver(1, epoch=5))
     assert [message.consumer_epoch for message, _ in await client.messages(2)] == [5, 5]
 
 
@@ -268,7 +268,7 @@ async def test_a_consumer_epoch_is_echoed_after_a_redelivery(client: WireClient)
 
 async def send_keys(client: WireClient, keys: list[str]) -> None:
     for number, key in enumerate(keys):
-        client.write(commands.send(1, number, entry_of(b"%d" % number, sequence_id=number, key=key)))
+        client.write(client_commands.send(1, number, entry_of(b"%d" % number, sequence_id=number, key=key)))
     for _ in keys:
         await client.expect(TYPE.SEND_RECEIPT)
 
@@ -305,7 +305,7 @@ async def test_a_key_waits_until_its_former_consumer_has_acknowledged(client: Wi
     early = client.pending(TYPE.MESSAGE)
     assert {message.consumer_id for message in early} == {1}, "the newcomer got a key that is still held"
     assert 0 < len(early) < 8, "some keys move to the newcomer, some stay"
-    client.write(commands.ack(1, ids(*held)))
+    client.write(client_commands.ack(1, ids(*held)))
     messages = await client.messages(8)
     assert {message.consumer_id for message, _ in messages} == {1, 2}
 
@@ -328,7 +328,7 @@ async def test_a_slow_consumer_holds_up_its_own_keys_alone(client: WireClient) -
     await send_keys(client, keys)
     assert await payloads(client, len(upper)) == upper
     await assert_no_message(client)
-    client.write(commands.flow(1, 100))
+    client.write(client_commands.flow(1, 100))
     assert await payloads(client, 15 - len(upper)) == [n for n in range(15) if n not in upper]
 
 
@@ -340,7 +340,7 @@ async def test_a_first_subscribe_that_must_be_repeated_is_closed_with_its_error(
 ) -> None:
     """An ERROR alone would leave a C++ client hanging for 30 s."""
     broker.authority.term(TopicName.parse("persistent://other/ns/t")).active = False
-    client.write(commands.subscribe(40, 9, "persistent://other/ns/t", "s"))
+    client.write(client_commands.subscribe(40, 9, "persistent://other/ns/t", "s"))
     assert (await client.expect(TYPE.CLOSE_CONSUMER)).consumer_id == 9
     error = await client.expect(TYPE.ERROR)
     assert (error.request_id, error.error) == (40, api.ServiceNotReady)
@@ -354,7 +354,7 @@ async def test_an_unload_closes_consumers_and_ignores_what_they_still_say(
     await client.messages(3)
     await broker.unload()
     assert (await client.expect(TYPE.CLOSE_CONSUMER)).consumer_id == 1
-    client.write(commands.ack(1, ids(sent[0])) + commands.flow(1, 10) + commands.redeliver(1))
+    client.write(client_commands.ack(1, ids(sent[0])) + client_commands.flow(1, 10) + client_commands.redeliver(1))
     await client.settled()
     await client.subscribe(TOPIC, permits=10)
     assert await payloads(client, 3) == [0, 1, 2]
@@ -363,13 +363,13 @@ async def test_an_unload_closes_consumers_and_ignores_what_they_still_say(
 async def test_acknowledgements_outlive_an_unload(broker: OneBroker, client: WireClient) -> None:
     await client.subscribe(TOPIC, permits=10)
     sent = await client.send_all(5)
-    client.write(commands.ack(1, ids(sent[0], sent[1], sent[3])))
+    client.write(client_commands.ack(1, ids(sent[0], sent[1], sent[3])))
     await client.settled()
     await broker.unload()
     await client.subscribe(TOPIC, permits=10)
     await client.expect(TYPE.CLOSE_CONSUMER)
     client.received.clear()
-    client.write(commands.redeliver(1))
+    client.write(client_commands.redeliver(1))
     assert await payloads(client, 2) == [2, 4]
 
 
@@ -386,12 +386,12 @@ async def test_a_topic_that_must_exist_is_not_created(client: WireClient) -> Non
 async def test_unsubscribe_needs_the_only_consumer(broker: OneBroker, client: WireClient) -> None:
     await client.subscribe(TOPIC, "s", 1, sub_type=SHARED)
     await client.subscribe(TOPIC, "s", 2, sub_type=SHARED)
-    refused = await client.ask(commands.unsubscribe(31, 1), TYPE.SUCCESS, TYPE.ERROR)
+    refused = await client.ask(client_commands.unsubscribe(31, 1), TYPE.SUCCESS, TYPE.ERROR)
     assert refused[1].error == api.ConsumerBusy
     await client.ask(commands.close_consumer(2, 32), TYPE.SUCCESS)
-    done = await client.ask(commands.unsubscribe(33, 1), TYPE.SUCCESS, TYPE.ERROR)
+    done = await client.ask(client_commands.unsubscribe(33, 1), TYPE.SUCCESS, TYPE.ERROR)
     assert done[0] == TYPE.SUCCESS
-    again = await client.ask(commands.unsubscribe(34, 1), TYPE.SUCCESS, TYPE.ERROR)
+    again = await client.ask(client_commands.unsubscribe(34, 1), TYPE.SUCCESS, TYPE.ERROR)
     assert again[1].error == api.MetadataError
 
 
@@ -400,7 +400,7 @@ async def test_unsubscribe_needs_the_only_consumer(broker: OneBroker, client: Wi
 
 async def seek(client: WireClient, request_id: int, **where: Any) -> list[int]:
     """Seek and return the types of what was said until SUCCESS or ERROR, that included."""
-    client.write(commands.seek(request_id, 1, **where))
+    client.write(client_commands.seek(request_id, 1, **where))
     said = []
     while not said or said[-1] not in (TYPE.SUCCESS, TYPE.ERROR):
         said.append((await client.take(lambda number, _: number != TYPE.MESSAGE))[0])
@@ -415,10 +415,10 @@ async def test_seek_closes_the_consumer_first_and_delivers_the_message_sought(cl
     assert await seek(client, 20, position=commands.message_id(*sent[6])) == [TYPE.CLOSE_CONSUMER, TYPE.SUCCESS]
     await client.subscribe(TOPIC, permits=100)
     assert await payloads(client, 4) == [6, 7, 8, 9]
-    await seek(client, 21, position=commands.EARLIEST)
+    await seek(client, 21, position=client_commands.EARLIEST)
     await client.subscribe(TOPIC, permits=100)
     assert await payloads(client, 10) == list(range(10))
-    await seek(client, 22, position=commands.LATEST)
+    await seek(client, 22, position=client_commands.LATEST)
     await client.subscribe(TOPIC, permits=100)
     await assert_no_message(client)
     await seek(client, 23, publish_time_ms=1)
@@ -441,7 +441,7 @@ async def test_a_reader_gets_its_start_first_and_is_forgotten_when_it_goes(
     sent = await client.send_all(5)
     await read_from(client, commands.message_id(*sent[2]))
     assert await payloads(client, 3) == [2, 3, 4]
-    client.write(commands.ack(1, ids(sent[4]), cumulative=True))
+    client.write(client_commands.ack(1, ids(sent[4]), cumulative=True))
     await client.ask(commands.close_consumer(1, 80), TYPE.SUCCESS)
     topic = broker.registry.get_loaded(TopicName.parse(TOPIC))
     assert topic is not None
@@ -461,11 +461,11 @@ async def test_a_reader_sought_by_time_keeps_that_place_whatever_start_it_brings
 
 async def test_the_last_message_id_of_an_empty_topic_is_minus_one(client: WireClient) -> None:
     await client.subscribe(TOPIC)
-    answer = (await client.ask(commands.get_last_message_id(5, 1), TYPE.GET_LAST_MESSAGE_ID_RESPONSE))[1]
+    answer = (await client.ask(client_commands.get_last_message_id(5, 1), TYPE.GET_LAST_MESSAGE_ID_RESPONSE))[1]
     assert (answer.last_message_id.ledgerId, answer.last_message_id.entryId) == (2**64 - 1, 2**64 - 1)
     client.send(0, batch=3)
     await client.expect(TYPE.SEND_RECEIPT)
-    answer = (await client.ask(commands.get_last_message_id(6, 1), TYPE.GET_LAST_MESSAGE_ID_RESPONSE))[1]
+    answer = (await client.ask(client_commands.get_last_message_id(6, 1), TYPE.GET_LAST_MESSAGE_ID_RESPONSE))[1]
     assert (answer.last_message_id.entryId, answer.last_message_id.batch_index) == (0, 2)
 
 
@@ -473,9 +473,9 @@ async def test_consumer_statistics_are_told(client: WireClient) -> None:
     await client.subscribe(TOPIC, permits=10, sub_type=SHARED)
     await client.send_all(3)
     await client.messages(3)
-    stats = (await client.ask(commands.consumer_stats(5, 1), TYPE.CONSUMER_STATS_RESPONSE))[1]
+    stats = (await client.ask(client_commands.consumer_stats(5, 1), TYPE.CONSUMER_STATS_RESPONSE))[1]
     assert (stats.availablePermits, stats.unackedMessages, stats.msgBacklog, stats.type) == (7, 3, 3, "Shared")
-    unknown = (await client.ask(commands.consumer_stats(6, 9), TYPE.CONSUMER_STATS_RESPONSE))[1]
+    unknown = (await client.ask(client_commands.consumer_stats(6, 9), TYPE.CONSUMER_STATS_RESPONSE))[1]
     assert unknown.error_code == api.ConsumerNotFound
 
 
@@ -489,10 +489,10 @@ async def test_non_persistent_messages_without_a_ready_consumer_are_gone(broker:
     await client.subscribe(topic, permits=2)
     await client.send_all(5)
     assert await payloads(client, 2) == [0, 1]
-    client.write(commands.flow(1, 10))
+    client.write(client_commands.flow(1, 10))
     await assert_no_message(client)
-    assert await seek(client, 20, position=commands.EARLIEST) == [TYPE.ERROR]
-    assert (await client.ask(commands.get_last_message_id(5, 1), TYPE.ERROR))[1].error == api.NotAllowedError
+    assert await seek(client, 20, position=client_commands.EARLIEST) == [TYPE.ERROR]
+    assert (await client.ask(client_commands.get_last_message_id(5, 1), TYPE.ERROR))[1].error == api.NotAllowedError
     await client.ask(commands.close_consumer(1, 80), TYPE.SUCCESS)
     found = broker.registry.get_loaded(TopicName.parse(topic))
     assert found is not None

@@ -6,10 +6,10 @@ import pytest
 
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.naming.topic import TopicName
-from barycenter.protocol import commands
+from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
@@ -87,9 +87,9 @@ async def test_a_damaged_message_fails_alone_and_in_its_turn(broker: OneBroker) 
     damaged = bytearray(entry_of(b"1", sequence_id=1))
     damaged[-1] ^= 1
     client.write(
-        commands.send(1, 0, entry_of(b"0"))
-        + commands.send(1, 1, bytes(damaged))
-        + commands.send(1, 2, entry_of(b"2", sequence_id=2))
+        client_commands.send(1, 0, entry_of(b"0"))
+        + client_commands.send(1, 1, bytes(damaged))
+        + client_commands.send(1, 2, entry_of(b"2", sequence_id=2))
     )
     answers = []
     for _ in range(3):
@@ -104,7 +104,7 @@ async def test_a_damaged_message_fails_alone_and_in_its_turn(broker: OneBroker) 
 async def test_an_entry_without_metadata_fails_alone(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     await client.produce(TOPIC)
-    client.write(commands.send(1, 0, b"\x00\x00"))
+    client.write(client_commands.send(1, 0, b"\x00\x00"))
     assert (await client.expect(TYPE.SEND_ERROR)).error == api.ChecksumError
     assert len(await client.send_all(1, first=1)) == 1
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.config.broker_conf import FORMER_NAMES, keys
-from barycenter.config.broker_config import BrokerConfig, key_name
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.key import key_name
 from barycenter.load.advice.configuration_advice import Advice, Severity, advice, key_advice
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind, StrategyError

@@ -13,44 +13,34 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from enum import Enum
-from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple, Self, TypeAlias
 
-import msgspec
 import structlog
 
-from barycenter.ledger.appender import Appender
-from barycenter.ledger.cursor import Cursor
-from barycenter.ledger.entry_reads import EntryReads
-from barycenter.ledger.errors import (
-    LedgerClosedError,
-    LedgerError,
-    LedgerFencedError,
-    LedgerNotFoundError,
-    LedgerUnavailableError,
-)
-from barycenter.ledger.position import EARLIEST, Entry, Position, positions
-from barycenter.ledger.records import CursorRecord, ManagedLedgerRecord, RecordKeeper
-from barycenter.ledger.segments import Segment, Segments, record_of, segment_of
+from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from barycenter.ledger.managed.appender import Appender
+from barycenter.ledger.managed.cursor import Cursor
+from barycenter.ledger.managed.entry_reads import EntryReads
+from barycenter.ledger.managed.ledger_list import LedgerList
+from barycenter.ledger.managed.records import RecordKeeper
+from barycenter.ledger.managed.segments import Segment, Segments
+from barycenter.ledger.managed.topic_cursors import TopicCursors
+from barycenter.ledger.position import EARLIEST, Entry, EntryInfo, Position, positions
 from barycenter.ledger.settings import LedgerSettings
-from barycenter.ledger.storage import EntryInfo, LedgerStorage, LedgerWriter
+from barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from barycenter.ledger.tail_cache import TailWindow
 from barycenter.metadata.clock import Clock
-from barycenter.metadata.counter import next_counter_value
-from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import MetadataStore
-from barycenter.naming.topic import TopicName, decode_local_name, encode_local_name
+from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
-
-OnEntriesDurable = Callable[[list[tuple[object, Position]]], None]
+OnEntriesDurable: TypeAlias = Callable[[list[tuple[object, Position]]], None]
 """Called with the contexts and positions of one group of durable entries, in the order of their appends."""
-OnEntriesFailed = Callable[[list[object], LedgerError], None]
+OnEntriesFailed: TypeAlias = Callable[[list[object], LedgerError], None]
 """Called with the contexts of all appends that are not durable and never reported later, in their order. Appends
 after the call may succeed again, so whoever resends must resend all of these first to keep the order."""
-OnFenced = Callable[[LedgerFencedError], None]
+OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
 """Called once when a later owner is found to have taken the topic over."""
 
 
@@ -95,10 +85,9 @@ class ManagedLedger:
         "_appender",
         "_close_task",
         "_cursors",
-        "_deleting",
         "_keeper",
         "_last",
-        "_properties",
+        "_ledgers",
         "_reads",
         "_registered",
         "_segments",
@@ -139,11 +128,10 @@ class ManagedLedger:
         self._storage = storage
         self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
-        self._segments = Segments()
+        self._ledgers = LedgerList(self, storage, self._keeper)
+        self._segments = self._ledgers.segments
         self._last = EARLIEST
-        self._deleting: list[int] = []
-        self._properties: dict[str, str] = {}
-        self._cursors: dict[str, Cursor] = {}
+        self._cursors = TopicCursors(self, store, self._keeper)
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail)
         self._appender = Appender(self)
@@ -168,7 +156,7 @@ class ManagedLedger:
         on_durable: OnEntriesDurable = _ignore,
         on_failed: OnEntriesFailed = _ignore,
         on_fenced: OnFenced = _ignore,
-    ) -> "ManagedLedger":
+    ) -> Self:
         """Take the topic over under `epoch` and recover it.
 
         The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
@@ -194,92 +182,12 @@ class ManagedLedger:
         return ledger
 
     async def _take_over(self, create: bool) -> None:
-        while not await self._take_record(create):
-            log.debug("managed_ledger_changed_while_opened", topic=self.name)
-        # From here on the former owner's writes to the record fail.
-        if await self._recover():
-            await self._save()
+        ledgers = self._ledgers
+        await ledgers.take_over(create=create, alone=self._alone)
+        await ledgers.recover()
         self._last = self._segments.last_position
-        await self._open_cursors()
+        await self._cursors.load()
         self._trim_soon()
-
-    async def _take_record(self, create: bool) -> bool:
-        keeper = self._keeper
-        record = await keeper.load(ManagedLedgerRecord)
-        if record is None:
-            if not create:
-                raise LedgerNotFoundError(f"{self.topic}: there is no such topic")
-            record = ManagedLedgerRecord()
-        elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record)):
-            raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
-        taken = msgspec.structs.replace(record, epoch=keeper.epoch, open=True, opened_by=self._storage.identity)
-        if not await keeper.take_over(taken):
-            return False
-        self._adopt(record)
-        return True
-
-    def _may_be_open(self, record: ManagedLedgerRecord) -> bool:
-        """Tell whether the owner that last wrote the record may still use it: not if it closed it, nor if it was
-        this process and nothing here has it open, as when opening or closing was cut short."""
-        if not record.open:
-            return False
-        return record.opened_by != self._storage.identity or not self._alone
-
-    def _adopt(self, record: ManagedLedgerRecord) -> None:
-        self._properties = dict(record.properties)
-        self._deleting = list(record.deleting)
-        for ledger in record.ledgers:
-            self._segments.append(segment_of(ledger))
-
-    async def _recover(self) -> bool:
-        """Fence the ledgers that were left open and close them at their recovered length; tell if there were any."""
-        left_open = [segment for segment in self._segments if not segment.closed]
-        for segment in left_open:
-            segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
-            segment.entries = segment.size = segment.messages = 0
-            segment.grow(segment.reader.index, segment.reader.entry_count)
-            segment.closed = True
-            if segment.entries:
-                self._storage.caches.readers.add(segment)
-            else:
-                segment.reader.close()
-                segment.reader = None
-                self._segments.remove(segment)
-                self._deleting.append(segment.ledger_id)
-            log.info(
-                "ledger_recovered", topic=self.name, ledger=segment.ledger_id, entries=segment.entries,
-                epoch=self._keeper.epoch,
-            )  # fmt: skip
-        return bool(left_open)
-
-    async def _open_cursors(self) -> None:
-        try:
-            names = await self._store.children(self._keeper.path)
-        except MetadataError as error:
-            raise LedgerUnavailableError(str(error)) from error
-        try:
-            async with asyncio.TaskGroup() as group:
-                for name in names:
-                    group.create_task(self._load_cursor(name), name=f"load-cursor-{name}")
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-
-    async def _load_cursor(self, encoded_name: str) -> None:
-        """Take a cursor over under the new epoch: from here on the former owner's writes to it fail."""
-        keeper = self._cursor_keeper(encoded_name)
-        while True:
-            record = await keeper.load(CursorRecord)
-            if record is None:
-                return
-            if await keeper.take_over(msgspec.structs.replace(record, epoch=keeper.epoch)):
-                break
-        name = decode_local_name(encoded_name)
-        cursor = Cursor(self, name, Position(*record.mark_delete), keeper=keeper, properties=record.properties)
-        cursor.restore(record)
-        self._cursors[name] = cursor
-
-    def _cursor_keeper(self, encoded_name: str) -> RecordKeeper:
-        return RecordKeeper(self._store, f"{self._keeper.path}/{encoded_name}", epoch=self._keeper.epoch)
 
     # ---- appending ----
 
@@ -302,28 +210,7 @@ class ManagedLedger:
             raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
 
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
-        """Make a ledger and list it. The file comes first: listing it then proves that no later owner has read
-        the list yet, so whoever takes over will find the ledger and fence it."""
-        try:
-            ledger_id = await next_counter_value(self._store, LEDGER_ID_COUNTER)
-        except MetadataError as error:
-            raise LedgerUnavailableError(str(error)) from error
-        segment = Segment(ledger_id, created_at_ms=self.clock.now_ms())
-        report = partial(self._appender.group_done, segment)
-        writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)
-        segment.reader = writer.reader
-        self._segments.append(segment)
-        try:
-            await self._save()
-        except LedgerError as error:
-            self._segments.remove(segment)
-            await writer.close()
-            if isinstance(error, LedgerUnavailableError):
-                self._deleting.append(ledger_id)  # it may be listed: it goes when the list can be written again
-            else:
-                await self._storage.delete(ledger_id)
-            raise
-        return segment, writer
+        return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
 
     def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None:
         assert segment.reader is not None, "a ledger being written keeps its reader"
@@ -344,7 +231,7 @@ class ManagedLedger:
 
     async def ledger_rolled(self) -> None:
         with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
-            await self._save()
+            await self._ledgers.save()
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
@@ -352,31 +239,13 @@ class ManagedLedger:
         if self._state in (_State.FENCED, _State.CLOSED):
             return
         self._state = _State.FENCED
-        for cursor in self._cursors.values():
-            cursor.abandon()
+        self._cursors.abandon()
         log.warning("managed_ledger_fenced", topic=self.name, epoch=error.epoch, fenced_by=error.fenced_by)
         if failed := self._appender.stop():
             self.on_failed(failed, error)
         self.on_fenced(error)
 
-    # ---- the record ----
-
-    async def _save(self, *, is_open: bool = True) -> None:
-        keeper = self._keeper
-        async with keeper.lock:
-            record = ManagedLedgerRecord(
-                epoch=keeper.epoch,
-                open=is_open,
-                opened_by=self._storage.identity,
-                ledgers=tuple(map(record_of, self._segments)),
-                deleting=tuple(self._deleting),
-                properties=self._properties,
-            )
-            try:
-                await keeper.write(record)
-            except LedgerFencedError as error:
-                self.fenced(error)
-                raise
+    # ---- the topic ----
 
     @property
     def name(self) -> str:
@@ -387,18 +256,14 @@ class ManagedLedger:
         return self._keeper.epoch
 
     @property
-    def is_fenced(self) -> bool:
-        return self._state is _State.FENCED
-
-    @property
     def properties(self) -> Mapping[str, str]:
-        return self._properties
+        return self._ledgers.properties
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
         """Replace the topic's properties and store them."""
         self.check_open()
-        self._properties = dict(properties)
-        await self._save()
+        self._ledgers.properties = dict(properties)
+        await self._ledgers.save()
 
     # ---- reading ----
 
@@ -411,22 +276,9 @@ class ManagedLedger:
         """The last durable entry; EARLIEST if there never was one."""
         return self._last
 
-    @property
-    def first_position(self) -> Position:
-        """The oldest entry; where there is none, where the next may stand."""
-        return self._segments.next_valid(EARLIEST)
-
     def next_valid(self, position: Position) -> Position:
         """Return the first entry after `position`, exclusive; where there is none, the place after the last."""
         return self._segments.next_valid(position)
-
-    def number_of_entries(self, after: Position, upto: Position) -> int:
-        """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
-        return self._segments.entries_between(after, upto)
-
-    def number_of_messages(self, after: Position, upto: Position) -> int:
-        """Count messages likewise; see `Segment.messages_between` for how exactly."""
-        return self._segments.messages_between(after, upto)
 
     @property
     def stats(self) -> ManagedLedgerStats:
@@ -467,7 +319,7 @@ class ManagedLedger:
     @property
     def cursors(self) -> Mapping[str, Cursor]:
         """The durable cursors by name."""
-        return self._cursors
+        return self._cursors.by_name
 
     async def open_cursor(
         self,
@@ -484,22 +336,10 @@ class ManagedLedger:
             LedgerFencedError, LedgerClosedError, LedgerUnavailableError
         """
         self.check_open()
-        known = self._cursors.get(name)
+        known = self._cursors.by_name.get(name)
         if known is not None:
             return known
-        keeper = self._cursor_keeper(encode_local_name(name))
-        cursor = Cursor(self, name, self._mark_for(initial), keeper=keeper, properties=properties or {})
-        self._cursors[name] = cursor
-        try:
-            await cursor.store()
-            await self._keeper.confirm()
-        except LedgerError as error:
-            self._cursors.pop(name, None)
-            cursor.abandon()
-            if isinstance(error, LedgerFencedError):
-                self.fenced(error)
-            raise
-        return cursor
+        return await self._cursors.create(name, self._mark_for(initial), properties or {})
 
     def _mark_for(self, initial: Position | Literal["earliest", "latest"]) -> Position:
         if initial == "latest":
@@ -516,16 +356,8 @@ class ManagedLedger:
 
     async def delete_cursor(self, name: str) -> None:
         """Delete a durable cursor; one that is absent is no error."""
-        cursor = self._cursors.pop(name, None)
-        if cursor is None:
-            return
-        cursor.abandon()
-        try:
-            await cursor.delete()
-        except LedgerFencedError as error:
-            self.fenced(error)
-            raise
-        self._trim_soon()
+        if await self._cursors.delete(name):
+            self._trim_soon()
 
     def cursor_moved(self, before: Position, after: Position) -> None:
         """Trim when a cursor may have been the last to leave a ledger."""
@@ -544,13 +376,13 @@ class ManagedLedger:
                 consumed.append(segment)
                 continue
             end = segment.last_position
-            if end.ledger_id == self._last.ledger_id or any(c.mark_delete < end for c in self._cursors.values()):
+            if end.ledger_id == self._last.ledger_id or any(c.mark_delete < end for c in self.cursors.values()):
                 break
             consumed.append(segment)
         return consumed
 
     def _trim_soon(self) -> None:
-        if self._trimming or self._state is not _State.OPEN or not (self._deleting or self._consumed()):
+        if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._consumed()):
             return
         self._trimming = True
         self.start(self._trim(), f"trim-{self.topic}")
@@ -559,11 +391,9 @@ class ManagedLedger:
         """Take consumed ledgers off the record first, then delete them; a crash between is made up for at opening."""
         try:
             for segment in self._consumed():
-                self._segments.remove(segment)
-                self._storage.caches.readers.remove(segment)
-                self._deleting.append(segment.ledger_id)
-            await self._save()
-            await self._delete_listed()
+                self._ledgers.drop(segment)
+            await self._ledgers.save()
+            await self._ledgers.delete_dropped()
         except LedgerFencedError:
             return
         except LedgerError as error:
@@ -571,16 +401,9 @@ class ManagedLedger:
         finally:
             self._trimming = False
 
-    async def _delete_listed(self) -> None:
-        for ledger_id in list(self._deleting):
-            await self._storage.delete(ledger_id)
-            if ledger_id in self._deleting:
-                self._deleting.remove(ledger_id)
-            log.debug("ledger_deleted", topic=self.name, ledger=ledger_id)
-
     # ---- closing ----
 
-    def start(self, work: Coroutine[object, object, None], name: str) -> "asyncio.Task[None]":
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -607,13 +430,11 @@ class ManagedLedger:
 
     async def _store_last_state(self) -> None:
         try:
-            for cursor in list(self._cursors.values()):
+            for cursor in list(self._cursors.by_name.values()):
                 await cursor.close()
             for segment in [s for s in self._segments if s.closed and not s.entries]:
-                self._segments.remove(segment)
-                self._storage.caches.readers.remove(segment)
-                self._deleting.append(segment.ledger_id)
-            await self._save(is_open=False)
+                self._ledgers.drop(segment)
+            await self._ledgers.save(is_open=False)
         except LedgerError as error:
             log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
 
@@ -625,14 +446,12 @@ class ManagedLedger:
         self._release_readers()
 
     def _release_readers(self) -> None:
-        for cursor in self._cursors.values():
-            cursor.abandon()
+        self._cursors.abandon()
         self._tail.clear()
         if self._registered:
             self._storage.caches.unregister(self._keeper.path)
             self._registered = False
-        for segment in self._segments:
-            self._storage.caches.readers.remove(segment)
+        self._ledgers.release_readers()
 
     async def delete(self) -> None:
         """Close the topic and delete its ledgers, cursors and record.
@@ -645,12 +464,10 @@ class ManagedLedger:
         self._state = _State.CLOSING
         await self._appender.finish()
         for segment in list(self._segments):
-            self._segments.remove(segment)
-            self._storage.caches.readers.remove(segment)
-            self._deleting.append(segment.ledger_id)
-        await self._save(is_open=False)
-        await self._delete_listed()
-        for name in list(self._cursors):
+            self._ledgers.drop(segment)
+        await self._ledgers.save(is_open=False)
+        await self._ledgers.delete_dropped()
+        for name in list(self._cursors.by_name):
             await self.delete_cursor(name)
         await self._keeper.delete()
         await self._release_all()

@@ -127,7 +127,7 @@ async def test_what_was_reported_survives_a_crash(world: LedgerWorld) -> None:
     texts = await new.texts()
     assert len(texts) >= len(reported)
     assert texts == [str(n) for n in range(len(texts))]
-    assert new.ledger.number_of_entries(Position(-1, -1), new.ledger.last_position) == len(texts)
+    assert new.ledger.segments.entries_between(Position(-1, -1), new.ledger.last_position) == len(texts)
     for context, position in reported:
         (entry,) = await new.ledger.read(position, 1, 100)
         assert entry.data == b"%d" % context  # type: ignore[str-bytes-safe]

@@ -35,13 +35,13 @@ async def written(storage: FileLedgerStorage, ledger_id: int, *groups: list[byte
     writer = await storage.create(ledger_id, epoch=1, on_durable=on_durable)
     for group in groups:
         for entry in group:
-            writer.append(entry, 1, 0)
+            last = writer.append(entry, 1, 0)
         async with asyncio.timeout(DEADLINE_S):
-            while writer.reader.entry_count < writer.next_entry_id:
+            while writer.reader.entry_count <= last:
                 changed.clear()
                 await changed.wait()
     await writer.close()
-    return Path(storage.path(ledger_id))
+    return Path(storage.folder.path(ledger_id))
 
 
 def flip(file: Path, offset: int) -> None:
@@ -132,7 +132,7 @@ async def test_open_files_are_few_however_many_ledgers(storage: FileLedgerStorag
             while any(writer.reader.entry_count <= turn for writer in writers):
                 changed.clear()
                 await changed.wait()
-        assert len(storage.files) <= 3 + 2
+        assert len(storage.folder.files) <= 3 + 2
     for writer in writers:
         assert list(await writer.reader.read(0, 9, 100)) == [b"%d" % turn for turn in range(5)]
     await asyncio.gather(*(writer.close() for writer in writers))

@@ -9,7 +9,7 @@
 | an election fails for want of the store   | tries again every 5 s until closed                              |
 | every `recheck_s`                         | looks again, in case a notification was lost unnoticed          |
 
-There is no step from LEADING to FOLLOWING when the connection breaks: a former leader goes on believing until
+STATE_AFTER has no entry for a connection that breaks: a former leader goes on believing until
 it can talk to the store again. Whoever acts as leader proves it at the point of effect.
 
 Source: Pulsar's `LeaderElectionImpl`. We differ where our own session's key holds another value than the
@@ -19,9 +19,9 @@ proposal: it is overwritten in place, so that leadership does not change hands.
 import asyncio
 import enum
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -34,8 +34,8 @@ from barycenter.metadata.errors import (
     SessionLostError,
     StoreClosedError,
 )
-from barycenter.metadata.listeners import CONNECTED_EVENTS
 from barycenter.metadata.store import (
+    CONNECTED_EVENTS,
     MUST_NOT_EXIST,
     MetadataStore,
     Notification,
@@ -49,13 +49,34 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 RETRY_S = 5.0
-LEADER_WAIT_S = 30.0
 
 
 class LeaderElectionState(enum.Enum):
     LEADING = "leading"
     FOLLOWING = "following"
     NO_LEADER = "no_leader"
+
+
+class Finding(enum.Enum):
+    """What a candidate learns of the key."""
+
+    OWN = "own"
+    """It is this session's."""
+    OTHERS = "others"
+    """It is another session's."""
+    DELETED = "deleted"
+    """It is gone."""
+    LEFT = "left"
+    """What it holds no longer matters: this candidate takes part no more."""
+
+
+STATE_AFTER: Final[Mapping[Finding, LeaderElectionState]] = {
+    Finding.OWN: LeaderElectionState.LEADING,
+    Finding.OTHERS: LeaderElectionState.FOLLOWING,
+    Finding.DELETED: LeaderElectionState.NO_LEADER,
+    Finding.LEFT: LeaderElectionState.NO_LEADER,
+}
+"""The state after each finding, whatever it was before: the key alone decides, never the connection."""
 
 
 class LeaderElection(Generic[T]):
@@ -127,20 +148,6 @@ class LeaderElection(Generic[T]):
             self._is_due.set()
             raise
 
-    async def leader_value(self) -> T | None:
-        """Return the leader's value, waiting up to 30 s for an election under way; None if there is no leader.
-
-        An instance that never took part reads the store.
-        """
-        if self._leader is None and self._is_open:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LEADER_WAIT_S), self._serial:
-                    return self._leader
-        if self._leader is not None or self._is_open:
-            return self._leader
-        record = await self._store.get(self.path)
-        return None if record is None else self._decode(record)
-
     async def close(self) -> None:
         """Leave the election; a leader deletes its key if the key is still its own. Idempotent.
 
@@ -155,11 +162,11 @@ class LeaderElection(Generic[T]):
         if self._keeper is not None:
             await asyncio.wait([self._keeper])  # not cancelled: a key that is just being written must be known
         async with self._serial:
-            self._leader = None
-            self._state = self._told = LeaderElectionState.NO_LEADER
+            self._found(Finding.LEFT, None)
+            self._told = self._state
             await self._resign()
 
-    # The election.
+    # ---- the election ----
 
     async def _look(self) -> LeaderElectionState:
         """Find out who leads; lead if nobody does."""
@@ -179,12 +186,12 @@ class LeaderElection(Generic[T]):
             if stored != self._proposal:
                 data = self._codec.encode(self._proposal)
                 await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
-            return self._became(LeaderElectionState.LEADING, self._proposal)
+            return self._became(Finding.OWN, self._proposal)
         if stored is not None and self._same_owner(stored, self._proposal):
             # Our own former life, about to expire.
             await self._store.delete(self.path, expected_version=version)
             return await self._lead()
-        return self._became(LeaderElectionState.FOLLOWING, stored)
+        return self._became(Finding.OTHERS, stored)
 
     async def _lead(self) -> LeaderElectionState:
         data = self._codec.encode(self._proposal)
@@ -192,14 +199,17 @@ class LeaderElection(Generic[T]):
         if not self._is_open:
             with suppress(MetadataError):
                 await self._store.delete(self.path, expected_version=stat.version, if_own=True)
-        return self._became(LeaderElectionState.LEADING, self._proposal)
+        return self._became(Finding.OWN, self._proposal)
 
-    def _became(self, state: LeaderElectionState, leader: T | None) -> LeaderElectionState:
+    def _became(self, finding: Finding, leader: T | None) -> LeaderElectionState:
         self._check_open()
-        self._leader = leader
-        self._state = state
+        self._found(finding, leader)
         self._tell()
-        return state
+        return self._state
+
+    def _found(self, finding: Finding, leader: T | None) -> None:
+        self._state = STATE_AFTER[finding]
+        self._leader = leader
 
     def _tell(self) -> None:
         if self._state is self._told:
@@ -233,7 +243,7 @@ class LeaderElection(Generic[T]):
         except InvalidValueError:
             return None
 
-    # What makes it look again.
+    # ---- what makes it look again ----
 
     async def _keep(self) -> None:
         """Look again whenever it is due, until closed."""
@@ -257,8 +267,7 @@ class LeaderElection(Generic[T]):
         if notification.path != self.path:
             return
         if notification.type is NotificationType.DELETED:
-            self._state = LeaderElectionState.NO_LEADER
-            self._leader = None
+            self._found(Finding.DELETED, None)
         if self._state is not LeaderElectionState.LEADING:
             self._is_due.set()
 

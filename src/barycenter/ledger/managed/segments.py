@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from barycenter.ledger.entry_index import EntryIndex
+from barycenter.ledger.managed.records import LedgerRecord
 from barycenter.ledger.position import EARLIEST, Position
-from barycenter.ledger.records import LedgerRecord
-from barycenter.ledger.storage import LedgerReader
+from barycenter.ledger.reader import LedgerReader
 
 
 class Segment:

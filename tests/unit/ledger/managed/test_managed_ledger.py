@@ -8,10 +8,9 @@ import pytest
 
 from barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed_ledger import managed_ledger_path
-from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.managed.managed_ledger import managed_ledger_path
+from barycenter.ledger.position import EARLIEST, EntryInfo, Position
 from barycenter.ledger.settings import LedgerSettings
-from barycenter.ledger.storage import EntryInfo
 from barycenter.naming.topic import TopicName
 from support.ledger_world import TOPIC, LedgerWorld
 
@@ -36,7 +35,7 @@ async def test_appends_are_reported_in_order_with_their_contexts(world: LedgerWo
     assert [context for context, _ in owner.durable] == list(range(500))
     assert owner.positions == sorted(set(owner.positions))
     assert owner.ledger.last_position == owner.positions[-1]
-    assert owner.ledger.first_position == owner.positions[0]
+    assert owner.ledger.next_valid(EARLIEST) == owner.positions[0]
 
 
 async def test_a_topic_that_was_never_written_has_no_ledger(world: LedgerWorld) -> None:
@@ -46,7 +45,7 @@ async def test_a_topic_that_was_never_written_has_no_ledger(world: LedgerWorld) 
     assert owner.ledger.last_position == EARLIEST
     assert owner.ledger.read_cached(EARLIEST, 10, 100) == []
     assert await owner.ledger.read(EARLIEST, 10, 100) == []
-    assert owner.ledger.number_of_entries(EARLIEST, owner.ledger.last_position) == 0
+    assert owner.ledger.segments.entries_between(EARLIEST, owner.ledger.last_position) == 0
 
 
 async def test_ledgers_roll_while_appends_go_on(world: LedgerWorld) -> None:
@@ -116,7 +115,8 @@ async def test_what_left_the_cache_is_read_from_the_ledger(world: LedgerWorld) -
         await owner.append(*texts[first : first + 10])
     assert owner.ledger.read_cached(owner.positions[0], 10, 1 << 20) is None
     assert owner.ledger.read_cached(owner.positions[99], 10, 1 << 20) is not None
-    assert owner.storage.caches.tail.used_bytes <= 2000
+    cached = [place for place in owner.positions if owner.ledger.read_cached(place, 1, 1 << 20) is not None]
+    assert 100 * len(cached) <= 2000
     assert await owner.texts() == texts
 
 
@@ -128,7 +128,7 @@ async def test_a_topic_goes_on_after_close_and_reopening(world: LedgerWorld) -> 
     await first.ledger.close()
     second = await world.open(2, settings=SMALL)
     assert second.ledger.last_position == first.positions[-1]
-    assert second.ledger.number_of_entries(EARLIEST, second.ledger.last_position) == 33
+    assert second.ledger.segments.entries_between(EARLIEST, second.ledger.last_position) == 33
     await second.append("33")
     assert await second.texts() == [str(n) for n in range(34)]
     assert second.positions[0] > first.positions[-1]
@@ -242,9 +242,9 @@ async def test_positions_between_ledgers(world: LedgerWorld) -> None:
     assert ledger.next_valid(EARLIEST) == places[0]
     beyond = Position(places[-1].ledger_id, places[-1].entry_id + 1)
     assert ledger.next_valid(places[-1]) == beyond
-    assert ledger.number_of_entries(places[0], places[29]) == 29
-    assert ledger.number_of_entries(places[at], places[at + 1]) == 1
-    assert ledger.number_of_entries(places[5], places[5]) == 0
+    assert ledger.segments.entries_between(places[0], places[29]) == 29
+    assert ledger.segments.entries_between(places[at], places[at + 1]) == 1
+    assert ledger.segments.entries_between(places[5], places[5]) == 0
     gap = Position(places[at].ledger_id, places[at].entry_id + 1)
     assert (await ledger.read(gap, 1, 100))[0].position == places[at + 1]
     assert await ledger.read(beyond, 1, 100) == []

@@ -1,9 +1,10 @@
 """Reading a topic's entries: from the cached tail where they are in it, else from the ledgers."""
 
 from barycenter.ledger.errors import LedgerNotFoundError
-from barycenter.ledger.position import Entry, Position, entries
-from barycenter.ledger.segments import Segment, Segments
-from barycenter.ledger.storage import EntryInfo, LedgerReader, LedgerStorage
+from barycenter.ledger.managed.segments import Segment, Segments
+from barycenter.ledger.position import Entry, EntryInfo, Position, entries
+from barycenter.ledger.reader import LedgerReader
+from barycenter.ledger.storage import LedgerStorage
 from barycenter.ledger.tail_cache import TailWindow
 
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from barycenter.ledger.cursor import Backlog
-from barycenter.ledger.managed_ledger import managed_ledger_path
+from barycenter.ledger.managed.cursor import Backlog
+from barycenter.ledger.managed.managed_ledger import managed_ledger_path
+from barycenter.ledger.managed.records import CursorRecord
 from barycenter.ledger.position import EARLIEST, Position
-from barycenter.ledger.records import CursorRecord
 from barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import TOPIC, LedgerWorld, Owner
 

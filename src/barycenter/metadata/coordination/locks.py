@@ -1,15 +1,11 @@
 """Locks on paths of the metadata store: an ephemeral key that says who holds the path.
 
-    acquire ──▶ held ──update──▶ held ──release──▶ expired
-                 │ ▲                                  ▲
-         doubt   ▼ │ proven ours                      │
-              in doubt ─────────proven lost───────────┘
-
-A lock comes into doubt when its key was deleted, when the session was lost or notifications were missed, or
-when an update was not answered. It is then proven again (`revalidate`): read the key, and adopt it, write it
-again, or give the lock up. As long as the store cannot be asked, the holder goes on believing: a lock does not
-expire by mere disconnection, so whoever acts on it proves itself once more at the point of effect (an epoch, a
-version, a fenced ledger).
+The states of a lock and the ways between them are the table LOCK_TRANSITIONS. Beside its state a lock may be in
+doubt, which its holder does not see. It comes into doubt when its key was deleted, when the session was lost or
+notifications were missed, or when an update was not answered. It is then proven again (`_revalidate`): read the key,
+and adopt it, write it again, or give the lock up. As long as the store cannot be asked, the holder goes on believing:
+a lock does not expire by mere disconnection, so whoever acts on it proves itself once more at the point of effect
+(an epoch, a version, a fenced ledger).
 
 What may never happen is that an old life of a lock deletes the key of the next one. Versions cannot prevent
 it, for they start at 0 in every life; so keys are deleted and updated only `if_own`, only by the lock object
@@ -24,13 +20,12 @@ case a notification is lost unnoticed.
 import asyncio
 import enum
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
-from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.codec import Codec, JsonCodec
 from barycenter.metadata.errors import (
     BadVersionError,
@@ -42,8 +37,8 @@ from barycenter.metadata.errors import (
     SessionLostError,
     StoreClosedError,
 )
-from barycenter.metadata.listeners import CONNECTED_EVENTS
 from barycenter.metadata.store import (
+    CONNECTED_EVENTS,
     MUST_NOT_EXIST,
     MetadataStore,
     Notification,
@@ -62,11 +57,35 @@ MAX_RACES = 10
 """How often one revalidation starts over because the key changed while it looked."""
 
 
-class _State(enum.Enum):
+class LockState(enum.Enum):
     INIT = "init"
+    """The store has not answered yet."""
     VALID = "valid"
+    """Believed to be held: acquired, and neither released nor proven lost."""
     RELEASING = "releasing"
+    """Its key is being deleted, after the updates that were begun before."""
     EXPIRED = "expired"
+
+
+class LockStep(enum.Enum):
+    ACQUIRE = "acquire"
+    """The key is ours."""
+    RELEASE = "release"
+    """The holder wants it no more."""
+    EXPIRE = "expire"
+    """Released, proven lost, or given up without touching the key."""
+
+
+LOCK_TRANSITIONS: Final[Mapping[tuple[LockState, LockStep], LockState]] = {
+    (LockState.INIT, LockStep.ACQUIRE): LockState.VALID,
+    (LockState.INIT, LockStep.RELEASE): LockState.RELEASING,
+    (LockState.INIT, LockStep.EXPIRE): LockState.EXPIRED,
+    (LockState.VALID, LockStep.RELEASE): LockState.RELEASING,
+    (LockState.VALID, LockStep.EXPIRE): LockState.EXPIRED,
+    (LockState.RELEASING, LockStep.EXPIRE): LockState.EXPIRED,
+}
+"""(state, step) to the next state. A step that is not here changes nothing: none leads out of EXPIRED, nor from
+RELEASING back to VALID."""
 
 
 class ResourceLock(Generic[T]):
@@ -82,7 +101,7 @@ class ResourceLock(Generic[T]):
         self._value = value
         self._codec = codec
         self._same_owner = same_owner
-        self._state = _State.INIT
+        self._state = LockState.INIT
         self._version = MUST_NOT_EXIST
         self._is_ambiguous = False
         self._serial = asyncio.Lock()
@@ -97,8 +116,8 @@ class ResourceLock(Generic[T]):
 
     @property
     def is_held(self) -> bool:
-        """Whether the lock is believed to be held: acquired, and neither released nor proven lost."""
-        return self._state is _State.VALID
+        """Whether the state is VALID."""
+        return self._state is LockState.VALID
 
     async def update(self, value: T) -> None:
         """Store another value under the lock.
@@ -109,9 +128,9 @@ class ResourceLock(Generic[T]):
             StoreUnavailableError, SessionLostError: not known to be stored; the lock is in doubt and will be
                 proven again with the value from before.
         """
-        self._check_not({_State.INIT, _State.RELEASING, _State.EXPIRED})
+        self._check_not({LockState.INIT, LockState.RELEASING, LockState.EXPIRED})
         async with self._serial:
-            self._check_not({_State.EXPIRED})  # a release that began after us waits for us
+            self._check_not({LockState.EXPIRED})  # a release that began after us waits for us
             try:
                 await self._write(value)
             except (LockBusyError, LockLostError, StoreClosedError):
@@ -132,9 +151,9 @@ class ResourceLock(Generic[T]):
                 unknown; the key then stays until the session ends. Every later call raises the same.
         """
         if self._release is None:
-            if self._state is _State.EXPIRED:
+            if self._state is LockState.EXPIRED:
                 return
-            self._state = _State.RELEASING
+            self._step(LockStep.RELEASE)
             self._in_doubt.set()
             self._release = asyncio.create_task(self._release_once(), name=f"release lock {self.path}")
         await asyncio.shield(self._release)
@@ -142,14 +161,13 @@ class ResourceLock(Generic[T]):
     def doubt(self) -> None:
         """Have the lock proven again, now and until the store answers."""
         self._in_doubt.set()
-        if self._state is _State.VALID and (self._prover is None or self._prover.done()):
+        if self._state is LockState.VALID and (self._prover is None or self._prover.done()):
             self._prover = asyncio.create_task(self._prove(), name=f"prove lock {self.path}")
 
     def expire(self) -> None:
         """Give the lock up without touching the key; an update or proof under way writes nothing after this."""
-        if self._state is _State.EXPIRED:
+        if not self._step(LockStep.EXPIRE):
             return
-        self._state = _State.EXPIRED
         self._in_doubt.set()
         if not self.expired.done():
             self.expired.set_result(None)
@@ -161,11 +179,19 @@ class ResourceLock(Generic[T]):
                 await self._create()
             except BadVersionError:
                 await self._revalidate(self._value)
-            self._state = _State.VALID
+            self._step(LockStep.ACQUIRE)
         if self._in_doubt.is_set():  # the key was deleted, or the session lost, before we had the store's answer
             self.doubt()
 
-    def _check_not(self, states: set[_State]) -> None:
+    def _step(self, step: LockStep) -> bool:
+        """Go where the table says; return False if that is nowhere."""
+        after = LOCK_TRANSITIONS.get((self._state, step))
+        if after is None:
+            return False
+        self._state = after
+        return True
+
+    def _check_not(self, states: set[LockState]) -> None:
         if self._state in states:
             raise LockLostError(self.path)
 
@@ -174,7 +200,7 @@ class ResourceLock(Generic[T]):
             async with self._serial:
                 if self._is_ambiguous:
                     raise MetadataError(self.path, "not deleted: the outcome of an earlier operation is unknown")
-                if self._state is _State.RELEASING:  # a proof under way may have found the lock lost
+                if self._state is LockState.RELEASING:  # a proof under way may have found the lock lost
                     with suppress(NotFoundError, BadVersionError, SessionLostError):
                         await self._store.delete(self.path, expected_version=self._version, if_own=True)
         finally:
@@ -183,11 +209,11 @@ class ResourceLock(Generic[T]):
     async def _prove(self) -> None:
         """Revalidate until the store has answered and no new doubt arose."""
         backoff_s = FIRST_BACKOFF_S
-        while self._state is _State.VALID and self._in_doubt.is_set():
+        while self._state is LockState.VALID and self._in_doubt.is_set():
             self._in_doubt.clear()
             try:
                 async with self._serial:
-                    if self._state is _State.VALID:
+                    if self._state is LockState.VALID:
                         await self._revalidate(self._value, is_proof=True)
                 backoff_s = FIRST_BACKOFF_S
             except (BadVersionError, LockBusyError, LockLostError, StoreClosedError) as error:
@@ -218,7 +244,7 @@ class ResourceLock(Generic[T]):
 
     async def _revalidate_once(self, value: T, *, is_proof: bool) -> None:
         record = await self._store.get(self.path)
-        if is_proof and self._state is _State.RELEASING:
+        if is_proof and self._state is LockState.RELEASING:
             self._prove_for_release(record)
             return
         if record is None:
@@ -260,14 +286,14 @@ class ResourceLock(Generic[T]):
             await self._revalidate(value)
 
     async def _create(self, value: T | None = None) -> None:
-        self._check_not({_State.EXPIRED})
+        self._check_not({LockState.EXPIRED})
         value = self._value if value is None else value
         data = self._codec.encode(value)
         stat = await self._store.put(self.path, data, expected_version=MUST_NOT_EXIST, ephemeral=True)
         self._adopt(value, stat.version)
 
     async def _replace(self, value: T, version: int) -> None:
-        self._check_not({_State.EXPIRED})
+        self._check_not({LockState.EXPIRED})
         data = self._codec.encode(value)
         stat = await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
         self._adopt(value, stat.version)
@@ -295,28 +321,12 @@ class LockManager(Generic[T]):
         self._store = store
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._same_owner = same_owner
-        self._cache = MetadataCache(store, value_type, codec=codec)
         self._locks: dict[str, ResourceLock[T]] = {}
         self._acquiring: dict[ResourceLock[T], None] = {}  # a set's order would differ from run to run
         self._closed = False
         self._stops = (store.add_listener(self._notified), store.add_session_listener(self._session_event))
         self._recheck_s = recheck_s
         self._recheck: asyncio.TimerHandle | None = None
-
-    async def read(self, path: str) -> T | None:
-        """Return who holds `path`, from the cache, or None."""
-        return await self._cache.get(path)
-
-    def read_if_cached(self, path: str) -> T | None:
-        return self._cache.get_if_cached(path)
-
-    async def list(self, parent: str) -> list[str]:
-        """Return the names of the locks directly below `parent`, sorted."""
-        return await self._cache.children(parent)
-
-    def held(self) -> dict[str, ResourceLock[T]]:
-        """Return the locks that are believed to be held, by path."""
-        return {path: lock for path, lock in self._locks.items() if lock.is_held}
 
     async def acquire(self, path: str, value: T) -> ResourceLock[T]:
         """Take the lock on `path` and keep it until it is released or lost.
@@ -358,7 +368,6 @@ class LockManager(Generic[T]):
         if self._recheck is not None:
             self._recheck.cancel()
         await asyncio.gather(*(self._release_quietly(lock) for lock in tuple(self._locks.values())))
-        self._cache.close()
 
     async def _release_quietly(self, lock: ResourceLock[T]) -> None:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.storage import LedgerReader
+from barycenter.ledger.reader import LedgerReader
 
 DEADLINE_S = 60
 WRITER = Path(__file__).with_name("ledger_writer_process.py")

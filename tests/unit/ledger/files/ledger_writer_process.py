@@ -28,10 +28,11 @@ async def main(folder: str, ledger_id: int, epoch: int) -> None:
         reported.set()
 
     writer = await storage.create(ledger_id, epoch=epoch, on_durable=on_durable)
+    number = 0
     while not failed:
-        while writer.next_entry_id - last <= IN_FLIGHT:
-            number = writer.next_entry_id
+        while number - last <= IN_FLIGHT:
             writer.append(b"entry %d" % number * (number % 40 + 1), 1, number)
+            number += 1
         reported.clear()
         await reported.wait()
     await storage.close()

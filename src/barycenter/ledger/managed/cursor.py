@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from barycenter.ledger.acked_ranges import AckedRanges
 from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from barycenter.ledger.managed.acked_ranges import AckedRanges
+from barycenter.ledger.managed.records import CursorRecord, RecordKeeper
+from barycenter.ledger.managed.segments import Segments
 from barycenter.ledger.position import EARLIEST, Position
-from barycenter.ledger.records import CursorRecord, RecordKeeper
-from barycenter.ledger.segments import Segments
 from barycenter.ledger.settings import LedgerSettings
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ class CursorOwner(Protocol):
     def segments(self) -> Segments: ...
     @property
     def last_position(self) -> Position: ...
-    def start(self, work: Coroutine[object, object, None], name: str) -> "asyncio.Task[None]": ...
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
     def cursor_moved(self, before: Position, after: Position) -> None: ...
     def fenced(self, error: LedgerFencedError) -> None: ...
 

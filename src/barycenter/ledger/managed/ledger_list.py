@@ -1,0 +1,190 @@
+"""The ledgers of a topic as its record lists them: taken over, recovered, begun, saved, deleted.
+
+The order of the steps is what makes them safe. A ledger's file is made before it is listed: listing it then proves
+that no later owner has read the list yet, so whoever takes over will find the ledger and fence it. A ledger is taken
+off the list before its file is deleted, and stands among those to be deleted until it is, so a crash between is made
+up for at the next opening.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError, LedgerUnavailableError
+from barycenter.ledger.managed.records import ManagedLedgerRecord, RecordKeeper
+from barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
+from barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from barycenter.metadata.clock import Clock
+from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
+
+
+class ListOwner(Protocol):
+    """What a list needs of its managed ledger."""
+
+    @property
+    def name(self) -> str: ...
+    def fenced(self, error: LedgerFencedError) -> None: ...
+
+
+class LedgerList:
+    """The ledgers of `owner`, whose record `keeper` writes."""
+
+    __slots__ = ("_deleting", "_keeper", "_owner", "_storage", "properties", "segments")
+
+    def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper) -> None:
+        self._owner = owner
+        self._storage = storage
+        self._keeper = keeper
+        self.segments = Segments()
+        self._deleting: list[int] = []
+        self.properties: dict[str, str] = {}
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether ledgers are off the list whose files may still exist."""
+        return bool(self._deleting)
+
+    # ---- taking over ----
+
+    async def take_over(self, *, create: bool, alone: bool) -> None:
+        """Make the record this owner's; from then on the former owner's writes to it fail.
+
+        `alone` says that nothing else in this process has the topic open.
+
+        Raises:
+            LedgerFencedError: an owner of this or a higher epoch has it.
+            LedgerNotFoundError: there is no such topic and `create` is False.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        while not await self._take_record(create, alone):
+            log.debug("managed_ledger_changed_while_opened", topic=self._owner.name)
+
+    async def _take_record(self, create: bool, alone: bool) -> bool:
+        keeper = self._keeper
+        record = await keeper.load(ManagedLedgerRecord)
+        if record is None:
+            if not create:
+                raise LedgerNotFoundError(f"{self._owner.name}: there is no such topic")
+            record = ManagedLedgerRecord()
+        elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record, alone)):
+            raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
+        taken = msgspec.structs.replace(record, epoch=keeper.epoch, open=True, opened_by=self._storage.identity)
+        if not await keeper.take_over(taken):
+            return False
+        self._adopt(record)
+        return True
+
+    def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
+        """Tell whether the owner that last wrote the record may still use it: not if it closed it, nor if it was
+        this process and nothing here has it open, as when opening or closing was cut short."""
+        return record.open and (record.opened_by != self._storage.identity or not alone)
+
+    def _adopt(self, record: ManagedLedgerRecord) -> None:
+        self.properties = dict(record.properties)
+        self._deleting = list(record.deleting)
+        for ledger in record.ledgers:
+            self.segments.append(segment_of(ledger))
+
+    async def recover(self) -> None:
+        """Fence the ledgers that were left open and close them at their recovered length.
+
+        Raises:
+            LedgerNotFoundError: a ledger's file is missing.
+            LedgerCorruptedError: durable entries of a ledger are damaged.
+        """
+        left_open = [segment for segment in self.segments if not segment.closed]
+        for segment in left_open:
+            segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
+            segment.entries = segment.size = segment.messages = 0
+            segment.grow(segment.reader.index, segment.reader.entry_count)
+            segment.closed = True
+            if segment.entries:
+                self._storage.caches.readers.add(segment)
+            else:
+                self.drop(segment)
+            log.info(
+                "ledger_recovered", topic=self._owner.name, ledger=segment.ledger_id, entries=segment.entries,
+                epoch=self._keeper.epoch,
+            )  # fmt: skip
+        if left_open:
+            await self.save()
+
+    # ---- the list ----
+
+    async def begin(
+        self, store: MetadataStore, clock: Clock, group_done: Callable[[Segment, int, LedgerError | None], None]
+    ) -> tuple[Segment, LedgerWriter]:
+        """Make a ledger and list it; its writer reports to `group_done`, as `OnDurable` says.
+
+        Raises:
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger.
+        """
+        try:
+            ledger_id = await next_counter_value(store, LEDGER_ID_COUNTER)
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        segment = Segment(ledger_id, created_at_ms=clock.now_ms())
+        report = partial(group_done, segment)
+        writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)
+        segment.reader = writer.reader
+        self.segments.append(segment)
+        try:
+            await self.save()
+        except LedgerError as error:
+            self.segments.remove(segment)
+            await writer.close()
+            if isinstance(error, LedgerUnavailableError):
+                self._deleting.append(ledger_id)  # it may be listed: it goes when the list can be written again
+            else:
+                await self._storage.delete(ledger_id)
+            raise
+        return segment, writer
+
+    async def save(self, *, is_open: bool = True) -> None:
+        """Write the record.
+
+        Raises:
+            LedgerFencedError: a later owner has written it; the owner was told.
+            LedgerUnavailableError: the metadata store did not take it.
+        """
+        keeper = self._keeper
+        async with keeper.lock:
+            record = ManagedLedgerRecord(
+                epoch=keeper.epoch,
+                open=is_open,
+                opened_by=self._storage.identity,
+                ledgers=tuple(map(record_of, self.segments)),
+                deleting=tuple(self._deleting),
+                properties=self.properties,
+            )
+            try:
+                await keeper.write(record)
+            except LedgerFencedError as error:
+                self._owner.fenced(error)
+                raise
+
+    def drop(self, segment: Segment) -> None:
+        """Take a ledger off the list, once it is saved; `delete_dropped` deletes it then."""
+        self.segments.remove(segment)
+        self._storage.caches.readers.remove(segment)
+        self._deleting.append(segment.ledger_id)
+
+    async def delete_dropped(self) -> None:
+        for ledger_id in list(self._deleting):
+            await self._storage.delete(ledger_id)
+            if ledger_id in self._deleting:
+                self._deleting.remove(ledger_id)
+            log.debug("ledger_deleted", topic=self._owner.name, ledger=ledger_id)
+
+    def release_readers(self) -> None:
+        for segment in self.segments:
+            self._storage.caches.readers.remove(segment)

@@ -1,0 +1,34 @@
+"""Reading a ledger, whichever storage it lies in: its columns in memory, its entries where they are."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from barycenter.ledger.entry_index import EntryIndex
+from barycenter.ledger.position import EntryInfo
+
+
+class LedgerReader(Protocol):
+    """Random access to the recovered or durable entries of a ledger."""
+
+    @property
+    def entry_count(self) -> int: ...
+
+    @property
+    def index(self) -> EntryIndex:
+        """The columns of the entries; the reader's own, not to be changed."""
+        ...
+
+    def info(self, entry_id: int) -> EntryInfo: ...
+
+    async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
+        """Return the entries `first`..`last`, both inclusive, oldest first; at least one, and no more than
+        `max_bytes` together beyond the first.
+
+        Raises:
+            LedgerCorruptedError: an entry's checksum does not hold.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the file go; reads under way finish."""
+        ...

@@ -1,0 +1,225 @@
+"""Values to bytes: builders for what a client sends.
+
+The codec serves both roles: a `Connection` of a client says CONNECT by these, and whatever drives a broker over the
+wire, as tests and load generators do, asks by these. `commands` has what both roles send.
+Source: binary-protocol reference, section 2.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.commands import PROTOCOL_VERSION, TYPE, command_frame, message_id
+from barycenter.protocol.frames import payload_header
+
+EARLIEST: Final = message_id(-1, -1)
+LATEST: Final = message_id(2**63 - 1, 2**63 - 1)
+"""Where `subscribe` and `seek` begin if not at a message: before all there are, after all there are."""
+
+
+def _key_values(properties: dict[str, str] | None) -> list[api.KeyValue] | None:
+    return [api.KeyValue(key=key, value=value) for key, value in properties.items()] if properties else None
+
+
+def connect(
+    client_version: str,
+    *,
+    protocol_version: int = PROTOCOL_VERSION,
+    auth_method_name: str = "none",
+    auth_data: bytes | None = None,
+    feature_flags: api.FeatureFlags | None = None,
+) -> bytes:
+    return command_frame(
+        TYPE.CONNECT,
+        client_version=client_version,
+        protocol_version=protocol_version,
+        auth_method_name=auth_method_name,
+        auth_data=auth_data,
+        feature_flags=feature_flags,
+    )
+
+
+def partitioned_metadata(request_id: int, topic: str, *, auto_create: bool | None = None) -> bytes:
+    return command_frame(
+        TYPE.PARTITIONED_METADATA, topic=topic, request_id=request_id, metadata_auto_creation_enabled=auto_create
+    )
+
+
+def lookup(request_id: int, topic: str, *, authoritative: bool = False, listener: str = "") -> bytes:
+    return command_frame(
+        TYPE.LOOKUP,
+        topic=topic,
+        request_id=request_id,
+        authoritative=authoritative,
+        advertised_listener_name=listener,
+    )
+
+
+def producer(
+    request_id: int,
+    producer_id: int,
+    topic: str,
+    *,
+    producer_name: str | None = None,
+    user_provided_name: bool | None = None,
+    epoch: int = 0,
+    access_mode: api.ProducerAccessMode.ValueType = api.Shared,
+    schema: api.Schema | None = None,
+    properties: dict[str, str] | None = None,
+    topic_epoch: int | None = None,
+    initial_subscription_name: str | None = None,
+) -> bytes:
+    return command_frame(
+        TYPE.PRODUCER,
+        topic=topic,
+        producer_id=producer_id,
+        request_id=request_id,
+        producer_name=producer_name,
+        encrypted=False,
+        metadata=_key_values(properties),
+        schema=schema,
+        epoch=epoch,
+        user_provided_producer_name=user_provided_name,
+        producer_access_mode=access_mode,
+        topic_epoch=topic_epoch,
+        initial_subscription_name=initial_subscription_name,
+    )
+
+
+def send(
+    producer_id: int,
+    sequence_id: int,
+    entry: bytes,
+    *,
+    num_messages: int | None = None,
+    highest_sequence_id: int | None = None,
+    is_chunk: bool | None = None,
+) -> bytes:
+    """Return a SEND frame with its entry (see `frames.encode_entry`); `num_messages` is for batches alone."""
+    command = api.BaseCommand(type=TYPE.SEND)
+    message = command.send
+    message.producer_id = producer_id
+    message.sequence_id = sequence_id
+    if num_messages is not None:
+        message.num_messages = num_messages
+    if highest_sequence_id is not None:
+        message.highest_sequence_id = highest_sequence_id
+    if is_chunk is not None:
+        message.is_chunk = is_chunk
+    return payload_header(command.SerializeToString(), len(entry)) + entry
+
+
+def subscribe(
+    request_id: int,
+    consumer_id: int,
+    topic: str,
+    subscription: str,
+    *,
+    sub_type: api.CommandSubscribe.SubType.ValueType = api.CommandSubscribe.Exclusive,
+    consumer_name: str | None = None,
+    priority_level: int = 0,
+    durable: bool | None = None,
+    start_message_id: api.MessageIdData | None = None,
+    initial_position: api.CommandSubscribe.InitialPosition.ValueType = api.CommandSubscribe.Latest,
+    force_topic_creation: bool | None = None,
+    start_rollback_s: int | None = None,
+    key_shared: api.KeySharedMeta | None = None,
+    properties: dict[str, str] | None = None,
+    subscription_properties: dict[str, str] | None = None,
+    consumer_epoch: int | None = None,
+    schema: api.Schema | None = None,
+) -> bytes:
+    return command_frame(
+        TYPE.SUBSCRIBE,
+        topic=topic,
+        subscription=subscription,
+        subType=sub_type,
+        consumer_id=consumer_id,
+        request_id=request_id,
+        consumer_name=consumer_name,
+        priority_level=priority_level,
+        durable=durable,
+        start_message_id=start_message_id,
+        metadata=_key_values(properties),
+        schema=schema,
+        initialPosition=initial_position,
+        force_topic_creation=force_topic_creation,
+        start_message_rollback_duration_sec=start_rollback_s,
+        keySharedMeta=key_shared,
+        subscription_properties=_key_values(subscription_properties),
+        consumer_epoch=consumer_epoch,
+    )
+
+
+def flow(consumer_id: int, permits: int) -> bytes:
+    return command_frame(TYPE.FLOW, consumer_id=consumer_id, messagePermits=permits)
+
+
+def ack(
+    consumer_id: int,
+    message_ids: Sequence[api.MessageIdData],
+    *,
+    cumulative: bool = False,
+    request_id: int | None = None,
+    validation_error: api.CommandAck.ValidationError.ValueType | None = None,
+) -> bytes:
+    """Acknowledge `message_ids` (exactly one if cumulative); with a request id an ACK_RESPONSE comes."""
+    return command_frame(
+        TYPE.ACK,
+        consumer_id=consumer_id,
+        ack_type=api.CommandAck.Cumulative if cumulative else api.CommandAck.Individual,
+        message_id=list(message_ids),
+        validation_error=validation_error,
+        request_id=request_id,
+    )
+
+
+def redeliver(consumer_id: int, message_ids: Sequence[api.MessageIdData] = (), *, epoch: int | None = None) -> bytes:
+    """Ask for unacknowledged messages again: those of `message_ids`, or all if there are none."""
+    return command_frame(
+        TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES,
+        consumer_id=consumer_id,
+        message_ids=list(message_ids),
+        consumer_epoch=epoch,
+    )
+
+
+def unsubscribe(request_id: int, consumer_id: int, *, force: bool | None = None) -> bytes:
+    return command_frame(TYPE.UNSUBSCRIBE, consumer_id=consumer_id, request_id=request_id, force=force)
+
+
+def seek(
+    request_id: int,
+    consumer_id: int,
+    *,
+    position: api.MessageIdData | None = None,
+    publish_time_ms: int | None = None,
+) -> bytes:
+    """Move the subscription so that `position`, or the first entry published at or after the time, comes next."""
+    return command_frame(
+        TYPE.SEEK,
+        consumer_id=consumer_id,
+        request_id=request_id,
+        message_id=position,
+        message_publish_time=publish_time_ms,
+    )
+
+
+def get_last_message_id(request_id: int, consumer_id: int) -> bytes:
+    return command_frame(TYPE.GET_LAST_MESSAGE_ID, consumer_id=consumer_id, request_id=request_id)
+
+
+def get_topics_of_namespace(
+    request_id: int,
+    namespace: str,
+    mode: api.CommandGetTopicsOfNamespace.Mode.ValueType = api.CommandGetTopicsOfNamespace.PERSISTENT,
+) -> bytes:
+    return command_frame(TYPE.GET_TOPICS_OF_NAMESPACE, request_id=request_id, namespace=namespace, mode=mode)
+
+
+def get_schema(request_id: int, topic: str, *, schema_version: bytes | None = None) -> bytes:
+    return command_frame(TYPE.GET_SCHEMA, request_id=request_id, topic=topic, schema_version=schema_version)
+
+
+def consumer_stats(request_id: int, consumer_id: int) -> bytes:
+    return command_frame(TYPE.CONSUMER_STATS, request_id=request_id, consumer_id=consumer_id)

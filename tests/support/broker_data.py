@@ -1,0 +1,176 @@
+"""A small data folder of a broker, written by the stores themselves, and kept in `tests/data/broker`.
+
+It looks as a broker leaves it that is killed: one topic was closed, of one a ledger was trimmed away, one was never
+written to, and one is still open, with an entry half written; an ephemeral key waits for the end of its session.
+Times, names drawn by chance and the order of all writes are fixed, so it is written to the same bytes each time,
+but for the SQLite file, whose header names SQLite's version.
+
+`PYTHONPATH=src:tests python -m support.broker_data FOLDER` writes one. The folder that is kept is never written
+again: it stands for those that users have. A format that changes gets a second one beside it.
+"""
+
+import asyncio
+import shutil
+import sqlite3
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from unittest.mock import patch
+
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
+from barycenter.ledger.position import Position
+from barycenter.ledger.settings import LedgerSettings
+from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from barycenter.metadata.store import MUST_NOT_EXIST
+from barycenter.naming.topic import TopicName
+
+KEPT = Path(__file__).parents[1] / "data" / "broker"
+METADATA = "metadata.sqlite"
+SESSIONS = "metadata.sqlite-sessions"
+LEDGERS = "ledgers"
+
+NOW_MS = 1_700_000_000_000
+EPOCH = 3
+SMALL_LEDGERS = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0.001)
+
+CLOSED = TopicName.parse("persistent://public/default/orders")
+OPEN = TopicName.parse("persistent://public/default/läuft noch")
+TRIMMED = TopicName.parse("persistent://public/default/trimmed")
+NEVER_WRITTEN = TopicName.parse("persistent://public/default/never-written")
+
+TORN_TAIL = b"half an entry"
+
+
+class _Clock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+
+class _Topic:
+    """A managed ledger whose entries are appended one by one, each once the one before is durable."""
+
+    def __init__(self) -> None:
+        self.positions: list[Position] = []
+        self.ledger: ManagedLedger
+        self._grown = asyncio.Event()
+
+    @classmethod
+    async def open(cls, store: SqliteStore, storage: FileLedgerStorage, name: TopicName) -> "_Topic":
+        topic = cls()
+        topic.ledger = await ManagedLedger.open(
+            store, storage, name, epoch=EPOCH, clock=_Clock(), settings=SMALL_LEDGERS, on_durable=topic._durable
+        )
+        return topic
+
+    def _durable(self, group: list[tuple[object, Position]]) -> None:
+        self.positions.extend(position for _, position in group)
+        self._grown.set()
+
+    async def append(self, *entries: bytes, num_messages: int = 1) -> None:
+        for entry in entries:
+            self._grown.clear()
+            self.ledger.append(entry, num_messages, NOW_MS + len(self.positions), None)
+            await self._grown.wait()
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Wait for what goes on beside the appends: ledgers that follow one another, or are trimmed."""
+        while tasks := list(self.ledger._tasks):
+            await asyncio.wait(tasks)
+
+
+async def write_broker_data(folder: Path) -> None:
+    """Write the data folder; `folder` must not exist."""
+    numbers = (uuid.UUID(int=number) for number in count(1))
+    with tempfile.TemporaryDirectory() as running, patch.object(uuid, "uuid4", numbers.__next__):
+        here = Path(running)
+        store = await SqliteStore.open(here / METADATA, session_timeout_ms=600_000, clock=_Clock())
+        storage = FileLedgerStorage(here / LEDGERS, commit_threads=1)
+        await _write_keys(store)
+        await _write_closed(store, storage)
+        await _write_trimmed(store, storage)
+        await (await _Topic.open(store, storage, NEVER_WRITTEN)).ledger.close()
+        left_open = await _write_open(store, storage)
+        _copy(here, folder)
+        await left_open.ledger.close()
+        await storage.close()
+        await store.close()
+
+
+async def _write_keys(store: SqliteStore) -> None:
+    await store.put("/admin/clusters/standalone", b"{}", expected_version=MUST_NOT_EXIST)
+    for text in (b"{}", b'{"bundles":4}', b'{"bundles":8}'):
+        await store.put("/admin/policies/public/default", text)
+    await store.put("/bytes", bytes(range(256)))
+    await store.put("/ключ with spaces", b"")
+    await store.put("/loadbalance/brokers/127.0.0.1:8080", b"{}", ephemeral=True)
+    await store.put("/gone/below", b"")
+    await store.delete("/gone/below")
+    for _ in range(3):
+        await store.put("/numbered-", b"", sequential=True)
+    await next_counter_value(store, "/counters/other")
+
+
+async def _write_closed(store: SqliteStore, storage: FileLedgerStorage) -> None:
+    topic = await _Topic.open(store, storage, CLOSED)
+    await topic.ledger.set_properties({"replicated": "no"})
+    billing = await topic.ledger.open_cursor("billing", "earliest")
+    await topic.append(b"", b"one", bytes(range(256)), b"3" * 40, b"four", b"5", b"six")
+    await topic.append(b"seven", b"eight", num_messages=10)
+    billing.ack_cumulative(topic.positions[1])
+    billing.ack_individual([topic.positions[at] for at in (3, 5, 6, 8)])
+    await billing.flush()
+    await topic.ledger.open_cursor("späte/Leser", "latest", {"from": "Köln"})
+    await topic.ledger.close()
+
+
+async def _write_trimmed(store: SqliteStore, storage: FileLedgerStorage) -> None:
+    topic = await _Topic.open(store, storage, TRIMMED)
+    cursor = await topic.ledger.open_cursor("only", "earliest")
+    await topic.append(*(str(number).encode() for number in range(9)))
+    cursor.ack_cumulative(topic.positions[4])
+    await topic.settle()
+    await topic.ledger.close()
+
+
+async def _write_open(store: SqliteStore, storage: FileLedgerStorage) -> _Topic:
+    topic = await _Topic.open(store, storage, OPEN)
+    cursor = await topic.ledger.open_cursor("worker", "earliest")
+    await topic.append(b"a", b"bb", b"ccc", num_messages=2)
+    cursor.ack_individual(topic.positions[:1])
+    await cursor.flush()
+    return topic
+
+
+def _copy(running: Path, folder: Path) -> None:
+    """Copy the folder of a running broker as a crash would leave it, the SQLite file without room kept for later."""
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(running / METADATA)) as source:
+        source.execute("VACUUM INTO ?", (str(folder / METADATA),))
+    with closing(sqlite3.connect(folder / METADATA)) as copy:
+        copy.execute("PRAGMA journal_mode = WAL")
+    shutil.copytree(running / SESSIONS, folder / SESSIONS)
+    shutil.copytree(running / LEDGERS, folder / LEDGERS)
+    with (ledger_files(folder)[-1]).open("ab") as last:
+        last.write(TORN_TAIL)
+
+
+def ledger_files(folder: Path) -> list[Path]:
+    """Return the ledgers' files, the oldest first."""
+    return sorted((folder / LEDGERS).rglob("*.ledger"))
+
+
+def metadata_statements(folder: Path) -> Iterator[str]:
+    """Yield the SQLite file's content as SQL, whatever the order of its pages."""
+    with closing(sqlite3.connect(folder / METADATA)) as file:
+        yield from file.iterdump()
+
+
+if __name__ == "__main__":
+    asyncio.run(write_broker_data(Path(sys.argv[1])))

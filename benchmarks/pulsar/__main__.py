@@ -19,18 +19,16 @@ from benchmarks.pulsar.loads import Figures, Row, rows
 from benchmarks.pulsar.systems import BARYCENTER, PULSAR, STARTS, System, pulsar_version
 from support.maven import PeerUnavailableError
 
-_WARMING: Final = (0.5, 2)
-"""The share of a row that one run to warm up takes, and how many runs."""
+_WARM_RUN: Final = 0.5
+"""The share of a row that one run to warm up takes."""
 
 
 def measure(chosen: dict[str, Row], systems: list[System], rounds: int, scale: float) -> list[dict[str, object]]:
     """Return a record for each row, system and round."""
     records: list[dict[str, object]] = []
     for name, row in chosen.items():
-        if row.needs_warming:
-            share, times = _WARMING
-            for system in systems * times:
-                row.run(system, scale=scale * share)
+        for system in systems * row.warm_runs:
+            row.run(system, scale=scale * _WARM_RUN)
         for number in range(rounds):
             for system in systems:
                 load = os.getloadavg()[0]

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 import pulsar
 
+from barycenter.standalone.scheduling import take_short_turns
 from benchmarks.data_plane import publish
 from benchmarks.lookups import binary
 from benchmarks.lookups import http as lookups_over_http
@@ -73,11 +75,18 @@ def perf(system: System, *, size: int, batched: bool, scale: float) -> Figures:
 def steady(system: System, *, burners: int, scale: float) -> Figures:
     """1,000 messages/s of 1 KiB one by one; from the call of send to the receipt. `burners` processes do nothing else
     than use a processor meanwhile."""
+    with _burning(burners), ThreadPoolExecutor(1) as client:
+        return client.submit(_send_steadily, system, int(_STEADY_RATE * _STEADY_S * scale)).result()
+
+
+def _send_steadily(system: System, count: int) -> Figures:
+    """Takes short turns, in its thread and those of the client, so that what waits long is the server."""
+    take_short_turns()
     client = quiet_client(system.url)
     producer = client.create_producer(
         f"persistent://public/default/steady-{time.time_ns()}", batching_enabled=False, max_pending_messages=50_000
     )
-    payload, count = bytes(1024), int(_STEADY_RATE * _STEADY_S * scale)
+    payload = bytes(1024)
     latencies: list[float] = []
     all_came = threading.Event()
 
@@ -87,16 +96,15 @@ def steady(system: System, *, burners: int, scale: float) -> Figures:
             all_came.set()
 
     producer.send(payload)
-    with _burning(burners):
-        before, start = system.cpu_s(), time.perf_counter()
-        for number in range(count):
-            ahead_s = start + number / _STEADY_RATE - time.perf_counter()
-            if ahead_s > 0:
-                time.sleep(ahead_s)
-            producer.send_async(payload, partial(receipt, time.perf_counter()))
-        if not all_came.wait(60):
-            raise RuntimeError(f"{count - len(latencies)} of {count} messages got no receipt")
-        seconds, cpu_s = time.perf_counter() - start, system.cpu_s() - before
+    before, start = system.cpu_s(), time.perf_counter()
+    for number in range(count):
+        ahead_s = start + number / _STEADY_RATE - time.perf_counter()
+        if ahead_s > 0:
+            time.sleep(ahead_s)
+        producer.send_async(payload, partial(receipt, time.perf_counter()))
+    if not all_came.wait(60):
+        raise RuntimeError(f"{count - len(latencies)} of {count} messages got no receipt")
+    seconds, cpu_s = time.perf_counter() - start, system.cpu_s() - before
     client.close()
     return {
         "msg/s": count / seconds,
@@ -185,8 +193,8 @@ def admin(system: System, method: str, path: str, body: bytes | None = None, *, 
 class Row:
     title: str
     run: Callable[..., Figures]
-    needs_warming: bool = True
-    """Whether it is run once before it counts, as a JVM wants it."""
+    warm_runs: int = 0
+    """How often it is run before it counts, as a JVM wants it."""
 
 
 def _message_rows() -> Iterator[tuple[str, Row]]:
@@ -196,7 +204,11 @@ def _message_rows() -> Iterator[tuple[str, Row]]:
                 kind = "batched" if batched else "single"
                 yield (
                     f"{name}{kind}-{size}",
-                    Row(f"{title}, {kind}, {shown}", partial(run, size=size, batched=batched), run is messages),
+                    Row(
+                        f"{title}, {kind}, {shown}",
+                        partial(run, size=size, batched=batched),
+                        4 if run is messages else 0,
+                    ),
                 )
 
 
@@ -204,10 +216,10 @@ def rows(burners: int) -> dict[str, Row]:
     """All rows by their names, in the order in which they are measured."""
     return {
         **dict(_message_rows()),
-        "latency-quiet": Row("1,000 msg/s of 1 KiB", partial(steady, burners=0)),
-        "latency-busy": Row(f"1,000 msg/s of 1 KiB, {burners} processes burn CPU", partial(steady, burners=burners)),
-        "lookup-binary": Row("lookups, binary port", partial(lookups, port="binary")),
-        "lookup-http": Row("lookups, HTTP", partial(lookups, port="HTTP")),
+        "latency-quiet": Row("1,000 msg/s of 1 KiB", partial(steady, burners=0), 1),
+        "latency-busy": Row(f"1,000 msg/s of 1 KiB, {burners} processes burn CPU", partial(steady, burners=burners), 1),
+        "lookup-binary": Row("lookups, binary port", partial(lookups, port="binary"), 8),
+        "lookup-http": Row("lookups, HTTP", partial(lookups, port="HTTP"), 8),
         "unload": Row("unload of a bundle", unload),
-        "start": Row("a fresh server", fresh, needs_warming=False),
+        "start": Row("a fresh server", fresh),
     }

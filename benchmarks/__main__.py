@@ -8,7 +8,9 @@ _NOT_BENCHMARKS = {"__init__", "__main__", "machine", "cluster", "generated_load
 
 
 def main() -> None:
-    names = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if file.stem not in _NOT_BENCHMARKS)
+    here = Path(__file__).parent
+    files = [*here.glob("*.py"), *(main.parent for main in here.glob("*/__main__.py"))]
+    names = sorted(file.stem for file in files if file.stem not in _NOT_BENCHMARKS)
     arguments = sys.argv[1:]
     first_option = next((at for at, text in enumerate(arguments) if text.startswith("-")), len(arguments))
     chosen, options = arguments[:first_option], arguments[first_option:]

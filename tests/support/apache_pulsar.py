@@ -2,13 +2,18 @@
 
 The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. No
 broker is Pulsar's standalone: on loopback that one has its clients reach all others through itself, as a proxy.
+
+As tests want it, it starts soon and forgets all with the machine; as benchmarks want it (`DURABLE`), it runs as its
+operators run it: what is acknowledged is synced, and the JVMs compile what is hot.
 """
 
 import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from json import loads
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +36,6 @@ _OPENED: Final = (
     *("java.management/sun.management", "jdk.management/com.sun.management.internal"),
 )
 _JVM: Final = (
-    *("-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "-Xshare:auto"),
-    "-XX:TieredStopAtLevel=1",  # a server that lives for a minute is not worth more compiling
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dbookkeeper.metadata.bookie.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver",
     "-Dbookkeeper.metadata.client.drivers=org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver",
@@ -55,23 +58,74 @@ _CONFIGURATION: Final[dict[str, str]] = {
     "listeningInterface": "lo",  # the bookie's key
     "allowLoopback": "true",
     "nettyMaxFrameSizeBytes": "5253120",  # as Pulsar's bookkeeper.conf has it, for the largest of messages
-    "journalSyncData": "false",
     "managedLedgerDefaultEnsembleSize": "1",
     "managedLedgerDefaultWriteQuorum": "1",
     "managedLedgerDefaultAckQuorum": "1",
+    # no moves but those that are asked for
+    "loadBalancerSheddingEnabled": "false",
+    "loadBalancerAutoBundleSplitEnabled": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
+
+    With `own_bookie` that is BookKeeper's server itself; without, the one that Pulsar's standalone starts, which is
+    made for small machines.
+    """
+
+    jvm: tuple[str, ...]
+    zookeeper: Mapping[str, str]
+    broker: Mapping[str, str]
+    bookie: Mapping[str, str]
+    own_bookie: bool
+
+
+_QUICK_KEYS: Final[dict[str, str]] = {
+    "journalSyncData": "false",
     "managedLedgerCacheSizeMB": "32",
     "numIOThreads": "2",
     "numHttpServerThreads": "8",
     "metadataStoreSessionTimeoutMillis": "5000",
-    # figures soon, and no moves but those that a test asks for
+    # figures soon
     "statsUpdateInitialDelayInSecs": "1",
     "statsUpdateFrequencyInSecs": "1",
     "loadBalancerHostUsageCheckIntervalMinutes": "1",
     "loadBalancerReportUpdateMinIntervalMillis": "500",
     "loadBalancerReportUpdateMaxIntervalMinutes": "1",
-    "loadBalancerSheddingEnabled": "false",
-    "loadBalancerAutoBundleSplitEnabled": "false",
 }
+QUICK: Final = Deployment(
+    jvm=(
+        *("-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", "-Xshare:auto"),
+        "-XX:TieredStopAtLevel=1",  # a server that lives for a minute is not worth more compiling
+    ),
+    zookeeper={"forceSync": "no", "tickTime": "500"},
+    broker=_QUICK_KEYS,
+    bookie=_QUICK_KEYS,
+    own_bookie=False,
+)
+DURABLE: Final = Deployment(
+    jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC"),
+    zookeeper={"forceSync": "yes", "tickTime": "2000"},
+    broker={},
+    # what Pulsar's bookkeeper.conf says otherwise than BookKeeper would by itself, and is felt under load
+    bookie={
+        "journalSyncData": "true",
+        "journalMaxGroupWaitMSec": "1",
+        "journalFormatVersionToWrite": "5",
+        "journalAlignmentSize": "4096",
+        "fileInfoFormatVersionToWrite": "0",
+        "flushEntrylogBytes": "33554432",
+        "entryLogFilePreallocationEnabled": "true",
+        "ledgerStorageClass": "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage",
+        "numHighPriorityWorkerThreads": "8",
+        "maxPendingAddRequestsPerThread": "10000",
+        "gcWaitTime": "900000",
+    },
+    own_bookie=True,
+)
+"""All that is acknowledged was synced; one GiB of heap and of direct memory for each JVM, at the most."""
 
 
 class ApacheBroker:
@@ -97,15 +151,26 @@ class ApacheBroker:
 class ApachePulsar:
     """A running cluster; what its processes print is in `folder`/*.log."""
 
-    def __init__(self, folder: Path, class_path: str, configuration: Mapping[str, str], brokers: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        class_path: str,
+        configuration: Mapping[str, str],
+        brokers: int,
+        deployment: Deployment = QUICK,
+    ) -> None:
         self.folder = folder
-        ports = free_ports(4 * brokers + 1)
-        self.brokers = [ApacheBroker(*ports[1 + 4 * number : 5 + 4 * number]) for number in range(brokers)]
+        self.set_up_s = 0.0
+        """What initialising the cluster's metadata took, which is done once in its life."""
+        ports = free_ports(4 * brokers + 2)
+        self.brokers = [ApacheBroker(*ports[2 + 4 * number : 6 + 4 * number]) for number in range(brokers)]
         self.certificate = folder / "certificate.pem"
         self._key = folder / "key.pem"
         self._class_path = class_path
+        self._deployment = deployment
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
+        self._bookie_port = ports[1]
         self._metadata_url = f"zk:127.0.0.1:{ports[0]}"
         self._started: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -114,6 +179,11 @@ class ApachePulsar:
         """Leads to all brokers."""
         return "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in self.brokers)
 
+    @property
+    def process_ids(self) -> list[int]:
+        """Those of ZooKeeper, the bookie and the brokers."""
+        return [process.pid for process in self._started.values()]
+
     def start(self) -> None:
         """Return once every broker serves."""
         (self.folder / "log4j2.properties").write_text(_LOGGING)
@@ -121,10 +191,11 @@ class ApachePulsar:
         metadata = self._conf(
             "zookeeper",
             {"clientPort": str(self._metadata_port), "dataDir": str(self.folder / "zookeeper")}
-            | {"clientPortAddress": "127.0.0.1", "admin.enableServer": "false", "forceSync": "no", "tickTime": "500"},
+            | {"clientPortAddress": "127.0.0.1", "admin.enableServer": "false", **self._deployment.zookeeper},
         )
         self._java("zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", str(metadata))
         web, service = (f"{scheme}://localhost:1" for scheme in ("http", "pulsar"))  # not asked for
+        began = time.monotonic()
         setup = self._java(
             "setup",
             "org.apache.pulsar.PulsarClusterMetadataSetup",
@@ -132,12 +203,9 @@ class ApachePulsar:
             *("--web-service-url", web, "--broker-service-url", service),
         )
         assert setup.wait(_START_S) == 0
+        self.set_up_s = time.monotonic() - began
         del self._started["setup"]
-        bookie = self._conf("bookie", self._configuration)
-        self._java(
-            *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(bookie)),
-            *("--metadata-url", self._metadata_url, "--bookkeeper-dir", str(self.folder / "ledgers")),
-        )
+        self._start_bookie()
         for broker in self.brokers:
             self._start_broker(broker)
         for broker in self.brokers:
@@ -197,6 +265,21 @@ class ApachePulsar:
         """The newest of each process that ended."""
         return next((name for name, process in self._started.items() if process.poll() is not None), None)
 
+    def _start_bookie(self) -> None:
+        keys = {**self._configuration, **self._deployment.bookie}
+        ledgers = self.folder / "ledgers"
+        if self._deployment.own_bookie:
+            keys |= {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
+            keys |= {"bookiePort": str(self._bookie_port), "advertisedAddress": "127.0.0.1"}
+            keys |= {"metadataServiceUri": f"metadata-store:{self._metadata_url}"}
+            self._java("bookie", "org.apache.bookkeeper.server.Main", "--conf", str(self._conf("bookie", keys)))
+            return
+        conf = self._conf("bookie", keys)
+        self._java(
+            *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
+            *("--metadata-url", self._metadata_url, "--bookkeeper-dir", str(ledgers)),
+        )
+
     def _start_broker(self, broker: ApacheBroker) -> None:
         number = self.brokers.index(broker)
         conf = self._broker_conf(number, broker)
@@ -232,7 +315,7 @@ class ApachePulsar:
         stores = {"metadataStoreUrl": self._metadata_url, "configurationMetadataStoreUrl": self._metadata_url}
         tls = {"tlsCertificateFilePath": str(self.certificate), "tlsKeyFilePath": str(self._key)}
         own = {**broker.ports, **broker.tls_ports, **stores, **tls}
-        return self._conf(f"broker-{number}", {**self._configuration, **own})
+        return self._conf(f"broker-{number}", {**self._deployment.broker, **self._configuration, **own})
 
     def _conf(self, name: str, keys: Mapping[str, str]) -> Path:
         file = self.folder / f"{name}.conf"
@@ -243,7 +326,7 @@ class ApachePulsar:
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                ["java", *_JVM, logging, "-cp", self._class_path, *command],
+                ["java", *self._deployment.jvm, *_JVM, logging, "-cp", self._class_path, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -255,7 +338,11 @@ class ApachePulsar:
 
 @contextmanager
 def apache_pulsar(
-    folder: Path, *, brokers: int = 2, configuration: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    brokers: int = 2,
+    configuration: Mapping[str, str] | None = None,
+    deployment: Deployment = QUICK,
 ) -> Iterator[ApachePulsar]:
     """Run a cluster whose data and logs are in `folder`; `configuration` is put over that of all brokers.
 
@@ -263,7 +350,7 @@ def apache_pulsar(
         PeerUnavailableError: there is no Maven, no JDK or no network.
     """
     _, jars = resolve_class_path()
-    cluster = ApachePulsar(folder, os.pathsep.join(jars), configuration or {}, brokers)
+    cluster = ApachePulsar(folder, os.pathsep.join(jars), configuration or {}, brokers, deployment)
     try:
         cluster.start()
         yield cluster

@@ -28,6 +28,7 @@ from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.open import UnknownStoreError, open_store
 from barycenter.standalone.parent_watch import die_with_parent
 from barycenter.standalone.process import READY
+from barycenter.standalone.scheduling import take_short_turns
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +48,7 @@ def command(conf: Path) -> None:
         for unknown in key_advice(result.unknown_keys):
             log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
         Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
+        take_short_turns()
         uvloop.run(_serve(result.config))
     except (ConfigError, OSError, BrokerStartError, MetadataError, UnknownStoreError, StrategyError) as error:
         fail(in_words(error))

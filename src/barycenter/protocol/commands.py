@@ -1,11 +1,12 @@
 """Values to bytes: builders for what a broker sends, and for what both roles do; `client_commands` has the rest.
 
-They return whole frames, ready to be written. The two that a busy broker sends by the hundred thousand,
-SEND_RECEIPT and the head of MESSAGE, are put together by hand (`benchmarks/protocol.py` has the figures).
+They return whole frames, ready to be written. Those that a busy broker sends by the hundred thousand, SEND_RECEIPT,
+the head of MESSAGE and the owner in LOOKUP_RESPONSE, are put together by hand (`benchmarks/protocol.py` has figures).
 Source: binary-protocol reference, section 2.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -265,15 +266,28 @@ def lookup_connect(
     request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
 ) -> bytes:
     """Answer LOOKUP: the broker at `url` serves the topic."""
-    return command_frame(
+    encoded = varint(request_id)
+    before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
+    return before + encoded + after
+
+
+@lru_cache(maxsize=4096)
+def _around_request_id(
+    url: str, url_tls: str | None, authoritative: bool, through_proxy: bool, size: int
+) -> tuple[bytes, bytes]:
+    """Return what stands before and behind a request id of `size` bytes in such a frame: few brokers, many lookups."""
+    longest = (1 << 7 * size) - 1 if size < 10 else NO_REQUEST
+    frame = command_frame(
         TYPE.LOOKUP_RESPONSE,
-        request_id=request_id,
+        request_id=longest,
         brokerServiceUrl=url,
         brokerServiceUrlTls=url_tls,
         response=api.CommandLookupTopicResponse.Connect,
         authoritative=authoritative,
         proxy_through_service_url=through_proxy,
     )
+    before, _, after = frame.rpartition(b"\x20" + varint(longest))
+    return before + b"\x20", after
 
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:

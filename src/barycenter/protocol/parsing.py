@@ -25,6 +25,11 @@ _TEXT_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     for field in _FIELDS
 }
 _SEND_HEAD: Final = b"\x08\x06\x32"
+_LOOKUP_HEAD: Final = b"\x08\x17\xba\x01"
+_NO_MORE_TEXT: Final = frozenset(
+    authoritative + listener for authoritative in (b"", b"\x18\x00", b"\x18\x01") for listener in (b"", b"\x3a\x00")
+)
+"""What clients write behind a LOOKUP's request id: whether it is authoritative, and an empty name of a listener."""
 
 
 def parse_command(data: bytes) -> tuple[int, Any]:
@@ -48,7 +53,26 @@ def parse_command(data: bytes) -> tuple[int, Any]:
             return 6, api.CommandSend.FromString(data[4:])
         except DecodeError as error:
             raise MalformedCommandError(f"a SEND does not parse: {error}") from error
+    if data[:4] == _LOOKUP_HEAD and _is_plain_lookup(data):
+        try:
+            return 23, api.CommandLookupTopic.FromString(data[5:])
+        except DecodeError as error:
+            raise MalformedCommandError(f"a LOOKUP does not parse: {error}") from error
     return _parse_any(data)
+
+
+def _is_plain_lookup(data: bytes) -> bool:
+    """Whether a LOOKUP is its topic, in ASCII, its request id, and no other text: then all is present and readable."""
+    size = len(data)
+    if not (8 < size < 133 and data[4] == size - 5 and data[5] == 0x0A):
+        return False
+    at = 7 + data[6]
+    if at + 1 >= size or data[at] != 0x10 or not data[7:at].isascii():
+        return False
+    at += 1
+    while at < size and data[at] >= 0x80:
+        at += 1
+    return at < size and data[at + 1 :] in _NO_MORE_TEXT
 
 
 def _parse_any(data: bytes) -> tuple[int, Any]:

@@ -72,6 +72,40 @@ def test_a_hand_made_message_header_is_what_protobuf_writes():
     assert FrameDecoder().receive(header + entry) == [(expected.SerializeToString(), entry)]
 
 
+@pytest.mark.parametrize("request_id", [0, 1, 127, 128, 16383, 16384, 2**28, 2**31, 2**62, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("url_tls", [None, "", "pulsar+ssl://broker:6651/" + 200 * "x"])
+@pytest.mark.parametrize("authoritative", [False, True])
+def test_a_hand_made_lookup_answer_is_what_protobuf_writes(request_id, url_tls, authoritative):
+    url = "pulsar:// \x7f\x01 broker:6650"
+    expected = api.BaseCommand(type=api.BaseCommand.LOOKUP_RESPONSE)
+    answer = expected.lookupTopicResponse
+    answer.brokerServiceUrl, answer.request_id = url, request_id
+    if url_tls is not None:
+        answer.brokerServiceUrlTls = url_tls
+    answer.response = api.CommandLookupTopicResponse.Connect
+    answer.authoritative, answer.proxy_through_service_url = authoritative, False
+    made = commands.lookup_connect(request_id, url, url_tls, authoritative=authoritative)
+    assert made == commands.encode(expected)
+
+
+@pytest.mark.parametrize("topic", ["", "t", "persistent://public/default/topic", "naïve", 120 * "x", 200 * "x"])
+@pytest.mark.parametrize("request_id", [0, 127, 128, 2**64 - 1])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"authoritative": True},
+        {"authoritative": False, "advertised_listener_name": ""},
+        {"advertised_listener_name": "internal"},
+        {"original_principal": "\x18\x00\x3a\x00", "properties": [api.KeyValue(key="a", value="b")]},
+    ],
+)
+def test_a_lookup_is_read_as_protobuf_reads_it(topic, request_id, more):
+    command = api.BaseCommand(type=api.BaseCommand.LOOKUP)
+    command.lookupTopic.CopyFrom(api.CommandLookupTopic(topic=topic, request_id=request_id, **more))
+    assert parse_command(command.SerializeToString()) == (23, command.lookupTopic)
+
+
 def test_fields_that_are_none_stay_absent():
     _, response = parse_command(only(commands.ack_response(1, 2)))
     assert not response.HasField("error")
@@ -104,6 +138,13 @@ def test_an_undefined_type_is_named(head):
         "320408001000",  # without a type
         "08063204080010",  # cut short
         "0817ba01050a01ff1001",  # a topic that is not UTF-8
+        "0817ba0108" + "0a0174" + "1001" + "3a01ff",  # nor the name of a listener
+        "0817ba0108" + "0a0174" + "1001" + "1801",  # LOOKUP cut short
+        "0817ba0103" + "0a0174",  # without its request id
+        "0817ba0102" + "1001",  # without its topic
+        "0817ba0104" + "0a0174" + "10",  # its request id has no end
+        "0817ba010e" + "0a0174" + "10" + 10 * "ff",
+        "0817ba0105" + "0a0574" + "1001",  # its topic ends behind it
     ],
 )
 def test_bytes_that_are_no_command_are_malformed(data):

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from barycenter.ledger.cursor import Cursor
-from barycenter.ledger.managed_ledger import ManagedLedger
+from barycenter.ledger.managed.cursor import Cursor
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.naming.topic import TopicName
 
 

@@ -1,0 +1,225 @@
+"""What is measured of one system, a function each: from the system to figures by their names.
+
+Costs are processor microseconds of all the server's processes for one message or lookup, whatever the client took.
+"""
+
+import asyncio
+import http.client
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import pulsar
+
+from barycenter.standalone.scheduling import take_short_turns
+from benchmarks.data_plane import publish
+from benchmarks.lookups import binary
+from benchmarks.lookups import http as lookups_over_http
+from benchmarks.machine import percentile
+from benchmarks.pulsar.systems import STARTS, System, perf_command, quiet_client
+from benchmarks.unload_gap import Pulse
+
+Figures: TypeAlias = dict[str, float]
+
+_LOOKUPS: Final = {"binary": 100_000, "HTTP": 24_000}
+_TOPICS_LOOKED_UP: Final = 64
+_STEADY_RATE: Final = 1000
+_STEADY_S: Final = 15
+_TOPICS_IN_MEMORY: Final = 1000
+_UNLOADS: Final = 10
+_PERF_S: Final = 22
+"""It tells every 10 s; the second time counts, when it is warm itself."""
+_PERF_INTERVAL: Final = re.compile(r"([0-9.]+) msg/s.*med: *([0-9.]+).*99pct: *([0-9.]+)")
+_PERF_TOTAL: Final = re.compile(r"--- *(\d+) records sent")
+
+
+def messages(system: System, *, size: int, batched: bool, scale: float) -> Figures:
+    """Durable messages as fast as the Python client sends them; latencies under this load."""
+    count = int((400_000 if batched else 60_000) * scale)
+    got = publish(system, size=size, count=count, batched=batched, consume=False)  # type: ignore[arg-type]
+    return {"msg/s": got.rate, "p50 ms": got.p50_ms, "p99 ms": got.p99_ms, "CPU µs each": got.cpu_us}
+
+
+def perf(system: System, *, size: int, batched: bool, scale: float) -> Figures:
+    """The same by `pulsar-perf produce`, at most 1,000 messages under way."""
+    topic = f"persistent://public/default/perf-{time.time_ns()}"
+    limits = ["-r", "10000000", "-o", "1000", "-p", "1000", "-time", str(_PERF_S)]
+    kind = [] if batched else ["--disable-batching"]
+    before = system.cpu_s()
+    done = subprocess.run(
+        perf_command("produce", "-u", system.url, "-s", str(size), *limits, *kind, topic),
+        capture_output=True,
+        text=True,
+        timeout=_PERF_S + 90,
+        check=False,
+    )
+    cpu_s = system.cpu_s() - before
+    intervals, total = _PERF_INTERVAL.findall(done.stdout), _PERF_TOTAL.search(done.stdout)
+    if len(intervals) < 2 or total is None:
+        raise RuntimeError(f"pulsar-perf did not tell its figures:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    rate, p50_ms, p99_ms = map(float, intervals[1])
+    return {"msg/s": rate, "p50 ms": p50_ms, "p99 ms": p99_ms, "CPU µs each": 1e6 * cpu_s / int(total[1])}
+
+
+def steady(system: System, *, burners: int, scale: float) -> Figures:
+    """1,000 messages/s of 1 KiB one by one; from the call of send to the receipt. `burners` processes do nothing else
+    than use a processor meanwhile."""
+    with _burning(burners), ThreadPoolExecutor(1) as client:
+        return client.submit(_send_steadily, system, int(_STEADY_RATE * _STEADY_S * scale)).result()
+
+
+def _send_steadily(system: System, count: int) -> Figures:
+    """Takes short turns, in its thread and those of the client, so that what waits long is the server."""
+    take_short_turns()
+    client = quiet_client(system.url)
+    producer = client.create_producer(
+        f"persistent://public/default/steady-{time.time_ns()}", batching_enabled=False, max_pending_messages=50_000
+    )
+    payload = bytes(1024)
+    latencies: list[float] = []
+    all_came = threading.Event()
+
+    def receipt(sent_at: float, result: object, _: object) -> None:
+        latencies.append(time.perf_counter() - sent_at if result == pulsar.Result.Ok else float("inf"))
+        if len(latencies) == count:
+            all_came.set()
+
+    producer.send(payload)
+    before, start = system.cpu_s(), time.perf_counter()
+    for number in range(count):
+        ahead_s = start + number / _STEADY_RATE - time.perf_counter()
+        if ahead_s > 0:
+            time.sleep(ahead_s)
+        producer.send_async(payload, partial(receipt, time.perf_counter()))
+    if not all_came.wait(60):
+        raise RuntimeError(f"{count - len(latencies)} of {count} messages got no receipt")
+    seconds, cpu_s = time.perf_counter() - start, system.cpu_s() - before
+    client.close()
+    return {
+        "msg/s": count / seconds,
+        "p50 ms": 1000 * percentile(latencies, 50),
+        "p99 ms": 1000 * percentile(latencies, 99),
+        "CPU µs each": 1e6 * cpu_s / count,
+    }
+
+
+@contextmanager
+def _burning(count: int) -> Iterator[None]:
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+def lookups(system: System, *, port: str, scale: float) -> Figures:
+    """Lookups of topics whose bundles are owned."""
+    for number in range(_TOPICS_LOOKED_UP):
+        admin(system, "GET", f"/lookup/v2/topic/persistent/public/default/topic-{number}")
+    count = int(_LOOKUPS[port] * scale) // 16 * 16
+    before, start = system.cpu_s(), time.perf_counter()
+    asyncio.run(binary(system.url, count) if port == "binary" else lookups_over_http(system.web_url, count))
+    seconds, cpu_s = time.perf_counter() - start, system.cpu_s() - before
+    return {"lookups/s": count / seconds, "CPU µs each": 1e6 * cpu_s / count}
+
+
+def unload(system: System, *, scale: float) -> Figures:
+    """The longest time without a receipt around an unload by the admin REST; the only broker takes the bundle again."""
+    admin(system, "PUT", "/admin/v2/namespaces/public/gap", b'{"bundles": {"numBundles": 1}}', or_status=409)
+    client = quiet_client(system.url)
+    pulse = Pulse(client)
+    gaps_ms = []
+    try:
+        time.sleep(1)
+        for _ in range(max(2, int(_UNLOADS * scale))):
+            start = time.perf_counter()
+            admin(system, "PUT", "/admin/v2/namespaces/public/gap/0x00000000_0xffffffff/unload", b"")
+            time.sleep(1.5)
+            gaps_ms.append(1000 * pulse.longest_gap_s(start, time.perf_counter()))
+    finally:
+        pulse.close()
+        client.close()
+    return {"gap p50 ms": percentile(gaps_ms, 50), "gap max ms": max(gaps_ms)}
+
+
+def fresh(system: System, *, scale: float) -> Figures:
+    """Another one of the same kind: its start in an empty folder, and its memory, idle and with topics."""
+    topics = int(_TOPICS_IN_MEMORY * scale)
+    with tempfile.TemporaryDirectory(prefix="barycenter-bench-") as folder, STARTS[system.name](Path(folder)) as other:
+        time.sleep(3)
+        idle = other.resident_mib()
+        client = quiet_client(other.url)
+        for number in range(topics):
+            producer = client.create_producer(f"persistent://public/default/memory-{number}")
+            producer.send(b"x")
+            producer.close()
+        client.close()
+        time.sleep(3)
+        return {
+            "start s": other.started_in_s,
+            "idle MiB": idle,
+            f"MiB with {topics:,} topics": other.resident_mib(),
+        }
+
+
+def admin(system: System, method: str, path: str, body: bytes | None = None, *, or_status: int = 0) -> None:
+    """Ask the admin REST for something that it must do."""
+    address = urlsplit(system.web_url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status // 100 != 2 and answer.status != or_status:
+            raise RuntimeError(f"{system.name}: {method} {path}: {answer.status} {said[:300]!r}")
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    title: str
+    run: Callable[..., Figures]
+    warm_runs: int = 0
+    """How often it is run before it counts, as a JVM wants it."""
+
+
+def _message_rows() -> Iterator[tuple[str, Row]]:
+    for run, name, title in ((messages, "", "Python client"), (perf, "perf-", "pulsar-perf")):
+        for batched in (False, True):
+            for size, shown in ((100, "100 B"), (1024, "1 KiB")):
+                kind = "batched" if batched else "single"
+                yield (
+                    f"{name}{kind}-{size}",
+                    Row(
+                        f"{title}, {kind}, {shown}",
+                        partial(run, size=size, batched=batched),
+                        4 if run is messages else 0,
+                    ),
+                )
+
+
+def rows(burners: int) -> dict[str, Row]:
+    """All rows by their names, in the order in which they are measured."""
+    return {
+        **dict(_message_rows()),
+        "latency-quiet": Row("1,000 msg/s of 1 KiB", partial(steady, burners=0), 1),
+        "latency-busy": Row(f"1,000 msg/s of 1 KiB, {burners} processes burn CPU", partial(steady, burners=burners), 1),
+        "lookup-binary": Row("lookups, binary port", partial(lookups, port="binary"), 8),
+        "lookup-http": Row("lookups, HTTP", partial(lookups, port="HTTP"), 8),
+        "unload": Row("unload of a bundle", unload),
+        "start": Row("a fresh server", fresh),
+    }

@@ -1,0 +1,140 @@
+"""The two that are compared, as processes on loopback: where they listen, and what they have used."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import psutil
+import pulsar
+
+from barycenter.standalone.cluster import free_ports
+from barycenter.standalone.process import PARENT_VARIABLE, READY
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from support.apache_pulsar import DURABLE, apache_pulsar
+from support.maven import Dependency, class_path
+from support.pulsar_peer import newest_version, resolve_class_path
+
+PULSAR: Final = "Pulsar"
+BARYCENTER: Final = "Barycenter"
+
+_PERF_VERSION: Final = "4.0.8"
+"""The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A running server; `process_ids` are those that serve, their children count with them."""
+
+    name: str
+    url: str
+    web_url: str
+    process_ids: tuple[int, ...]
+    started_in_s: float
+    """From the start of its first process to the first receipt, without what is done once in a cluster's life."""
+
+    def cpu_s(self) -> float:
+        """Processor seconds used until now."""
+        return sum(sum(process.cpu_times()[:2]) for process in self._processes())
+
+    def resident_mib(self) -> float:
+        return sum(process.memory_info().rss for process in self._processes()) / 2**20
+
+    def _processes(self) -> Iterator[psutil.Process]:
+        for process_id in self.process_ids:
+            process = psutil.Process(process_id)
+            yield process
+            yield from process.children(recursive=True)
+
+
+Start: TypeAlias = Callable[[Path], AbstractContextManager[System]]
+
+
+def quiet_client(url: str) -> "pulsar.Client":
+    return pulsar.Client(
+        url, io_threads=1, message_listener_threads=1, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    )
+
+
+@contextmanager
+def pulsar_itself(folder: Path) -> Iterator[System]:
+    """Raises PeerUnavailableError without Maven, a JDK or the network."""
+    began = time.perf_counter()
+    with apache_pulsar(folder, brokers=1, deployment=DURABLE) as cluster:
+        broker = cluster.brokers[0]
+        _produce_once(broker.service_url)
+        took_s = time.perf_counter() - began - cluster.set_up_s
+        yield System(PULSAR, broker.service_url, broker.web_url, tuple(cluster.process_ids), took_s)
+
+
+@contextmanager
+def barycenter_itself(folder: Path) -> Iterator[System]:
+    web_port, broker_port = free_ports(2)
+    keys = {
+        "clusterName": "standalone",
+        "bindAddress": "127.0.0.1",
+        "advertisedAddress": "127.0.0.1",
+        "webServicePort": web_port,
+        "brokerServicePort": broker_port,
+        "metadataStoreUrl": f"sqlite:{folder / 'metadata.sqlite'}",
+        "barycenterDataDir": folder,
+        "loadReportLogEnabled": "true",
+        "loadBalancerSheddingEnabled": "false",
+        "loadBalancerAutoBundleSplitEnabled": "false",
+    }
+    conf = folder / "broker.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+    command = [sys.executable, "-m", "barycenter", "broker", "--config", str(conf)]
+    url = f"pulsar://127.0.0.1:{broker_port}"
+    began = time.perf_counter()
+    with (folder / "broker.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, env={**os.environ, PARENT_VARIABLE: str(os.getpid())}
+        )
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline().startswith(READY.encode()):
+            raise RuntimeError(f"the broker did not start:\n{(folder / 'broker.log').read_text()}")
+        _produce_once(url)
+        took_s = time.perf_counter() - began
+        yield System(BARYCENTER, url, f"http://127.0.0.1:{web_port}", (process.pid,), took_s)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _produce_once(url: str) -> None:
+    client = quiet_client(url)
+    client.create_producer("persistent://public/default/first").send(b"x")
+    client.close()
+
+
+STARTS: Final[dict[str, Start]] = {PULSAR: pulsar_itself, BARYCENTER: barycenter_itself}
+
+
+def pulsar_version() -> str:
+    """Return Pulsar's version.
+
+    Raises:
+        PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
+    """
+    return str(newest_version())
+
+
+def perf_command(*arguments: str) -> list[str]:
+    """The command of `pulsar-perf`.
+
+    Raises:
+        PeerUnavailableError: Maven cannot have it.
+    """
+    (tool,) = class_path(Dependency("org.apache.pulsar:pulsar-testclient", _PERF_VERSION, without=("*:*",)))
+    jars = resolve_class_path()[1]
+    main = "org.apache.pulsar.testclient.PulsarPerfTestTool"
+    return ["java", "-Xmx1g", "-XX:+UseG1GC", "-cp", os.pathsep.join([tool, *jars]), main, os.devnull, *arguments]

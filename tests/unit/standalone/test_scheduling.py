@@ -1,0 +1,54 @@
+"""What a process asks of the interpreter and of the kernel, seen from a process of its own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+ASK = """
+import ctypes, json, os, struct, sys, threading
+from barycenter.standalone.scheduling import take_short_turns
+
+def attributes():
+    buffer = ctypes.create_string_buffer(48)
+    number = {"x86_64": 315}.get(os.uname().machine, 275)
+    assert ctypes.CDLL(None).syscall(number, 0, buffer, 48, 0) == 0
+    return struct.unpack("=IIQiIQQQ", buffer.raw)
+
+os.nice(3)
+before = attributes()
+take_short_turns()
+seen = []
+thread = threading.Thread(target=lambda: seen.append(attributes()))
+thread.start()
+thread.join()
+print(json.dumps({
+    "before": before, "after": attributes(), "thread": seen[0], "nice": os.nice(0), "switch": sys.getswitchinterval()
+}))
+"""
+
+SLICE = 5
+
+
+@pytest.fixture(scope="module")
+def told():
+    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_a_thread_waits_half_a_millisecond_for_the_interpreter_at_the_most(told):
+    assert told["switch"] == 0.0005
+
+
+def test_the_slice_is_short_for_this_thread_and_for_later_ones(told):
+    if told["before"][SLICE] == 0:
+        pytest.skip("this kernel has no slices of a thread's own (Linux 6.12)")
+    assert told["after"][SLICE] == 500_000 < told["before"][SLICE]
+    assert told["thread"] == told["after"]
+
+
+def test_priority_and_policy_stay(told):
+    before, after = ([value for at, value in enumerate(told[when]) if at != SLICE] for when in ("before", "after"))
+    assert after == before
+    assert told["nice"] == 3

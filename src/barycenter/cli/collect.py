@@ -14,11 +14,11 @@ import click
 import msgspec
 import pulsar
 
+from barycenter.admin.client import AdminClient
 from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
 from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
 from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.broker.cluster.http_peers import AdminClient
 from barycenter.cli.main import fail, in_words
 from barycenter.logs.load_report_log import FileReportLog
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from barycenter.admin.errors import AdminRequestError
 from barycenter.cli.main import fail, in_words
 from barycenter.demo.scenario import Demo, DemoSettings
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
@@ -74,7 +75,7 @@ def command(
             broker_port=broker_port,
         )
         summary = asyncio.run(Demo(settings).run())
-    except (StandaloneError, TraceError, OSError) as error:
+    except (StandaloneError, TraceError, AdminRequestError, OSError) as error:
         fail(in_words(error))
         return
     if as_json:

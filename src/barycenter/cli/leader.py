@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from barycenter.broker.cluster.http_peers import AdminClient, PeerRequestError
+from barycenter.admin.client import AdminClient
+from barycenter.admin.errors import AdminRequestError
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.logs.decision_log import KEPT, DecisionRecord
 
@@ -27,7 +28,7 @@ async def snapshot_of(url: str) -> SnapshotDocument:
     try:
         answer = await client.call("GET", url.rstrip("/"), "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
-    except (PeerRequestError, msgspec.ValidationError) as error:
+    except (AdminRequestError, msgspec.ValidationError) as error:
         raise ClusterError(f"no snapshot from {url}: {error}") from error
     finally:
         await client.close()
@@ -46,7 +47,7 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     try:
         brokers = await client.call("GET", url.rstrip("/"), "/admin/v2/brokers")
         found = await asyncio.gather(*(_decisions_at(client, f"http://{broker}", asked) for broker in brokers))
-    except PeerRequestError as error:
+    except AdminRequestError as error:
         raise ClusterError(f"no answer from {url}: {error}") from error
     finally:
         await client.close()
@@ -59,5 +60,5 @@ async def _decisions_at(client: AdminClient, url: str, asked: Mapping[str, str])
     try:
         answer: Any = await client.call("GET", url, "/barycenter/v1/decisions", params={"limit": str(KEPT), **asked})
         return msgspec.convert(answer, list[DecisionRecord]), ""
-    except (PeerRequestError, msgspec.ValidationError) as error:
+    except (AdminRequestError, msgspec.ValidationError) as error:
         return [], f"decisions of {url} are missing: {error}"

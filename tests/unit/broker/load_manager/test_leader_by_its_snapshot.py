@@ -10,7 +10,7 @@ from barycenter.load.cycle.shedding_memory import shedding_memory
 from barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
 from barycenter.load.strategy_names import shedder_name
 from barycenter.naming.bundle import Bundle
-from barycenter.snapshots.deciding import configured
+from barycenter.snapshots.decided_by import configured
 from barycenter.snapshots.snapshot_file import of_document
 from support.balanced_cluster import Balanced, settled, shed_scenario, traffic
 from support.control_cluster import ControlCluster

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
 from barycenter.cli.moments import moment_ms, span_ms
 from barycenter.cli.progress import with_progress
 from barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces

@@ -8,7 +8,7 @@ import sys
 import pytest
 import structlog
 
-from barycenter.cli.logs import configure_logging
+from barycenter.cli.run.process_log import configure_logging
 
 
 class Disk(io.StringIO):

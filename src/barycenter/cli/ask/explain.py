@@ -1,22 +1,23 @@
 """`barycenter explain`: why a bundle is where it is, and why a broker sheds or does not."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 import msgspec
 
-from barycenter.cli.leader import ClusterError, decisions_of, snapshot_of
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.ask.decision_tables import print_state, print_tables
+from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from barycenter.cli.failure import fail, in_words
 from barycenter.cli.moments import moment_ms
-from barycenter.logs.decision_log import DecisionRecord
+from barycenter.logs.decision_log import DecisionRecord, read_decisions
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
-from barycenter.snapshots.decided import BundleState, Decided, print_state, print_tables, state_of
-from barycenter.snapshots.deciding import UNUSABLE, configured, manager_of, shedding_rounds, split_rounds
+from barycenter.snapshots.decided import BundleState, Decided, state_of
+from barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
+from barycenter.snapshots.rounds import shedding_rounds, split_rounds
 from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
 
 
@@ -60,7 +61,7 @@ def command(
     found: SnapshotFile | None = None
     try:
         if data is not None:
-            records = [each for each in read_logs(data) if each.at >= since_ms and each.concerns(**asked)]
+            records = [each for each in read_decisions(data) if each.at >= since_ms and each.concerns(**asked)]
         elif file is not None:
             found = read_snapshot_file(file)
         else:
@@ -104,27 +105,6 @@ def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[De
         click.echo(f"barycenter: {error}", err=True)
         return records, None
     return records, of_document(document, Path("the leader's snapshot"))
-
-
-def read_logs(data: Path) -> Iterator[DecisionRecord]:
-    """Return the decisions in the logs of a data folder, or of a folder of logs, oldest first.
-
-    A line that is still being written is passed over.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    folder = data / "decisions" if (data / "decisions").is_dir() else data
-    found = []
-    decoder = msgspec.json.Decoder(DecisionRecord)
-    for file in [*sorted(folder.glob("*.jsonl.1")), *sorted(folder.glob("*.jsonl"))]:
-        for line in file.read_bytes().splitlines():
-            try:
-                found.append(decoder.decode(line))
-            except msgspec.DecodeError:
-                continue
-    found.sort(key=lambda record: (record.at, record.by, record.number))
-    yield from found
 
 
 def _now(found: SnapshotFile, asked: dict[str, str]) -> list[Decided]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from barycenter.admin.errors import AdminRequestError
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
 from barycenter.demo.scenario import Demo, DemoSettings
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
 from barycenter.standalone.errors import StandaloneError

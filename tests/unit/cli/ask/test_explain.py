@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.explain import read_logs
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
 from barycenter.logs.decision_log import DecisionLog
@@ -42,11 +41,6 @@ def logs(tmp_path: Path) -> Path:
     with (tmp_path / "decisions" / "a_1.jsonl").open("ab") as file:
         file.write(b'{"at": 5000, "by"')
     return tmp_path
-
-
-def test_the_logs_of_all_brokers_are_read_in_order_and_an_unfinished_line_is_passed_over(logs: Path) -> None:
-    assert [record.at for record in read_logs(logs)] == [1_000, 2_000, 3_000, 4_000]
-    assert [record.at for record in read_logs(logs / "decisions")] == [1_000, 2_000, 3_000, 4_000]
 
 
 @pytest.mark.parametrize(

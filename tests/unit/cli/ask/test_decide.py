@@ -184,7 +184,7 @@ def test_doubtful_data_is_told_beside_the_answer(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation_sheds() -> None:
-    example = Path(__file__).parents[3] / "docs" / "examples" / "snapshot.json"
+    example = Path(__file__).parents[4] / "docs" / "examples" / "snapshot.json"
     found = lines("--snapshot", str(example), "--strategy", BrokerConfig().load_balancer_load_shedding_strategy)
     assert len(of_kind(found, "unload")) == 1
 
@@ -240,7 +240,7 @@ def test_another_load_managers_strategies_can_be_tried_on_its_snapshot(simple: s
 
 
 def test_the_readme_shows_what_the_commands_print() -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     text = (root / "README.md").read_text()
     blocks = re.findall(r"```\n\.venv/bin/barycenter ((?:decide|explain) [^\n]*)\n```\n\n```\n(.*?)\n```", text, re.S)
     assert len(blocks) == 2

@@ -16,8 +16,8 @@ from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.environment import Environment
 from barycenter.broker.rest.server import start_web
 from barycenter.broker.start_errors import BrokerStartError
-from barycenter.cli.logs import configure_logging
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
+from barycenter.cli.run.process_log import configure_logging
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.files.file_storage import FileLedgerStorage

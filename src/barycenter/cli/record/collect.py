@@ -19,7 +19,7 @@ from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
 from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
 from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
 from barycenter.logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.load.advice.configuration_advice import advice, key_advice
 from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration

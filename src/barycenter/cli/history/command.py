@@ -1,44 +1,25 @@
 """`barycenter history`: questions to the recorded history of a cluster."""
 
-import csv
-import io
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import timedelta
+from typing import Final
 
 import click
-import msgspec
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 
-from barycenter.cli.main import fail
+from barycenter.cli.failure import fail
+from barycenter.cli.history.rows import print_rows, trend
 from barycenter.cli.moments import moment_ms
-from barycenter.cli.pipeline_storage import opened
+from barycenter.cli.pipeline.data_folder import opened
 from barycenter.cli.progress import spark_progress, with_progress
-from barycenter.load.reasons import format_figure
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.pipeline.history.questions import END_OF_TIME, History, NoHistoryError, Ranking
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 
-_MOST_ROWS: Final = 200
-_BARS: Final = "▁▂▃▄▅▆▇█"
-_PLAIN_WIDTH: Final = 240
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
-
-_UNITS: Final = {
-    "msg_rate": "msg/s",
-    "msg_rate_max": "msg/s",
-    "msg_throughput": "bytes/s",
-    "msg_throughput_max": "bytes/s",
-    "share": "%",
-    "usage_mean": "%",
-    "usage_max": "%",
-    "usage_deviation": "%",
-}
 
 Command = Callable[..., None]
 Conf = dict[str, str]
@@ -106,8 +87,8 @@ def bundle_life(data: str, conf: Conf, since: str, until: str, form: str, bundle
         found = _life_of(history, name, timedelta(minutes=_EVERY[every]))
     for title, rows in found:
         if form == "table":
-            click.echo(f"\n{title}" + _trend(rows, title))
-        _print(rows, form, kind=title)
+            click.echo(f"\n{title}" + trend(rows, title))
+        print_rows(rows, form, kind=title)
 
 
 def _life_of(history: History, name: str, width: timedelta) -> list[tuple[str, pa.Table]]:
@@ -145,7 +126,7 @@ def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
     def ask() -> pa.Table:
         rows = history.imbalance()
         if form == "table":
-            click.echo(f"greatest over mean rate {_trend(rows, 'balance')}\n")
+            click.echo(f"greatest over mean rate {trend(rows, 'balance')}\n")
         return rows
 
     with _history(data, conf, since, until) as history:
@@ -183,7 +164,7 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
     except QueryError as error:
         fail(str(error))
         return
-    _print(rows, form)
+    print_rows(rows, form)
 
 
 @contextmanager
@@ -208,72 +189,4 @@ def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") ->
     if not len(rows) and form == "table":
         click.echo(none)
     else:
-        _print(rows, form)
-
-
-def _print(rows: pa.Table, form: str, *, kind: str = "") -> None:
-    if form == "json":
-        extra = {"kind": kind} if kind else {}
-        for row in rows.to_pylist():
-            click.echo(msgspec.json.encode({**extra, **row}, enc_hook=str).decode())
-    elif form == "csv":
-        _print_csv(rows)
-    else:
-        _print_table(rows)
-
-
-def _print_csv(rows: pa.Table) -> None:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(rows.column_names)
-    for row in rows.to_pylist():
-        writer.writerow([each.isoformat() if isinstance(each, datetime) else each for each in row.values()])
-    click.echo(out.getvalue(), nl=False)
-
-
-def _print_table(rows: pa.Table) -> None:
-    table = Table(box=None, pad_edge=False)
-    for field in rows.schema:
-        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(
-            field.name.replace("_", " "),
-            justify="right" if numeric else "left",
-            overflow="fold",
-            no_wrap=field.name != "sentence",
-        )
-    for row in rows.slice(0, _MOST_ROWS).to_pylist():
-        table.add_row(*(_cell(name, value) for name, value in row.items()))
-    console = Console(file=io.StringIO(), width=Console().width if sys.stdout.isatty() else _PLAIN_WIDTH)
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
-    if len(rows) > _MOST_ROWS:
-        click.echo(f"… and {len(rows) - _MOST_ROWS:,} more rows; --format csv or json tells all")
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, float):
-        return format_figure(value, _UNITS[name]) if name in _UNITS else f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _trend(rows: pa.Table, kind: str) -> str:
-    """A line of bars that shows the course of the load, or of the imbalance; blank without figures."""
-    column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
-    values = [each for each in rows.column(column).to_pylist() if each is not None] if column else []
-    return f"  {_bars(values)}" if len(values) > 1 else ""
-
-
-def _bars(values: Sequence[float], width: int = 60) -> str:
-    """At most `width` bars; each shows the greatest of the values it stands for."""
-    size = -(-len(values) // width)
-    shown = [max(values[i : i + size]) for i in range(0, len(values), size)]
-    most = max(shown)
-    return "".join(_BARS[int(each / most * (len(_BARS) - 1)) if most > 0 else 0] for each in shown)
+        print_rows(rows, form)

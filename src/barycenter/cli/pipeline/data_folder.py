@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
 from barycenter.pipeline.spark.java import JavaNotFoundError
 from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
 from barycenter.pipeline.storage.addresses import open_storage

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
-from barycenter.cli.pipeline_progress import person_renderer
+from barycenter.cli.pipeline.event_lines import person_renderer
 from barycenter.pipeline.running.status import StatusFile
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.stream.micro_batches import BatchResult

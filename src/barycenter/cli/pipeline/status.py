@@ -1,19 +1,15 @@
-"""`barycenter pipeline`: run the load pipeline, ask how it fares, compute its averages anew."""
+"""`barycenter pipeline status`: how the pipeline of a data folder fares, and what to do about it."""
 
 import sys
 import time
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
 
-from barycenter.cli.pipeline_progress import person_renderer
-from barycenter.cli.pipeline_refold import refold_command
-from barycenter.cli.pipeline_storage import opened
-from barycenter.pipeline.job import run_job
-from barycenter.pipeline.running.job_log import configure_logging
-from barycenter.pipeline.running.job_options import DataFolder, JobOptions, with_job_options, with_spark_settings
+from barycenter.cli.pipeline.data_folder import opened
+from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from barycenter.pipeline.running.status import PipelineStatus, read_status
 from barycenter.pipeline.storage.layout import QUARANTINE
 from barycenter.pipeline.storage.lock import is_running
@@ -21,34 +17,27 @@ from barycenter.pipeline.storage.storage import Storage
 
 _WELL: Final = {"starting", "running", "stopped"}
 
+_STATES: Final = {
+    "starting": "is starting (process {pid})",
+    "running": "is running (process {pid})",
+    "retrying": "cannot fold a batch and tries again (process {pid})",
+    "stopped": "was stopped in order",
+    "failed": "FAILED and is not running",
+    "killed": "is NOT running: process {pid} was killed or crashed",
+}
 
-@click.group(name="pipeline")
-def command() -> None:
-    """Make tables and averages of load reports, with Spark."""
-
-
-@command.command(name="run")
-@with_job_options
-def run(**options: Any) -> None:
-    """Fold the load reports under DIR into its tables until Ctrl-C, which ends between two batches.
-
-    Reads DIR/load-reports and DIR/decisions as brokers and `barycenter collect` write them; `barycenter standalone`
-    runs the same job by itself. Tells of each batch: a line for a person on a terminal, else a JSON object.
-
-    Ends with 0, with 1 if it could not start, or with --once if reports could not be folded.
-    """
-    is_person = sys.stdout.isatty()
-    configure_logging(sys.stdout, renderer=person_renderer if is_person else None)
-    if is_person:
-        click.echo("starting Spark; Ctrl-C ends the pipeline between two batches")
-    sys.exit(run_job(JobOptions(**options)))
+_NEXT: Final = {
+    "retrying": "mend the error above; the batch is tried again by itself, nothing is lost",
+    "failed": "mend the error above, then `barycenter pipeline run --data {data}`; it goes on where it was",
+    "killed": "`barycenter pipeline run --data {data}`; it goes on where it was, nothing is lost or counted twice",
+}
 
 
-@command.command(name="status")
+@click.command(name="status")
 @click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_spark_settings
-def status(data: str, as_json: bool, conf: dict[str, str]) -> None:
+def status_command(data: str, as_json: bool, conf: dict[str, str]) -> None:
     """Say how the pipeline of DIR fares.
 
     Ends with 0 if it runs or was stopped in order, with 1 if it failed, was killed, tries a batch again and again, or
@@ -110,21 +99,3 @@ def _lines(found: PipelineStatus, state: str, storage: Storage) -> list[str]:
     if state != "running" and state in _NEXT:
         rows.append(("what to do", _NEXT[state].format(data=storage.address())))
     return [f"{name:<16} {text}" for name, text in rows]
-
-
-command.add_command(refold_command)
-
-_STATES: Final = {
-    "starting": "is starting (process {pid})",
-    "running": "is running (process {pid})",
-    "retrying": "cannot fold a batch and tries again (process {pid})",
-    "stopped": "was stopped in order",
-    "failed": "FAILED and is not running",
-    "killed": "is NOT running: process {pid} was killed or crashed",
-}
-
-_NEXT: Final = {
-    "retrying": "mend the error above; the batch is tried again by itself, nothing is lost",
-    "failed": "mend the error above, then `barycenter pipeline run --data {data}`; it goes on where it was",
-    "killed": "`barycenter pipeline run --data {data}`; it goes on where it was, nothing is lost or counted twice",
-}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.leader import ClusterError, snapshot_of
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from barycenter.cli.failure import fail, in_words
 from barycenter.snapshots.snapshot_file import write_snapshot
 
 

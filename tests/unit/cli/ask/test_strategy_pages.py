@@ -17,7 +17,7 @@ from barycenter.config.broker_conf import keys
 from barycenter.load.splitting.algorithms import ALGORITHMS
 from barycenter.load.strategy_names import STRATEGIES, ManagerKind
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "docs" / "strategies"
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.failure import fail, in_words
 from barycenter.cli.progress import spark_progress
 from barycenter.load.reports.windows import HISTORY_GAP_MS
 from barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.cli.standalone import checked_configuration
+from barycenter.cli.run.standalone import checked_configuration
 
 
 def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

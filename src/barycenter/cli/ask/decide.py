@@ -2,34 +2,32 @@
 
 import asyncio
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from barycenter.cli.leader import ClusterError, snapshot_of
-from barycenter.cli.main import fail, in_words
+from barycenter.cli.ask.decision_tables import headline, print_json, print_tables
+from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from barycenter.cli.failure import fail, in_words
 from barycenter.cli.moments import moment_ms
 from barycenter.load.advice.configuration_advice import Severity, advice
-from barycenter.load.strategy_names import Role, short_name
-from barycenter.snapshots.decided import print_json, print_tables
-from barycenter.snapshots.deciding import (
+from barycenter.load.strategy_names import Role, placer_name, shedder_name, short_name
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError
+from barycenter.snapshots.decided_by import (
     UNUSABLE,
     WrongWordError,
     configured,
-    headline,
     is_splitter,
     manager_of,
-    placement_lines,
-    placing_by,
     read_memory,
     role_of,
-    shedding_by,
-    shedding_rounds,
-    split_rounds,
-    splitting_by,
+    splitter_name,
 )
+from barycenter.snapshots.rounds import placement_lines, shedding_rounds, split_rounds
 from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
 
 SOMETHING_TO_DO: Final = 3
@@ -87,15 +85,16 @@ def command(
         config = configured(found, conf, changes, strategy, placement)
         manager = manager_of(found, strategy)
         if split or (strategy and is_splitter(strategy)):
-            by = splitting_by(manager)
+            by = f"{splitter_name(manager)} splits"
             rounds = split_rounds(found.snapshot, config, cycles, manager)
         elif bundles:
-            by = placing_by(config, manager)
+            by = f"{placer_name(config, manager)} places"
+            _check_names(bundles)
             rounds = [list(placement_lines(found.snapshot, config, bundles, seed, manager))]
         elif strategy and role_of(strategy) is Role.PLACEMENT:
             raise click.UsageError(f"{short_name(strategy)} places bundles: say which with --place BUNDLE")
         else:
-            by = shedding_by(config, manager)
+            by = f"{shedder_name(config, manager)} sheds, {placer_name(config, manager)} places"
             memory = read_memory(history) if history else found.memory
             rounds, after = shedding_rounds(found.snapshot, config, memory, cycles, seed, manager)
             if save_history:
@@ -130,3 +129,11 @@ def _snapshot(path: Path | None, url: str | None, at_ms: int | None) -> Snapshot
     if url is None or path is not None or at_ms is not None:
         raise click.UsageError("give --snapshot, or --url for the state of now")
     return of_document(asyncio.run(snapshot_of(url)), Path(url))
+
+
+def _check_names(bundles: Collection[str]) -> None:
+    for bundle in bundles:
+        try:
+            Bundle.parse(bundle)
+        except InvalidNameError as error:
+            raise click.UsageError(f"--place {bundle}: {error}") from error

@@ -1,15 +1,20 @@
 # Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
 PY := .venv/bin/python
+PYTEST := $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: help demo test peer lint types format lock bench docs clean
+.PHONY: help demo test coverage peer lint types format lock bench docs clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, write a report
 	$(PY) -m barycenter demo $(ARGS)
 
-test: .dev       ## all tests in their short form
-	$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+test: .dev       ## all tests in their short form; tells what the units and contracts run of the code
+	$(PYTEST) $(or $(ARGS),--cov --cov-report=)
+	$(if $(ARGS),,@echo "units and contracts run $$($(PY) -m coverage report --format=total) % of all lines and branches")
+
+coverage: .dev   ## what all tests run of the code, and what none does; build/coverage-pages shows the lines
+	$(PYTEST) --cov --cov-all-kinds --cov-report=term --cov-report=html $(ARGS)
 
 peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
 	$(PY) -m pytest -q tests/peer --peer-required $(ARGS)

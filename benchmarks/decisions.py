@@ -6,8 +6,9 @@ the owner of each bundle in between; here all is answered at once.
 
 `python -m benchmarks decisions` measures ours; with `--jvm` also Pulsar's own strategies in a warmed-up JVM, on the
 same clusters, and whether both shed the same bundles. There, shedding and placement strategy run without the filters
-and policies that stand around them, and without reasons. One core, no I/O. Each of our runs gets a snapshot that nothing
-was computed of yet, since a live leader makes a new one after each report; the JVM's classes keep what they keep.
+and policies that stand around them, and without reasons. One core, no I/O. Each of our runs gets a snapshot that
+nothing was computed of yet, since a live leader makes a new one after each report; the JVM's classes keep what they
+keep.
 
 Memory is the growth of this process's largest resident size over that before the round, in a forked child that does
 nothing else (`VmHWM`, reset before). `--json FILE` writes all figures.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,11 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+TESTS = Path(__file__).parent
+TRACED = {"unit", "contract"}
+"""What --cov traces: tracing the other kinds takes minutes, and they show more than which lines they ran."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
     group.addoption("--sim-seeds", type=int, default=200, metavar="N", help="play the histories of N seeds")
@@ -29,6 +35,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-cases", type=int, default=2000, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
+    group = parser.getgroup("coverage", "which tests --cov traces")
+    group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Pause coverage in tests of the kinds that are not traced."""
+    if config.pluginmanager.hasplugin("_cov") and not config.getoption("--cov-all-kinds"):
+        for item in items:
+            if item.path.relative_to(TESTS).parts[0] not in TRACED:
+                item.add_marker("no_cover")
 
 
 @pytest.fixture(scope="session")

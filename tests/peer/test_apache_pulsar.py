@@ -22,9 +22,9 @@ import pulsar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from barycenter.admin.client import AdminClient
 from barycenter.attach.collector import Collector, Round
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.broker.cluster.http_peers import AdminClient
 from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from barycenter.logs.load_report_log import MemoryReportLog

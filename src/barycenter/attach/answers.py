@@ -6,7 +6,7 @@ Pulsar answers with a page of HTML where there is no such path, and with its sta
 import re
 from typing import Final
 
-from barycenter.broker.cluster.http_peers import PeerRequestError
+from barycenter.admin.errors import AdminRequestError
 
 TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 CERTIFICATES_VARIABLE: Final = "SSL_CERT_FILE"
@@ -24,7 +24,7 @@ _ADVICE: Final = (
 )
 
 
-def without_report(error: PeerRequestError) -> str:
+def without_report(error: AdminRequestError) -> str:
     """Return one line that says what was asked, what came, and what may help."""
     asked = str(error).removesuffix(error.reason)
     told = _news(error.reason)
@@ -36,7 +36,7 @@ def without_report(error: PeerRequestError) -> str:
     return f"{asked}{told}" + (f"; {advice}" if advice else "")
 
 
-def has_no_report(error: PeerRequestError) -> bool:
+def has_no_report(error: AdminRequestError) -> bool:
     """Tell whether the broker runs the extensible load manager.
 
     It has no load report, and Pulsar answers with the exception that says so.

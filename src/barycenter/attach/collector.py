@@ -18,9 +18,10 @@ from typing import Any, Final, Protocol
 import msgspec
 from yarl import URL
 
+from barycenter.admin.client import AdminClient
+from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.answers import has_no_report, without_report
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.broker.cluster.http_peers import AdminClient, PeerRequestError
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
@@ -144,7 +145,7 @@ class Collector:
         for url in (*self._given, *self._address.values()):
             try:
                 return url, sorted(msgspec.convert(await self._brokers_at(url), list[str]))
-            except PeerRequestError as error:
+            except AdminRequestError as error:
                 failure = failure or without_report(error)
             except msgspec.ValidationError:
                 failure = failure or f"{url} answers, but not as Pulsar does; is it the web service of a broker?"
@@ -153,14 +154,14 @@ class Collector:
     async def _brokers_at(self, url: str) -> Any:
         try:
             return await self._client.call("GET", url, "/admin/v2/brokers")
-        except PeerRequestError as error:
+        except AdminRequestError as error:
             if error.status not in _NO_SUCH_PATH:
                 raise
             none_there = error
         # before 2.10 one has to name the cluster
         try:
             clusters = msgspec.convert(await self._client.call("GET", url, "/admin/v2/clusters"), list[str])
-        except PeerRequestError:
+        except AdminRequestError:
             raise none_there from None
         live: set[str] = set()
         for cluster in clusters:
@@ -175,7 +176,7 @@ class Collector:
                 if broker not in self._address:
                     self._address[broker] = await self._address_of(broker, told_by)
                 answer = await self._client.call("GET", self._address[broker], "/admin/v2/broker-stats/load-report")
-            except PeerRequestError as error:
+            except AdminRequestError as error:
                 return None if has_no_report(error) else without_report(error)
         if not answer:
             return None
@@ -193,7 +194,7 @@ class Collector:
             return f"http://{broker}"
         try:
             found = await self._client.call("GET", told_by, f"/lookup/v2/topic/persistent/pulsar/{broker}/healthcheck")
-        except PeerRequestError:
+        except AdminRequestError:
             found = None
         address = found.get("httpUrlTls") if isinstance(found, dict) else None
         return str(address or f"https://{broker}").rstrip("/")

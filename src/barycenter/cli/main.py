@@ -1,25 +1,24 @@
 """The `barycenter` program: one command for each thing a person does with it."""
 
 import importlib
-import sys
 from typing import Final
 
 import click
 
 _COMMANDS: Final = {
-    "standalone": ("barycenter.cli.standalone", "Run a cluster on this machine."),
-    "broker": ("barycenter.cli.broker", "Run one broker from a broker.conf."),
-    "decide": ("barycenter.cli.decide", "Say what a strategy would do with a snapshot, and why."),
-    "explain": ("barycenter.cli.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
-    "snapshot": ("barycenter.cli.snapshot", "Save what the leader of a running cluster decides upon."),
-    "demo": ("barycenter.cli.demo", "Start a cluster, drive it with real clients, write a report."),
-    "collect": ("barycenter.cli.collect", "Record the load of a running cluster."),
-    "pipeline": ("barycenter.cli.pipeline", "Run the load pipeline on Spark, ask how it fares, compute anew."),
+    "standalone": ("barycenter.cli.run.standalone", "Run a cluster on this machine."),
+    "broker": ("barycenter.cli.run.broker", "Run one broker from a broker.conf."),
+    "decide": ("barycenter.cli.ask.decide", "Say what a strategy would do with a snapshot, and why."),
+    "explain": ("barycenter.cli.ask.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
+    "snapshot": ("barycenter.cli.ask.snapshot", "Save what the leader of a running cluster decides upon."),
+    "demo": ("barycenter.cli.run.demo", "Start a cluster, drive it with real clients, write a report."),
+    "collect": ("barycenter.cli.record.collect", "Record the load of a running cluster."),
+    "pipeline": ("barycenter.cli.pipeline.command", "Run the load pipeline on Spark, ask how it fares, compute anew."),
     "generate-load": (
-        "barycenter.cli.generate_load",
+        "barycenter.cli.record.generate_load",
         "Write the load reports of a made-up cluster, for trials and sizing.",
     ),
-    "history": ("barycenter.cli.history", "Ask the recorded history of a cluster."),
+    "history": ("barycenter.cli.history.command", "Ask the recorded history of a cluster."),
 }
 
 
@@ -45,16 +44,3 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="barycenter")
 def main() -> None:
     """A Pulsar-compatible broker cluster that balances itself."""
-
-
-def fail(text: str) -> None:
-    """End the program with an error that a tired operator understands."""
-    click.echo(f"barycenter: {text}", err=True)
-    sys.exit(1)
-
-
-def in_words(error: BaseException) -> str:
-    """Return what an error says, without the number and quotes that Python puts around the system's words."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)

@@ -1,0 +1,10 @@
+"""The demo: a cluster grows, balances, loses its busiest broker under the load of real clients, and a report tells it.
+
+`scenario` is the run; read it first. Load comes from `traces`, is sent as `plan` says by the process of `clients`,
+which keeps count with `tally`. Meanwhile `observer` asks the brokers, `decisions` and `pipeline_log` read what they
+wrote, and `live_view` shows it. All that was seen is the `record`, of which `summary` makes figures and `report` a
+page.
+
+`load_generator` makes up load reports instead of a cluster, for `barycenter generate-load` and the benchmarks.
+Processes are left to `standalone`; the demo is a user of the cluster like any other.
+"""

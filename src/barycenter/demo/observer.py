@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
+from barycenter.admin.client import AdminClient
+from barycenter.admin.errors import AdminRequestError
 from barycenter.demo.record import LoadSample
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.naming.topic import TopicName
 
-_ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=2.0)
+_ANSWER_TIMEOUT_S: Final = 2.0
 
 
 class ClusterObserver:
@@ -21,20 +21,18 @@ class ClusterObserver:
 
     def __init__(self, web_urls: Sequence[str]) -> None:
         self._web_urls = list(web_urls)
-        self._session: aiohttp.ClientSession | None = None
+        self._client = AdminClient(timeout_s=_ANSWER_TIMEOUT_S)
 
     async def __aenter__(self) -> "ClusterObserver":
-        self._session = aiohttp.ClientSession(timeout=_ANSWER_TIMEOUT)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        assert self._session is not None
-        await self._session.close()
+        await self._client.close()
 
     async def load_samples(self, now_s: float) -> list[LoadSample]:
         """Return the load that each broker reports now."""
         answers = await asyncio.gather(
-            *(self._get(f"{url}/admin/v2/broker-stats/load-report") for url in self._web_urls)
+            *(self._get(url, "/admin/v2/broker-stats/load-report") for url in self._web_urls)
         )
         return [_sample(url, answer, now_s) for url, answer in zip(self._web_urls, answers, strict=True) if answer]
 
@@ -42,23 +40,21 @@ class ClusterObserver:
         """Return the web URL of the broker that serves `topic`."""
         name = TopicName.parse(topic)
         for url in self._web_urls:
-            if answer := await self._get(f"{url}/lookup/v2/topic/{quote(name.lookup_name, safe='/')}"):
+            if answer := await self._get(url, f"/lookup/v2/topic/{quote(name.lookup_name, safe='/')}"):
                 return str(answer["httpUrl"])
         return None
 
     async def bundles_of(self, web_url: str, namespace: str) -> set[str]:
         """Return the bundles of `namespace` that the broker at `web_url` owns."""
         broker_id = web_url.removeprefix("http://")
-        owned = await self._get(f"{web_url}/admin/v2/brokers/standalone/{broker_id}/ownedNamespaces") or {}
+        owned = await self._get(web_url, f"/admin/v2/brokers/standalone/{broker_id}/ownedNamespaces") or {}
         return {bundle for bundle in owned if bundle.startswith(f"{namespace}/")}
 
-    async def _get(self, url: str) -> Any:
-        assert self._session is not None
-        with suppress(aiohttp.ClientError, TimeoutError):
-            async with self._session.get(url) as response:
-                if response.status == 200:
-                    return await response.json(content_type=None)
-        return None
+    async def _get(self, web_url: str, path: str) -> Any:
+        try:
+            return await self._client.call("GET", web_url, path)
+        except AdminRequestError:
+            return None
 
 
 def _sample(url: str, answer: dict[str, Any], now_s: float) -> LoadSample:

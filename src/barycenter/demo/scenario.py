@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 
+from barycenter.admin.client import AdminClient
+from barycenter.admin.errors import AdminRequestError
 from barycenter.demo.decisions import DecisionReader
 from barycenter.demo.live_view import LiveView, latest_samples
 from barycenter.demo.observer import ClusterObserver
@@ -33,6 +34,7 @@ _OBSERVE_EVERY_S = 1.0
 _MESSAGES_IN_AND_OUT = 2
 _ONE_BROKER_BUSY = 0.8
 _HOT_BUNDLE_SHARE = 0.4
+_EXISTS = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +263,13 @@ class Demo:
 
 async def create_namespace(web_url: str) -> None:
     """Create the demo's namespace unless an earlier run on the same folder did."""
-    body = {"bundles": {"numBundles": BUNDLES}}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.put(f"{web_url}/admin/v2/namespaces/{NAMESPACE}", json=body) as answer,
-    ):
-        if answer.status not in {204, 409}:
-            raise RuntimeError(f"creating {NAMESPACE}: {answer.status} {await answer.text()}")
+    client = AdminClient()
+    try:
+        await client.call(
+            "PUT", web_url, f"/admin/v2/namespaces/{NAMESPACE}", body={"bundles": {"numBundles": BUNDLES}}
+        )
+    except AdminRequestError as error:
+        if error.status != _EXISTS:
+            raise
+    finally:
+        await client.close()

@@ -121,6 +121,26 @@ class DecisionLog:
             log.warning("decision_not_logged", file=str(file), reason=str(error))
 
 
+def read_decisions(data: Path) -> list[DecisionRecord]:
+    """Return the decisions in the logs of a data folder, or of a folder of logs, oldest first.
+
+    A line that is still being written is passed over.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    folder = data / "decisions" if (data / "decisions").is_dir() else data
+    found = []
+    decoder = msgspec.json.Decoder(DecisionRecord)
+    for file in [*sorted(folder.glob("*.jsonl.1")), *sorted(folder.glob("*.jsonl"))]:
+        for line in file.read_bytes().splitlines():
+            try:
+                found.append(decoder.decode(line))
+            except msgspec.DecodeError:
+                continue
+    return sorted(found, key=lambda record: (record.at, record.by, record.number))
+
+
 def _strategy(reason: Reason) -> str:
     """Return the strategy of the reason or of what caused it."""
     found: Reason | None = reason

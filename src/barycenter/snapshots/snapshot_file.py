@@ -2,9 +2,9 @@
 
 | what | how it comes to be |
 |---|---|
-| Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `snapshot_document` |
-| its columns, `*.parquet` | `barycenter snapshot`, see `snapshot_columns` |
-| the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `snapshot_tables` |
+| Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `document` |
+| its columns, `*.parquet` | `barycenter snapshot`, see `parquet_snapshot` |
+| the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `pipeline_tables` |
 | a load report, `*.json` | `pulsar-admin broker-stats load-report` |
 | messages of the extensible load manager's topics, `*.txt` | `pulsar-client consume`, see `extensible_document` |
 | a folder of reports and messages, or the data folder that holds it | of several of one broker the newest counts |
@@ -34,7 +34,7 @@ from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.strategy import MemoryDocument
 from barycenter.snapshots.doubts import doubts
 from barycenter.snapshots.parquet_snapshot import Beside, NoSnapshotError, read_columns, write_columns
-from barycenter.snapshots.tables import TablesError, read_tables, tables_below
+from barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
 
 ACCEPTED: Final = (
     "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "

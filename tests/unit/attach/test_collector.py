@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from barycenter.admin.client import AdminClient
 from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.broker.cluster.http_peers import AdminClient
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from barycenter.logs.load_report_log import MemoryReportLog

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barycenter.cli.demo import sentences
+from barycenter.cli.run.demo import sentences
 from barycenter.demo.plan import ClientResult, TopicResult
 from barycenter.demo.record import Event, LoadSample, Record
 from barycenter.demo.report import render_report

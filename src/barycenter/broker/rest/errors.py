@@ -10,9 +10,9 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from barycenter.admin.errors import AdminRequestError
 from barycenter.broker import errors as service
 from barycenter.broker.cluster import lookup_answers as lookups
-from barycenter.broker.cluster.http_peers import PeerRequestError
 from barycenter.broker.lookup import namespace_service as bundles
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.config.broker_conf import ConfigError
@@ -90,7 +90,7 @@ def answer_of(error: Exception) -> tuple[int, str] | None:
     """Return status and reason of an exception that requests may end with; None for any other."""
     if isinstance(error, RestError):
         return error.status, error.reason
-    if isinstance(error, PeerRequestError):
+    if isinstance(error, AdminRequestError):
         return error.status or 503, error.reason
     for kind, status in STATUS:
         if isinstance(error, kind):

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
-from barycenter.broker.cluster.http_peers import PeerRequestError
+from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.namespaces.policies import Policies
 from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.errors import RestError
@@ -38,7 +38,7 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
     Raises:
         RestError: 404 there is none; 409 it has topics and is not forced, or topics keep coming; 412 several
             clusters share it.
-        PeerRequestError: the owner of a topic or bundle refused.
+        AdminRequestError: the owner of a topic or bundle refused.
     """
     await _require_deletable(services, namespace, force=force)
     await services.resources.namespaces.update(str(namespace), _marked)
@@ -110,7 +110,7 @@ async def _delete_all(services: BrokerServices, topics: Iterable[TopicName], *, 
         async with limit:
             try:
                 await services.admin.call("DELETE", services.web_url, topic_path(topic), params=params)
-            except PeerRequestError as error:
+            except AdminRequestError as error:
                 if error.status != 404:  # somebody else was faster
                     raise
 

@@ -8,8 +8,8 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from barycenter.admin.client import AdminClient
 from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import AdminClient
 from barycenter.broker.rest.app import build_app
 from barycenter.broker.rest.services import BrokerServices
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
-from barycenter.broker.cluster.http_peers import AdminClient
+from barycenter.admin.client import AdminClient
 from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from barycenter.broker.cluster.http_peers import PeerRequestError
+from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from barycenter.broker.rest.errors import RestError
@@ -137,7 +137,7 @@ class TopicFigures:
                     answer: dict[str, Any] = await self._services.admin.call(
                         "GET", self._services.web_url, f"{topic_path(part)}/{what}"
                     )
-                except PeerRequestError as error:
+                except AdminRequestError as error:
                     if error.status != 404:
                         raise
                     return None

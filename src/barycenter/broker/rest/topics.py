@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from barycenter.broker.cluster.http_peers import PeerRequestError
+from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from barycenter.broker.namespaces.resources import partitioned_topic_name
@@ -315,7 +315,7 @@ class Topics:
             await self._of_partitions(
                 topic, lambda part: self._call("DELETE", topic_path(part), params={"force": force}), missing=[404]
             )
-        except PeerRequestError:
+        except AdminRequestError:
             await records.update(name, lambda found: replace(found, deleted=False))
             raise
         with suppress(NotFoundError):  # somebody else deleted it at the same time
@@ -410,7 +410,7 @@ class Topics:
             async with limit:
                 try:
                     return await ask(item)
-                except PeerRequestError as error:
+                except AdminRequestError as error:
                     if error.status not in forgiven:
                         raise
                     return None

@@ -5,8 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
+from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import HttpPeers, PeerRequestError
+from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from barycenter.naming.bundle import Bundle
@@ -178,11 +179,11 @@ async def test_a_leader_commands_its_peers_over_http() -> None:
         await peers.unload_bundle(web_url, bundle, destination=other.broker_id)
         assert await cluster.owner(TOPIC) is other
         await peers.split_bundle(web_url, bundle, algorithm="range_equally_divide", unload=False)
-        with pytest.raises(PeerRequestError) as caught:
+        with pytest.raises(AdminRequestError) as caught:
             await peers.unload_bundle(web_url, bundle, destination=None)
         assert caught.value.status == 412
         await peers.close()
-        with pytest.raises(PeerRequestError) as closed:
+        with pytest.raises(AdminRequestError) as closed:
             await peers.unload_bundle(web_url, bundle, destination=None)
         assert closed.value.status == 0
 

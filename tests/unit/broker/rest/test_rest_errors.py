@@ -1,11 +1,12 @@
-"""The one mapping from exceptions to answers, and the client that reads such answers."""
+"""The one mapping from exceptions to answers."""
 
 import pytest
 from aiohttp import web
 
+from barycenter.admin.client import AdminClient
+from barycenter.admin.errors import AdminRequestError
 from barycenter.broker import errors as service
 from barycenter.broker.cluster import lookup_answers as lookups
-from barycenter.broker.cluster.http_peers import MAX_REDIRECTS, AdminClient, PeerRequestError, reason_of
 from barycenter.broker.rest.errors import STATUS, RestError, answer_of, errors_as_reasons
 from barycenter.metadata import errors as metadata
 from barycenter.naming.errors import InvalidNameError
@@ -18,8 +19,8 @@ TOPIC = TopicName.parse("t/ns/x")
     ("error", "status"),
     [
         (RestError(406, "no"), 406),
-        (PeerRequestError("GET", "http://x", 412, "no"), 412),
-        (PeerRequestError("GET", "http://x", 0, "no answer"), 503),
+        (AdminRequestError("GET", "http://x", 412, "no"), 412),
+        (AdminRequestError("GET", "http://x", 0, "no answer"), 503),
         (InvalidNameError("a b", "Tenant name is not valid"), 412),
         (lookups.TooManyLookupsError(1), 503),
         (lookups.BundleNotFoundError("b"), 412),
@@ -63,44 +64,8 @@ async def test_the_unknown_is_told_by_its_name() -> None:
 
     runner, url = await serve(web.get("/broken", broken))
     client = AdminClient()
-    with pytest.raises(PeerRequestError) as caught:
+    with pytest.raises(AdminRequestError) as caught:
         await client.call("GET", url, "/broken")
     assert (caught.value.status, caught.value.reason) == (500, "ZeroDivisionError: of all things")
     await client.close()
     await runner.cleanup()
-
-
-async def test_the_client_takes_verb_and_body_along_a_redirect_but_not_without_end() -> None:
-    async def here(request: web.Request) -> web.Response:
-        return web.json_response({"method": request.method, "body": await request.json()})
-
-    async def there(request: web.Request) -> web.Response:
-        return web.Response(status=307, headers={"Location": "/here"})
-
-    async def round_and_round(request: web.Request) -> web.Response:
-        return web.Response(status=307, headers={"Location": "/round"})
-
-    runner, url = await serve(web.put("/here", here), web.put("/there", there), web.put("/round", round_and_round))
-    client = AdminClient()
-    assert await client.call("PUT", url, "/there", body=[1]) == {"method": "PUT", "body": [1]}
-    with pytest.raises(PeerRequestError, match=f"more than {MAX_REDIRECTS} redirects"):
-        await client.call("PUT", url, "/round")
-    await client.close()
-    await runner.cleanup()
-
-
-async def test_a_broker_that_is_not_there_is_no_answer() -> None:
-    runner, url = await serve()
-    await runner.cleanup()
-    client = AdminClient()
-    with pytest.raises(PeerRequestError) as caught:
-        await client.call("GET", url, "/")
-    assert caught.value.status == 0
-    await client.close()
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"), [(b'{"reason":"so"}', "so"), (b"plain", "plain"), (b"[1]", "[1]"), (b"\xff", "�")]
-)
-def test_the_reason_is_found_in_any_body(body: bytes, reason: str) -> None:
-    assert reason_of(body) == reason

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as CliResult
 
-from barycenter.cli.history import command
+from barycenter.cli.history.command import command
 from barycenter.pipeline.history.questions import History, NoHistoryError, Ranking
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.tables.parquet_tables import Tables

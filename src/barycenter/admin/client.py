@@ -1,0 +1,94 @@
+"""A client of brokers' admin REST that follows redirects.
+
+Source: the internal admin client of Pulsar's `PulsarService`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urljoin
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from barycenter.admin.errors import AdminRequestError
+
+MAX_REDIRECTS: Final = 10
+REQUEST_TIMEOUT_S: Final = 70.0
+"""Longer than `namespaceBundleUnloadingTimeoutMs` takes by default."""
+_MAX_CONNECTIONS: Final = 64
+
+
+class AdminClient:
+    """An HTTP client that resends verb and body to wherever a 307 points."""
+
+    def __init__(self, *, timeout_s: float = REQUEST_TIMEOUT_S, headers: Mapping[str, str] | None = None) -> None:
+        """`headers` go with every request, also where a broker points to another."""
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._headers = dict(headers or {})
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def call(
+        self, method: str, web_url: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None
+    ) -> Any:
+        """Send a request to the broker at `web_url` and return the JSON of its answer, None if that is empty.
+
+        `path` is encoded already; `body` is sent as JSON unless it is None.
+
+        Raises:
+            AdminRequestError: the answer is not a success, there is none, or it moves on too often.
+        """
+        data = None if body is None else msgspec.json.encode(body)
+        url = str(URL(web_url + path, encoded=True).update_query(params or {}))
+        for _ in range(MAX_REDIRECTS + 1):
+            status, answer, location = await self._send(method, url, data)
+            if status in (307, 308) and location is not None:
+                url = urljoin(url, location)
+            elif status < 300:
+                return _decoded(method, url, answer)
+            else:
+                raise AdminRequestError(method, url, status, reason_of(answer))
+        raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _send(self, method: str, url: str, data: bytes | None) -> tuple[int, bytes, str | None]:
+        if self._closed:
+            raise AdminRequestError(method, url, 0, "this broker is stopping")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=self._timeout, headers=self._headers, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
+            )
+        headers = {} if data is None else {"Content-Type": "application/json"}
+        target = URL(url, encoded=True)
+        try:
+            async with self._session.request(
+                method, target, data=data, headers=headers, allow_redirects=False
+            ) as answer:
+                return answer.status, await answer.read(), answer.headers.get("Location")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise AdminRequestError(method, url, 0, str(error) or type(error).__name__) from error
+
+
+def reason_of(answer: bytes) -> str:
+    """Return the `reason` of an error body, or the body itself if it has none."""
+    try:
+        decoded = msgspec.json.decode(answer)
+    except msgspec.DecodeError:
+        return answer.decode(errors="replace")[:500]
+    return str(decoded["reason"]) if isinstance(decoded, dict) and "reason" in decoded else str(decoded)[:500]
+
+
+def _decoded(method: str, url: str, answer: bytes) -> Any:
+    if not answer:
+        return None
+    try:
+        return msgspec.json.decode(answer)
+    except msgspec.DecodeError as error:
+        raise AdminRequestError(method, url, 200, f"the answer is not JSON: {error}") from error

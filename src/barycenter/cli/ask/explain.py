@@ -1,0 +1,148 @@
+"""`barycenter explain`: why a bundle is where it is, and why a broker sheds or does not."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from barycenter.cli.ask.decision_tables import print_state, print_tables
+from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from barycenter.cli.failure import fail, in_words
+from barycenter.cli.moments import moment_ms
+from barycenter.logs.decision_log import DecisionRecord, read_decisions
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import NamespaceName
+from barycenter.snapshots.decided import BundleState, Decided, state_of
+from barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
+from barycenter.snapshots.rounds import shedding_rounds, split_rounds
+from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
+
+
+@click.command(name="explain")
+@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Decisions about this bundle.")
+@click.option("--broker", default="", metavar="HOST:PORT", help="Its verdict, and decisions that name it.")
+@click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about its bundles.")
+@click.option("--url", help="Ask a running cluster: the web address of any broker.  [default: http://127.0.0.1:8080]")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the decision logs of a data folder instead.",
+)
+@click.option("--snapshot", "file", type=click.Path(path_type=Path), help="Explain a saved snapshot instead.")
+@click.option("--since", default="", help="Only decisions since then: 15m, 2h, 2026-01-31T12:00.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def command(
+    bundle: str,
+    broker: str,
+    namespace: str,
+    url: str | None,
+    data: Path | None,
+    file: Path | None,
+    since: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Say why: the decisions about a bundle, a broker or a namespace, and what the leader would do now.
+
+    From a running cluster come the decisions that were made, and the verdict on the brokers as of now: why each sheds,
+    or why it keeps all it has. A data folder has the decisions alone, a saved snapshot the verdict and what would be
+    done.
+
+    Ends with 0, with 1 if there is nothing to be told or nobody answers, with 2 for wrong usage.
+    """
+    asked, since_ms = _asked(bundle, broker, namespace), moment_ms("--since", since)
+    if sum(each is not None for each in (url, data, file)) > 1:
+        raise click.UsageError("give one of --url, --data and --snapshot")
+    records: list[DecisionRecord] = []
+    found: SnapshotFile | None = None
+    try:
+        if data is not None:
+            records = [each for each in read_decisions(data) if each.at >= since_ms and each.concerns(**asked)]
+        elif file is not None:
+            found = read_snapshot_file(file)
+        else:
+            records, found = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
+        states = state_of(found.snapshot, bundle) if found is not None and bundle else []
+        lines = _now(found, asked) if found is not None else []
+    except (*UNUSABLE, ClusterError) as error:
+        fail(in_words(error))
+    records = records[-limit:]
+    if as_json:
+        for each in (*records, *states, *lines):
+            click.echo(msgspec.json.encode(each).decode())
+    else:
+        _print(records, states, lines)
+    if not records and not states and not lines:
+        fail(
+            f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
+            "<data>/decisions"
+        )
+
+
+def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
+    if sum(map(bool, (bundle, broker, namespace))) != 1:
+        raise click.UsageError("give one of --bundle, --broker and --namespace")
+    try:
+        bundle = str(Bundle.parse(bundle)) if bundle else ""
+        namespace = str(NamespaceName.parse(namespace)) if namespace else ""
+    except InvalidNameError as error:
+        raise click.UsageError(str(error)) from error
+    return {"bundle": bundle, "broker": broker, "namespace": namespace}
+
+
+def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[DecisionRecord], SnapshotFile | None]:
+    query = {name: value for name, value in asked.items() if value}
+    records, troubles = asyncio.run(decisions_of(url, {**query, "since": str(since_ms)}))
+    for trouble in troubles:
+        click.echo(f"barycenter: {trouble}", err=True)
+    try:
+        document = asyncio.run(snapshot_of(url))
+    except ClusterError as error:
+        click.echo(f"barycenter: {error}", err=True)
+        return records, None
+    return records, of_document(document, Path("the leader's snapshot"))
+
+
+def _now(found: SnapshotFile, asked: dict[str, str]) -> list[Decided]:
+    """Return what the leader would do now that concerns what is asked for."""
+    config = configured(found, None, (), None, None)
+    manager = manager_of(found, None)
+    rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)
+    lines = [*rounds[0], *split_rounds(found.snapshot, config, 1, manager)[0]]
+    owners = set()
+    names = found.snapshot.bundles.names
+    if asked["bundle"]:
+        rows = [row for row, name in enumerate(names) if name == asked["bundle"]]
+        owners = {found.snapshot.brokers.names[found.snapshot.bundles.owner[row]] for row in rows}
+    return [line for line in lines if _concerns(line, asked, owners)]
+
+
+def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
+    if line.kind == "verdict":
+        return line.broker in owners or (line.broker == asked["broker"])
+    if line.kind == "shed":
+        return bool(owners or asked["namespace"] or asked["broker"])
+    if asked["bundle"]:
+        return line.bundle == asked["bundle"]
+    if asked["namespace"]:
+        return line.bundle.rpartition("/")[0] == asked["namespace"]
+    return asked["broker"] in (line.source, line.destination)
+
+
+def _print(records: list[DecisionRecord], states: list[BundleState], lines: list[Decided]) -> None:
+    for record in records:
+        at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        where = " → ".join(each for each in (record.source, record.destination) if each)
+        what = f"{record.kind} {record.refused}".strip()
+        click.echo("  ".join(each for each in (at, what, record.bundle, where) if each))
+        click.echo(f"      {record.sentence}")
+    if states or lines:
+        click.echo("\nnow")
+    for state in states:
+        print_state(state)
+    if lines:
+        print_tables(lines, explain=True)

@@ -1,0 +1,192 @@
+"""`barycenter history`: questions to the recorded history of a cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import Final
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from barycenter.cli.failure import fail
+from barycenter.cli.history.rows import print_rows, trend
+from barycenter.cli.moments import moment_ms
+from barycenter.cli.pipeline.data_folder import opened
+from barycenter.cli.progress import spark_progress, with_progress
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.errors import InvalidNameError
+from barycenter.pipeline.history.questions import END_OF_TIME, History, NoHistoryError, Ranking
+from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
+
+_EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
+
+Command = Callable[..., None]
+Conf = dict[str, str]
+
+
+def _common(command: Command) -> Command:
+    """The options that every question has."""
+    for option in reversed(
+        (
+            click.option(
+                "--data",
+                required=True,
+                type=DataFolder(exists=True),
+                metavar="DIR",
+                help="Data folder of the cluster: a path, or an address that Spark reaches.",
+            ),
+            click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
+            click.option("--until", default="", help="End of the period, exclusive; likewise."),
+            click.option(
+                "--format",
+                "form",
+                type=click.Choice(["table", "json", "csv"]),
+                default="table",
+                show_default=True,
+                help="json: one object a line.",
+            ),
+            with_spark_settings,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(name="history")
+def command() -> None:
+    """Ask the recorded history of a cluster.
+
+    The pipeline keeps it as tables in the data folder (docs/tables.md). Ends with 0, with 1 if there is nothing to be
+    told, with 2 for wrong usage.
+    """
+
+
+@command.command(name="top")
+@_common
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
+@click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
+def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by: str) -> None:
+    """Tell the bundles with the greatest mean traffic, in + out."""
+    ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.top_bundles(limit, by=ranking))
+
+
+@command.command(name="bundle")
+@_common
+@click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
+@click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
+def bundle_life(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, every: str) -> None:
+    """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
+    try:
+        name = str(Bundle.parse(bundle))
+    except InvalidNameError as error:
+        raise click.UsageError(f"{bundle}: {error}") from None
+    with _history(data, conf, since, until) as history:
+        found = _life_of(history, name, timedelta(minutes=_EVERY[every]))
+    for title, rows in found:
+        if form == "table":
+            click.echo(f"\n{title}" + trend(rows, title))
+        print_rows(rows, form, kind=title)
+
+
+def _life_of(history: History, name: str, width: timedelta) -> list[tuple[str, pa.Table]]:
+    """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
+    parts: list[tuple[str, Callable[[], pa.Table]]] = [
+        ("owners", lambda: history.bundle_owners(name)),
+        ("decisions", lambda: history.bundle_decisions(name)),
+        ("load", lambda: history.bundle_load(name, every=width)),
+    ]
+    found: list[tuple[str, pa.Table]] = []
+    for title, ask in parts:
+        try:
+            found.append((title, ask()))
+        except NoHistoryError as error:
+            lacking = str(error)
+    if not found:
+        fail(lacking)
+    return found
+
+
+@command.command(name="brokers")
+@_common
+@click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
+def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
+    """Tell the brokers whose usage was above a threshold, and for which share of their reports."""
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
+
+
+@command.command(name="imbalance")
+@_common
+def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
+    """Tell how evenly the brokers were loaded, interval by interval."""
+
+    def ask() -> pa.Table:
+        rows = history.imbalance()
+        if form == "table":
+            click.echo(f"greatest over mean rate {trend(rows, 'balance')}\n")
+        return rows
+
+    with _history(data, conf, since, until) as history:
+        _answer(form, ask)
+
+
+@command.command(name="sql")
+@click.argument("query")
+@click.option(
+    "--data",
+    required=True,
+    type=DataFolder(exists=True),
+    metavar="DIR",
+    help="Data folder of the cluster: a path, or an address that Spark reaches.",
+)
+@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows of the answer.")
+@with_spark_settings
+def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -> None:
+    """Run Spark SQL over the tables, each a view of its name.
+
+    For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
+    """
+    from barycenter.pipeline.history.sql import QueryError, run_sql
+
+    try:
+        with Console(stderr=True).status("starting Spark") as status:
+
+            def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
+                status.stop()
+                return spark_progress(tasks, "asking")
+
+            rows = run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
+    except QueryError as error:
+        fail(str(error))
+        return
+    print_rows(rows, form)
+
+
+@contextmanager
+def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]:
+    begin, end = moment_ms("--since", since), moment_ms("--until", until) or END_OF_TIME
+    if begin >= end:
+        raise click.UsageError(f"--since {since} is not before --until {until}")
+    with opened(data, conf) as storage:
+        yield History(storage, since_ms=begin, until_ms=end, progress=_reading)
+
+
+def _reading(files: Sequence[str], table: str) -> Iterator[str]:
+    return with_progress(files, f"reading {table}")
+
+
+def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") -> None:
+    try:
+        rows = ask()
+    except NoHistoryError as error:
+        fail(str(error))
+        return
+    if not len(rows) and form == "table":
+        click.echo(none)
+    else:
+        print_rows(rows, form)

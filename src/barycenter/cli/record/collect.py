@@ -1,0 +1,177 @@
+"""`barycenter collect`: record the load of a running cluster for the pipeline, replays and the advisor."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import pulsar
+
+from barycenter.admin.client import AdminClient
+from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
+from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
+from barycenter.attach.extensible_topics import PulsarExtensibleTopics
+from barycenter.attach.report_numbers import ReportNumbers
+from barycenter.cli.failure import fail, in_words
+from barycenter.logs.load_report_log import FileReportLog
+
+_TIMEOUT_S: Final = 20.0
+
+
+def _admin_urls(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    try:
+        return admin_urls(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command(name="collect")
+@click.option(
+    "--admin-url",
+    required=True,
+    metavar="URL",
+    callback=_admin_urls,
+    help="Web address of a broker, or of a proxy before them; of several: http://broker-1:8080,broker-2:8080.",
+)
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
+@click.option("--interval", default=60.0, show_default=True, type=click.FloatRange(1), help="Seconds between rounds.")
+@click.option("--rounds", default=0, type=click.IntRange(0), help="End after so many; 0: go on until Ctrl-C.")
+@click.option("--keep-days", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Delete older reports.")
+@click.option("--service-url", help="pulsar:// address; needed if brokers run the extensible load manager.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round.")
+def command(
+    admin_url: tuple[str, ...],
+    out: Path,
+    interval: float,
+    rounds: int,
+    keep_days: float,
+    service_url: str | None,
+    as_json: bool,
+) -> None:
+    """Record the load reports of a cluster's brokers, Apache Pulsar's or Barycenter's own.
+
+    They are appended to OUT/load-reports, as brokers of Barycenter write theirs; `barycenter pipeline run --data OUT`
+    makes tables of them. A broker that does not answer is named and asked again in the next round. When the broker at
+    URL is down, another one that is known by then tells which there are.
+
+    The environment variable BARYCENTER_TOKEN may hold a token, which must be a superuser's, and SSL_CERT_FILE the path
+    of the certificates to trust instead of the system's.
+
+    Reports are numbered across restarts in OUT/collect.json.
+
+    Ends with 0, with 1 if the first round or the last could not be made: the brokers not listed, their
+    topics not read, the numbers not kept.
+    """
+    try:
+        ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, as_json))
+    except (CollectError, OSError) as error:
+        fail(in_words(error))
+    if not ended_well:
+        sys.exit(1)
+
+
+async def _collect(
+    urls: Sequence[str],
+    out: Path,
+    interval: float,
+    rounds: int,
+    keep_days: float,
+    service_url: str | None,
+    as_json: bool,
+) -> bool:
+    token = os.environ.get(TOKEN_VARIABLE)
+    certificates = os.environ.get(CERTIFICATES_VARIABLE)
+    trusted: dict[str, Any] = {"tls_trust_certs_file_path": certificates} if certificates else {}
+    clients: list[pulsar.Client] = []
+
+    def open_topics() -> PulsarExtensibleTopics:
+        try:
+            topics = pulsar.Client(
+                service_url,
+                authentication=pulsar.AuthenticationToken(token) if token else None,
+                logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+                **trusted,
+            )
+            clients[:] = [topics]
+            return PulsarExtensibleTopics(topics)
+        except (pulsar.PulsarException, ValueError) as error:
+            for each in clients:
+                each.shutdown()
+            clients.clear()
+            trust = f" and {CERTIFICATES_VARIABLE}" if str(service_url).startswith("pulsar+ssl:") else ""
+            raise CollectError(
+                f"cannot read the load topics at {service_url}: {error}; check --service-url{trust}"
+            ) from error
+
+    client = AdminClient(timeout_s=_TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else None)
+    report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)
+    collector = Collector(
+        urls,
+        client,
+        report_log,
+        ReportNumbers(out / "collect.json", now_ms=_now_ms()),
+        clock_ms=_now_ms,
+        extensible=open_topics if service_url else None,
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        return await _go_round(collector, stop, interval, rounds, _printer(out, as_json))
+    finally:
+        report_log.close()
+        await client.close()
+        for each in clients:
+            each.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _go_round(
+    collector: Collector, stop: asyncio.Event, interval: float, rounds: int, tell: Callable[[Round | str], None]
+) -> bool:
+    """Collect round after round; return whether the last one could list the brokers."""
+    loop = asyncio.get_running_loop()
+    due, number, is_well = loop.time(), 0, False
+    while True:
+        number += 1
+        try:
+            tell(await collector.collect())
+            is_well = True
+        except CollectError as error:
+            if number == 1:
+                raise
+            is_well = False
+            tell(str(error))
+        due = max(due + interval, loop.time())
+        if number == rounds:
+            return is_well
+        try:
+            await asyncio.wait_for(stop.wait(), due - loop.time())
+        except TimeoutError:
+            continue
+        return is_well
+
+
+def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
+    def tell(found: Round | str) -> None:
+        if isinstance(found, str):
+            click.echo(f"barycenter: {found}; asking again in the next round", err=True)
+        elif as_json:
+            click.echo(msgspec.json.encode(found))
+        else:
+            at = datetime.fromtimestamp(found.at / 1000, UTC)
+            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {found.brokers} brokers, {found.bundles:,} bundles → {out}")
+            for broker, why in found.failed.items():
+                click.echo(f"  {broker}: {why}", err=True)
+
+    return tell

@@ -1,0 +1,87 @@
+"""`barycenter broker`: one broker process, from a broker.conf until SIGTERM."""
+
+import asyncio
+import random
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+import structlog
+import uvloop
+
+from barycenter.broker.broker import Broker
+from barycenter.broker.cluster.http_peers import HttpPeers
+from barycenter.broker.environment import Environment
+from barycenter.broker.rest.server import start_web
+from barycenter.broker.start_errors import BrokerStartError
+from barycenter.cli.failure import fail, in_words
+from barycenter.cli.run.process_log import configure_logging
+from barycenter.config.broker_conf import ConfigError, load_broker_conf
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.load.advice.configuration_advice import key_advice
+from barycenter.load.managers import StrategyError
+from barycenter.metadata.clock import SystemClock
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.open import UnknownStoreError, open_store
+from barycenter.standalone.parent_watch import die_with_parent
+from barycenter.standalone.process import READY
+from barycenter.standalone.scheduling import take_short_turns
+
+log = structlog.get_logger(__name__)
+
+
+@click.command(name="broker")
+@click.option("--config", "conf", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def command(conf: Path) -> None:
+    """Run one broker.
+
+    Reads Pulsar's own broker.conf format. SIGTERM or Ctrl-C makes it leave the cluster in order: it hands its
+    bundles over and drains; a second one ends it at once.
+    """
+    die_with_parent()
+    configure_logging(as_json=not sys.stderr.isatty())
+    try:
+        result = load_broker_conf(conf)
+        for unknown in key_advice(result.unknown_keys):
+            log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
+        Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
+        take_short_turns()
+        uvloop.run(_serve(result.config))
+    except (ConfigError, OSError, BrokerStartError, MetadataError, UnknownStoreError, StrategyError) as error:
+        fail(in_words(error))
+
+
+async def _serve(config: BrokerConfig) -> None:
+    data = Path(config.barycenter_data_dir)
+    url = config.metadata_store_url or f"sqlite:{data / 'metadata.sqlite'}"
+    store = await open_store(url, session_timeout_ms=config.metadata_store_session_timeout_millis)
+    ledgers = FileLedgerStorage(data / "ledgers")
+    try:
+        env = Environment(store, ledgers, SystemClock(), random.Random(), HttpPeers())
+        await _until_stopped(config, env)
+    finally:
+        await ledgers.close()
+        await store.close()
+
+
+async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
+    stop = asyncio.Event()
+    reason = "signal"
+
+    def end(why: str) -> None:
+        nonlocal reason
+        reason = why
+        stop.set()
+
+    web = partial(start_web, on_stopped=lambda: end("shutdown request"))
+    broker = Broker(config, env, web=web, on_fatal=end)
+    await broker.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: sys.exit(130) if stop.is_set() else stop.set())
+    click.echo(f"{READY}: {broker.urls.broker_url} (web {broker.urls.web_url})")
+    await stop.wait()
+    await broker.stop(reason=reason)

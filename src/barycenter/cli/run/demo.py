@@ -1,0 +1,128 @@
+"""`barycenter demo`: see a cluster balance itself, survive a crash, and read the report."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from barycenter.admin.errors import AdminRequestError
+from barycenter.cli.failure import fail, in_words
+from barycenter.demo.scenario import Demo, DemoSettings
+from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
+from barycenter.standalone.errors import StandaloneError
+
+
+@click.command(name="demo")
+@click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 16), help="Number of brokers.")
+@click.option("--duration", default=120.0, show_default=True, type=click.FloatRange(10), help="Seconds of load.")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A CSV file, or a folder of them; one topic each.",
+)
+@click.option(
+    "--speedup", default=1440.0, show_default=True, type=click.FloatRange(0.001), help="Trace seconds a second."
+)
+@click.option("--seed", default=1, show_default=True, type=int, help="Seed of the synthetic mix.")
+@click.option(
+    "--out",
+    default=Path("demo-out"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the report.",
+)
+@click.option("--chaos/--no-chaos", default=True, show_default=True, help="Kill the busiest broker half-way.")
+@click.option(
+    "--web-port", default=18080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
+)
+@click.option(
+    "--broker-port", default=16650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(
+    brokers: int,
+    duration: float,
+    traces: tuple[Path, ...],
+    speedup: float,
+    seed: int,
+    out: Path,
+    chaos: bool,
+    web_port: int,
+    broker_port: int,
+    as_json: bool,
+) -> None:
+    """Start a cluster, drive it with stock Pulsar clients, write a report.
+
+    The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is
+    killed. Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily
+    swing and bursts. OUT gets report.html and summary.json.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        chosen = unique_names([read_trace(file) for file in trace_files(traces)]) if traces else synthetic_traces(seed)
+        settings = DemoSettings(
+            out=out,
+            traces=chosen,
+            load=f"{len(chosen)} traces" if traces else f"a synthetic mix (seed {seed})",
+            brokers=brokers,
+            duration_s=duration,
+            speedup=speedup,
+            chaos=chaos,
+            web_port=web_port,
+            broker_port=broker_port,
+        )
+        summary = asyncio.run(Demo(settings).run())
+    except (StandaloneError, TraceError, AdminRequestError, OSError) as error:
+        fail(in_words(error))
+        return
+    if as_json:
+        click.echo((out / "summary.json").read_text(), nl=False)
+    else:
+        click.echo(sentences(summary, out))
+    if summary["messages_lost"]:
+        fail(f"{summary['messages_lost']} acknowledged messages did not arrive; logs are in {out}/data/logs")
+
+
+def trace_files(paths: tuple[Path, ...]) -> list[Path]:
+    """Return the CSV files among `paths`, those of a folder by name.
+
+    Raises:
+        TraceError: a folder has none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.csv")) if path.is_dir() else [path]
+        if not found:
+            raise TraceError(f"{path}: no CSV file in this folder")
+        files += found
+    return files
+
+
+def sentences(summary: dict[str, Any], out: Path) -> str:
+    """Return the figures as the lines that end a demo."""
+
+    def shown(key: str, unit: str = "") -> str:
+        value = summary[key]
+        return "–" if value is None else f"{value:.2f}{unit}"
+
+    counts = {key: f"{value:,}" for key, value in summary.items() if isinstance(value, int)}
+    fail_over = []
+    if summary["killed_broker"] is not None:
+        fail_over = [
+            f"fail-over  {counts['failovers']} bundles, all topics served after {shown('recovery_seconds', ' s')}"
+        ]
+    return "\n".join(
+        [
+            f"messages   {counts['messages_produced']} produced, {counts['messages_consumed']} consumed, "
+            f"{counts['messages_lost']} lost, {counts['messages_duplicated']} delivered again, "
+            f"{counts['out_of_order']} out of order",
+            f"balance    busiest/mean {shown('imbalance_before')} before, {shown('imbalance_after')} after; "
+            f"{counts['assignments']} assignments, {counts['unloads']} unloads, {counts['splits']} splits",
+            *fail_over,
+            f"pipeline   {counts['pipeline_batches']} batches, lag p99 {shown('pipeline_lag_seconds_p99', ' s')}",
+            f"report     {out / 'report.html'}",
+        ]
+    )

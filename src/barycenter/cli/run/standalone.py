@@ -1,0 +1,103 @@
+"""`barycenter standalone`: a cluster on this machine until Ctrl-C."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable
+from pathlib import Path
+
+import click
+
+from barycenter.cli.failure import fail, in_words
+from barycenter.config.broker_conf import ConfigError, load_broker_conf
+from barycenter.load.advice.configuration_advice import advice, key_advice
+from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration
+from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from barycenter.standalone.errors import StandaloneError
+
+
+@click.command(name="standalone")
+@click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of broker processes.")
+@click.option("--data", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of all state.")
+@click.option(
+    "--web-port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
+)
+@click.option(
+    "--broker-port", default=6650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
+)
+@click.option(
+    "--config",
+    "conf",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A broker.conf for all brokers.",
+)
+@click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Run the Spark pipeline.")
+def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Path | None, pipeline: bool) -> None:
+    """Run a cluster on this machine.
+
+    Broker i listens on the given ports plus i. Everything is kept in the --data folder: the same command on
+    the same folder goes on where it stopped. Ctrl-C ends the cluster in order, a second Ctrl-C at once.
+    """
+    try:
+        configuration = checked_configuration(conf) if conf else {}
+        directory = DataDirectory(data.absolute())
+        with DataDirectoryLock(directory):
+            settings = ClusterSettings(
+                directory,
+                brokers=brokers,
+                web_port=web_port,
+                broker_port=broker_port,
+                configuration=configuration,
+                pipeline=pipeline,
+            )
+            asyncio.run(_run(settings))
+    except (StandaloneError, ConfigError, OSError) as error:
+        fail(in_words(error))
+
+
+def checked_configuration(conf: Path) -> dict[str, str]:
+    """Return the keys of `conf`, warning of unknown ones and of what they cannot do.
+
+    Raises:
+        ConfigError: a value is not in its key's range.
+    """
+    result = load_broker_conf(conf)
+    for unknown in key_advice(result.unknown_keys):
+        click.echo(f"barycenter: {conf}: unknown key {unknown.key} is ignored; {unknown.mend}", err=True)
+    for each in advice(result.config):
+        click.echo(f"barycenter: {conf}: {each.severity}: {each}", err=True)
+    return read_configuration(conf)
+
+
+async def _run(settings: ClusterSettings) -> None:
+    cluster = StandaloneCluster(settings, tell=lambda text: click.echo(text, err=True))
+    stop, stop_now = asyncio.Event(), asyncio.Event()
+
+    def interrupted() -> None:
+        (stop_now if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted)
+
+    if not await _unless(stop, cluster.start()):
+        await cluster.kill()
+        return
+    web = ", ".join(broker.web_url for broker in cluster.brokers)
+    click.echo(f"ready: {cluster.service_url} (web {web}); data in {settings.directory.root}")
+    await stop.wait()
+    if not await _unless(stop_now, cluster.stop()):
+        await cluster.kill()
+
+
+async def _unless(event: asyncio.Event, work: Awaitable[None]) -> bool:
+    """Await `work` unless `event` is set first; tell whether the work was finished."""
+    task = asyncio.ensure_future(work)
+    waiter = asyncio.create_task(event.wait(), name="wait for a signal")
+    await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+    waiter.cancel()
+    if task.done():
+        await task
+        return True
+    task.cancel()
+    await asyncio.wait({task})
+    return False

@@ -1,0 +1,90 @@
+"""The pipeline's publication as the leader reads it."""
+
+from pathlib import Path
+
+import pytest
+
+from barycenter.broker.load_manager.pipeline_feed import (
+    FilePipeline,
+    includes,
+    is_exactly,
+    published_averages,
+    published_bundles,
+)
+from barycenter.load.reports.load_report import LocalBrokerData
+from barycenter.load.reports.publication import PipelinePublication, encode_publication
+
+
+def publication(batch_id: int = 1) -> PipelinePublication:
+    columns = {
+        f"{window}_{figure}": [index + 1.0, index + 2.0]
+        for index, (window, figure) in enumerate(
+            (window, figure)
+            for window in ("short", "long")
+            for figure in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+        )
+    }
+    averages = {
+        f"{window}_term_{figure}": [float(index)]
+        for index, (window, figure) in enumerate(
+            (window, figure)
+            for window in ("short", "long")
+            for figure in ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+        )
+    }
+    return PipelinePublication(
+        batch_id=batch_id,
+        published_at=5,
+        as_of=4,
+        last_sequence={"b": ("i", 7)},
+        bundle=["t/n/x", "t/n/y"],
+        topics=[3, 4],
+        short_num_samples=[10, 2],
+        long_num_samples=[12, 2],
+        broker=["b"],
+        **columns,
+        **averages,
+    )
+
+
+def test_published_columns_become_windows_and_averages() -> None:
+    bundles, averages = published_bundles(publication()), published_averages(publication())
+    short, long = bundles["t/n/y"].short_term_data, bundles["t/n/y"].long_term_data
+    assert (short.max_samples, short.num_samples, short.msg_rate_in, short.msg_throughput_out) == (10, 2, 2, 5)
+    assert (long.max_samples, long.num_samples, long.msg_rate_in, long.msg_throughput_out) == (1000, 2, 6, 9)
+    assert bundles["t/n/x"].topics == 3
+    assert (averages["b"].short_term_msg_throughput_in, averages["b"].short_term_msg_rate_out) == (0, 3)
+    assert (averages["b"].long_term_msg_throughput_in, averages["b"].long_term_msg_rate_out) == (4, 7)
+
+
+@pytest.mark.parametrize(
+    ("broker", "incarnation", "sequence", "included", "exactly"),
+    [("b", "i", 7, True, True), ("b", "i", 6, True, False), ("b", "i", 8, False, False), ("b", "j", 1, False, False),
+     ("c", "i", 1, False, False)],
+)  # fmt: skip
+def test_a_report_is_included_up_to_the_published_sequence(
+    broker: str, incarnation: str, sequence: int, included: bool, exactly: bool
+) -> None:
+    seen = LocalBrokerData(incarnation=incarnation, sequence=sequence)
+    assert (includes(publication(), broker, seen), is_exactly(publication(), broker, seen)) == (included, exactly)
+
+
+def replace(folder: Path, document: bytes) -> None:
+    hidden = folder / ".new"
+    hidden.write_bytes(document)
+    hidden.replace(folder / "latest.json")
+
+
+def test_a_publication_is_read_when_it_changes_and_kept_when_it_is_unreadable(tmp_path: Path) -> None:
+    feed = FilePipeline(tmp_path)
+    assert feed.latest() is None
+    replace(tmp_path, encode_publication(publication(1)))
+    first = feed.latest()
+    assert first == publication(1)
+    assert feed.latest() is first
+    replace(tmp_path, b'{"batchId": ')
+    assert feed.latest() is first
+    replace(tmp_path, encode_publication(publication(22)))
+    assert feed.latest() == publication(22)
+    (tmp_path / "latest.json").unlink()
+    assert feed.latest() == publication(22)

@@ -1,0 +1,160 @@
+"""`barycenter explain` and `barycenter snapshot`: a running cluster, decision logs, a saved snapshot."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.broker.load_manager.factory import load_manager_factory
+from barycenter.cli.main import main
+from barycenter.load.reasons import Code, Reason
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
+from support.load_cases import Cluster, bundle_name, equal_bundles
+from support.rest_cluster import RestCluster
+from support.snapshot_cases import document_of
+
+BUNDLE = "public/ns/0x00000000_0xffffffff"
+
+
+def run(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Logs of two brokers, of which the second led first."""
+    first, second = (DecisionLog(name, tmp_path / "decisions") for name in ("a:1", "b:1"))
+    second.record(1_000, "assign", Reason(code=Code.IDLE_BROKER), bundle=BUNDLE, destination="a:1")
+    second.record(2_000, "shed", Reason(code=Code.BALANCED))
+    first.record(3_000, "unload", Reason(code=Code.HEAVIEST_BUNDLE), bundle=BUNDLE, source="a:1", destination="b:1")
+    first.record(4_000, "refuse", Reason(code=Code.FAILED), bundle="t/n/0x00000000_0xffffffff", refused="unload")
+    with (tmp_path / "decisions" / "a_1.jsonl").open("ab") as file:
+        file.write(b'{"at": 5000, "by"')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "at"),
+    [
+        (["--bundle", BUNDLE], [1_000, 3_000]),
+        (["--namespace", "t/n"], [4_000]),
+        (["--broker", "b:1"], [2_000, 3_000]),
+        (["--broker", "b:1", "--since", "1970-01-01T00:00:02.5"], [3_000]),
+        (["--bundle", BUNDLE, "--limit", "1"], [3_000]),
+    ],
+)
+def test_decisions_are_found_by_what_they_are_about(logs: Path, words: list[str], at: list[int]) -> None:
+    assert [line["at"] for line in lines(run("explain", "--data", str(logs), *words, "--json"))] == at
+
+
+def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
+    shown = run("explain", "--data", str(logs), "--bundle", BUNDLE).stdout
+    assert f"1970-01-01 00:00:03  unload  {BUNDLE}  a:1 → b:1" in shown
+    assert "it is the heaviest bundle left on a broker that has to give load away" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "give one of --bundle, --broker and --namespace"),
+        (["--bundle", BUNDLE, "--broker", "a:1"], 2, "give one of --bundle, --broker and --namespace"),
+        (["--bundle", "nonsense"], 2, "nonsense"),
+        (["--namespace", "a/b/c/d/e"], 2, "a/b/c/d/e"),
+        (["--broker", "a:1", "--since", "yesterday"], 2, "give a span like 90s"),
+        (["--broker", "a:1", "--snapshot", "x", "--url", "y"], 2, "give one of --url, --data and --snapshot"),
+        (["--namespace", "t/other"], 1, "nothing is known of t/other"),
+        (["--bundle", BUNDLE, "--since", "3d"], 1, "nothing is known of"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(logs: Path, words: list[str], code: int, said: str) -> None:
+    place = [] if "--url" in words else ["--data", str(logs)]
+    assert said in run("explain", *place, *words, code=code).stderr
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    said = run("explain", "--url", "http://127.0.0.1:1", "--broker", "a:1", code=1).stderr
+    assert said.startswith("barycenter: no answer from http://127.0.0.1:1: ")
+    assert (
+        "no snapshot from http://127.0.0.1:1"
+        in run("snapshot", "--url", "http://127.0.0.1:1", "--out", "/nowhere", code=1).stderr
+    )
+
+
+def test_a_saved_snapshot_says_why_a_broker_keeps_what_it_has(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
+    cluster.add("c:1", cpu=30, bundles=equal_bundles(1, throughput=1e6, first=9, rate=500))
+    write_snapshot(tmp_path / "s.json", document_of(cluster))
+    base = ["explain", "--snapshot", str(tmp_path / "s.json"), "--json"]
+    of_broker = lines(run(*base, "--broker", "c:1"))
+    assert [(line["kind"], line["reason"]["code"]) for line in of_broker] == [
+        ("verdict", "within_threshold"),
+        ("shed", "above_average"),
+    ]
+    of_bundle = lines(run(*base, "--bundle", bundle_name(0)))
+    assert [(line["kind"], line.get("broker")) for line in of_bundle if line["kind"] != "split"] == [
+        ("bundle", "a:1"),
+        ("verdict", "a:1"),
+        ("shed", None),
+        ("unload", None),
+    ]
+    assert (of_bundle[0]["figures"]["msgThroughput"], of_bundle[0]["held"]) == (1e8, "")
+    of_namespace = lines(run(*base, "--namespace", "t/ns"))
+    assert {line["kind"] for line in of_namespace} == {"shed", "unload"}
+
+
+def test_why_a_bundle_cannot_be_shed_is_told(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(3, throughput=4e8)).add("b:1", cpu=30)
+    cluster.recently_unloaded = {bundle_name(0)}
+    del cluster.data[bundle_name(1)]
+    write_snapshot(tmp_path / "s.json", document_of(cluster))
+    base = ["explain", "--snapshot", str(tmp_path / "s.json"), "--bundle"]
+    for number, said in (
+        (0, "cannot be shed: it was unloaded a short while ago"),
+        (1, "cannot be shed: nothing is known of its past"),
+        (2, "may be shed"),
+    ):
+        assert said in run(*base, bundle_name(number)).stdout
+    run(*base, bundle_name(99), code=1)
+
+
+async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Path) -> None:
+    cluster = RestCluster()
+    try:
+        for _ in range(2):
+            await cluster.add(
+                load_manager_factory("ModularLoadManagerImpl"),
+                broker_shutdown_timeout_ms=0,
+                barycenter_data_dir=str(tmp_path / "data"),
+            )
+        await cluster.create_namespace(bundles=1)
+        owner = await cluster.owner("persistent/public/ns/t")
+        follower = next(broker for broker in cluster.brokers if not broker.leadership.is_leader())
+        url = str(follower.urls.web_url)
+        told = await asyncio.to_thread(run, "explain", "--url", url, "--bundle", BUNDLE, "--json")
+        (assigned,) = [line for line in lines(told) if line["kind"] == "assign"]
+        assert (assigned["bundle"], assigned["destination"]) == (BUNDLE, owner.broker_id)
+        assert assigned["reason"]["code"] == "least_long_term_rate"
+
+        told = await asyncio.to_thread(run, "explain", "--url", url, "--broker", follower.broker_id, "--json")
+        (verdict,) = [line for line in lines(told) if line["kind"] == "verdict"]
+        assert (verdict["broker"], verdict["reason"]["code"]) == (follower.broker_id, "no_load")
+
+        file = tmp_path / "s.json"
+        said = await asyncio.to_thread(run, "snapshot", "--url", url, "--out", str(file))
+        assert said.stdout.startswith(f"{file}: 2 brokers, ")
+        assert set(read_snapshot_file(file).snapshot.brokers.names) == {each.broker_id for each in cluster.brokers}
+        for place in (["--snapshot", str(file)], ["--url", url]):
+            told = await asyncio.to_thread(run, "decide", *place, "--json")
+            assert [line["kind"] for line in lines(told)] == ["verdict", "verdict", "shed"]
+    finally:
+        await cluster.close()

@@ -1,0 +1,119 @@
+"""`barycenter pipeline status` for a tired operator: every state, its words and its exit code."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from barycenter.cli.pipeline.event_lines import person_renderer
+from barycenter.pipeline.running.status import StatusFile
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.micro_batches import BatchResult
+
+AT_MS = 1_790_000_000_000
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> PipelineLayout:
+    made = PipelineLayout.of(tmp_path)
+    made.create()
+    return made
+
+
+@pytest.fixture
+def held(layout: PipelineLayout) -> Iterator[None]:
+    """This process holds the pipeline, as a job does."""
+    with layout.lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def write_status(layout: PipelineLayout, state: str, *, error: str | None = None, pid: int | None = None) -> None:
+    status = StatusFile(layout, pid=pid or os.getpid())
+    batch = BatchResult(
+        batch_id=4,
+        reports=12,
+        samples=1200,
+        bundles=300,
+        duplicates=2,
+        corrupt_files=("bad.json",),
+        lag_ms=1500,
+        newest_lag_ms=20,
+        seconds=0.25,
+        as_of=AT_MS,
+        late=3,
+    )
+    status.add(batch, now_ms=AT_MS)
+    status.enter(state, now_ms=AT_MS, error=error)
+
+
+def ask(layout: PipelineLayout, *more: str) -> Result:
+    return CliRunner().invoke(main, ["pipeline", "status", "--data", str(layout.data), *more])
+
+
+def test_a_data_folder_without_a_pipeline_says_how_to_start_one(layout: PipelineLayout) -> None:
+    answer = ask(layout)
+    assert answer.exit_code == 1
+    assert f"barycenter pipeline run --data {layout.data}" in answer.output
+    assert json.loads(ask(layout, "--json").output)["state"] == "none"
+
+
+@pytest.mark.usefixtures("held")
+def test_a_running_pipeline_tells_its_figures(layout: PipelineLayout) -> None:
+    write_status(layout, "running")
+    answer = ask(layout)
+    assert answer.exit_code == 0
+    assert f"is running (process {os.getpid()})" in answer.output
+    for part in ("1.50 s", "12 reports", "3 reports came late", "2 reports were there already", str(layout.quarantine)):
+        assert part in answer.output
+    document = json.loads(ask(layout, "--json").output)
+    assert (document["state"], document["alive"], document["lagMsP99"]) == ("running", True, 1500)
+
+
+def test_a_killed_pipeline_is_not_said_to_run(layout: PipelineLayout) -> None:
+    """Its last word is `running`; nobody holds the data folder, though another process has its number by now."""
+    layout.lock.touch()
+    write_status(layout, "running")
+    answer = ask(layout)
+    assert answer.exit_code == 1
+    assert "was killed or crashed" in answer.output
+    assert "goes on where it was" in answer.output
+
+
+@pytest.mark.usefixtures("held")
+def test_a_pid_that_is_gone_is_dead_whoever_holds_the_folder(layout: PipelineLayout) -> None:
+    write_status(layout, "retrying", pid=2**22 + 1)
+    assert json.loads(ask(layout, "--json").output)["state"] == "killed"
+
+
+@pytest.mark.parametrize(("state", "code"), [("stopped", 0), ("failed", 1)])
+def test_an_end_in_order_and_a_failure_differ(layout: PipelineLayout, state: str, code: int) -> None:
+    write_status(layout, state, error="OSError: no space left on device" if code else None)
+    answer = ask(layout)
+    assert answer.exit_code == code
+    assert ("no space left on device" in answer.output) == bool(code)
+
+
+def test_a_setting_of_spark_that_is_none_is_refused_without_being_shown(tmp_path: Path) -> None:
+    """It may be a secret; the program ends before Spark starts."""
+    for setting in ("secret", "fs.s3a.secret.key=secret"):
+        answer = CliRunner().invoke(main, ["pipeline", "run", "--data", str(tmp_path), "--conf", setting])
+        assert answer.exit_code == 2
+        assert "not KEY=VALUE" in answer.output
+        assert "secret" not in answer.output
+
+
+def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(main, ["pipeline", "run", "--data", str(tmp_path), "--master", "http://host:7077"])
+    assert answer.exit_code == 2
+    assert "no Spark master" in answer.output
+
+
+def test_an_event_without_words_of_its_own_is_told_by_its_fields() -> None:
+    event = {"event": "pipeline_house_kept", "level": "info", "timestamp": "2026-11-21T10:57:43Z", "merged_files": 32}
+    assert person_renderer(None, "info", event) == "10:57:43  pipeline house kept merged_files=32"

@@ -1,0 +1,79 @@
+"""`barycenter collect` where rounds fail, and how it ends; whole runs are those of the collector's own tests."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from click.testing import CliRunner
+
+from barycenter.attach.collector import CollectError, Collector, Round
+from barycenter.cli.main import main
+from barycenter.cli.record.collect import _go_round, _printer
+
+WELL = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, failed={"b:1": "not now"})
+
+
+class Rounds:
+    """Instead of a collector: a round for each of `outcomes`."""
+
+    def __init__(self, *outcomes: Round | CollectError) -> None:
+        self._outcomes = iter(outcomes)
+
+    async def collect(self) -> Round:
+        outcome = next(self._outcomes)
+        if isinstance(outcome, CollectError):
+            raise outcome
+        return outcome
+
+
+async def go_round(*outcomes: Round | CollectError, stop: bool = False) -> tuple[bool, list[Any]]:
+    """Go round once for each outcome, or until stopped after the first."""
+    told: list[Any] = []
+    stopped = asyncio.Event()
+    if stop:
+        stopped.set()
+    rounds = 0 if stop else len(outcomes)
+    ended_well = await _go_round(cast(Collector, Rounds(*outcomes)), stopped, 0.001, rounds, told.append)
+    return ended_well, told
+
+
+async def test_a_first_round_that_fails_ends_it() -> None:
+    with pytest.raises(CollectError, match="nobody"):
+        await go_round(CollectError("nobody"), WELL)
+
+
+async def test_a_later_round_that_fails_is_told_and_asked_again() -> None:
+    assert await go_round(WELL, CollectError("gone"), WELL) == (True, [WELL, "gone", WELL])
+
+
+async def test_a_last_round_that_fails_is_no_good_end() -> None:
+    assert await go_round(WELL, CollectError("gone")) == (False, [WELL, "gone"])
+
+
+async def test_a_signal_ends_it_after_the_round_that_is_under_way() -> None:
+    assert await go_round(WELL, CollectError("never asked"), stop=True) == (True, [WELL])
+
+
+def test_a_round_is_told_with_who_gave_nothing_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = _printer(Path("data"), as_json=False)
+    tell(WELL)
+    tell("cannot list the brokers")
+    out, err = capsys.readouterr()
+    assert out == "2026-09-21 14:13:20 UTC  2 brokers, 1,500 bundles → data\n"
+    assert err == "  b:1: not now\nbarycenter: cannot list the brokers; asking again in the next round\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("pulsar://a:6650", 2, "a web address begins with http:// or https://"),
+        ("http://127.0.0.1:1", 1, "barycenter: cannot list the brokers: GET http://127.0.0.1:1/admin/v2/brokers"),
+    ],
+)
+def test_an_address_that_is_none_or_does_not_answer_ends_the_command(
+    tmp_path: Path, url: str, code: int, said: str
+) -> None:
+    result = CliRunner().invoke(main, ["collect", "--admin-url", url, "--out", str(tmp_path), "--rounds", "1"])
+    assert result.exit_code == code, result.output
+    assert said in result.stderr

@@ -1,0 +1,95 @@
+"""`barycenter demo` as a person types it, with a run that is over at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.admin.errors import AdminRequestError
+from barycenter.cli.main import main
+from barycenter.cli.run import demo
+from barycenter.demo.scenario import DemoSettings
+
+CSV = "timestamp,value\n2026-01-01T00:00:00,1\n2026-01-01T00:05:00,2\n"
+COUNTS = (
+    "messages_produced messages_consumed messages_duplicated out_of_order assignments unloads splits failovers "
+    "pipeline_batches"
+)
+SUMMARY: dict[str, Any] = {
+    **dict.fromkeys(COUNTS.split(), 1),
+    "messages_lost": 0,
+    "killed_broker": None,
+    "imbalance_before": None,
+    "imbalance_after": 1.25,
+    "pipeline_lag_seconds_p99": 0.5,
+}
+
+
+class Run:
+    """Instead of a demo: keeps the settings, and ends with `outcome`."""
+
+    outcome: dict[str, Any] | Exception = SUMMARY
+    settings: DemoSettings
+
+    def __init__(self, settings: DemoSettings) -> None:
+        Run.settings = settings
+
+    async def run(self) -> dict[str, Any]:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        (self.settings.out / "summary.json").write_text("{}\n")
+        return self.outcome
+
+
+@pytest.fixture(autouse=True)
+def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "Demo", Run)
+    monkeypatch.setattr(Run, "outcome", SUMMARY)
+
+
+def invoke(out: Path, *words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["demo", "--out", str(out / "out"), *words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_the_figures_are_told_in_sentences_or_as_they_stand_in_the_file(tmp_path: Path) -> None:
+    assert "busiest/mean – before, 1.25 after" in invoke(tmp_path).stdout
+    assert "synthetic mix (seed 7)" in (invoke(tmp_path, "--json", "--seed", "7").stdout and Run.settings.load)
+    assert invoke(tmp_path, "--json").stdout == "{}\n"
+
+
+def test_every_csv_file_is_a_topic(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv"):
+        (tmp_path / name).write_text(CSV)
+    invoke(tmp_path, "--trace", str(tmp_path))
+    assert [trace.name for trace in Run.settings.traces] == ["a", "b"]
+    assert Run.settings.load == "2 traces"
+
+
+def test_traces_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    assert f"{folder}: no CSV file" in invoke(tmp_path, "--trace", str(folder), code=1).stderr
+    file = tmp_path / "a.csv"
+    file.write_text("time,count\n")
+    assert f"{file}: line 1 must name the columns" in invoke(tmp_path, "--trace", str(file), code=1).stderr
+    file.write_text(CSV)
+    (folder / "a.csv").write_text(CSV)
+    words = ["--trace", str(file), "--trace", str(folder)]
+    assert "two traces are named a" in invoke(tmp_path, *words, code=1).stderr
+
+
+def test_lost_messages_and_a_broker_that_refuses_end_with_1_and_say_where_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "outcome", {**SUMMARY, "messages_lost": 3})
+    assert f"3 acknowledged messages did not arrive; logs are in {tmp_path}" in invoke(tmp_path, code=1).stderr
+    monkeypatch.setattr(Run, "outcome", AdminRequestError("PUT", "http://b", 500, "no disk"))
+    assert "barycenter: PUT http://b: 500: no disk\n" in invoke(tmp_path, code=1).stderr
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    assert str(tmp_path / "out") in invoke(tmp_path, code=2).stderr

@@ -1,0 +1,107 @@
+"""A child process of a cluster: ready, ended too early, silent, stubborn; and the folder that two clusters want."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster
+from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from barycenter.standalone.errors import (
+    DataDirectoryBusyError,
+    DataDirectoryUnusableError,
+    PortRangeError,
+    ProcessFailedError,
+)
+from barycenter.standalone.process import ChildProcess
+
+SERVES = """
+    import signal, sys
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print("ready: here", flush=True)
+    signal.pause()
+"""
+STUBBORN = """
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+"""
+FAILS = """
+    import sys
+    print("starting", flush=True)
+    sys.exit("the disk is gone")
+"""
+SILENT = """
+    import signal
+    signal.pause()
+"""
+
+
+def child(folder: Path, source: str) -> ChildProcess:
+    (folder / "of_a_test.py").write_text(textwrap.dedent(source))
+    return ChildProcess("broker-0", ["of_a_test"], folder / "broker-0.log", {"PYTHONPATH": str(folder)})
+
+
+async def test_a_child_that_serves_ends_in_order(tmp_path: Path) -> None:
+    process = child(tmp_path, SERVES)
+    assert await process.terminate(timeout_s=1), "it was never started"
+    await process.start()
+    await process.wait_ready(timeout_s=60)
+    assert process.is_running
+    assert await process.terminate(timeout_s=60)
+    assert (process.is_running, process.exit_code) == (False, 0)
+
+
+async def test_a_child_that_does_not_end_when_asked_is_ended_at_once(tmp_path: Path) -> None:
+    process = child(tmp_path, STUBBORN)
+    await process.start()
+    await process.wait_ready(timeout_s=60)
+    assert not await process.terminate(timeout_s=0.05)
+    assert process.exit_code == -9
+
+
+async def test_a_child_that_ends_before_it_is_ready_is_told_with_its_last_words_of_this_run(tmp_path: Path) -> None:
+    process = child(tmp_path, FAILS)
+    process.log.write_text("an earlier run\n")
+    await process.start()
+    with pytest.raises(ProcessFailedError) as caught:
+        await process.wait_ready(timeout_s=60)
+    assert str(caught.value).startswith(f"broker-0 ended with code 1 before it was ready; its log is {process.log}:")
+    assert str(caught.value).endswith("the disk is gone")
+    assert "an earlier run" not in str(caught.value)
+
+
+async def test_a_child_that_says_nothing_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    process = child(tmp_path, SILENT)
+    await process.start()
+    with pytest.raises(ProcessFailedError, match="ended with code -9"):
+        await process.wait_ready(timeout_s=0.05)
+    assert not process.is_running
+
+
+def test_a_folder_is_held_by_one_cluster(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    busy = pytest.raises(DataDirectoryBusyError, match=r"in use by another cluster \(process \d+\)")
+    with DataDirectoryLock(directory), busy:
+        DataDirectoryLock(directory).__enter__()
+    with DataDirectoryLock(directory):
+        pass
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    with pytest.raises(DataDirectoryUnusableError, match=f"{tmp_path / 'data'} cannot be used"):
+        DataDirectoryLock(DataDirectory(tmp_path / "data")).__enter__()
+    directory = DataDirectory(tmp_path / "other")
+    (directory.root / "cluster.lock").mkdir(parents=True)
+    with pytest.raises(DataDirectoryUnusableError, match="Is a directory"):
+        DataDirectoryLock(directory).__enter__()
+
+
+@pytest.mark.parametrize(("web_port", "broker_port"), [(65_535, 6_650), (6_651, 6_650)])
+def test_ports_that_overlap_or_do_not_exist_are_refused(tmp_path: Path, web_port: int, broker_port: int) -> None:
+    settings = ClusterSettings(DataDirectory(tmp_path), brokers=2, web_port=web_port, broker_port=broker_port)
+    with pytest.raises(PortRangeError, match="they must not overlap nor pass 65535"):
+        StandaloneCluster(settings).check_ports()

@@ -1,0 +1,283 @@
+"""The rooms of the house and their chapters: imports run to what stands earlier on this page, never to what is later.
+
+Imports for type checking and imports inside functions count like all others.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "barycenter"
+
+ROOMS = """
+naming        -
+config        -
+protocol      -
+metadata      config
+load          naming config
+ledger        metadata naming
+logs          load
+admin         naming
+broker        naming config protocol metadata load ledger logs admin
+pipeline      naming config load
+snapshots     naming config load pipeline
+attach        naming config load logs admin
+standalone    config
+demo          naming config load logs admin pipeline standalone
+cli           naming config metadata load ledger logs admin broker pipeline snapshots attach standalone demo
+"""
+"""A room, and the rooms it knows."""
+
+CHAPTERS = """
+protocol
+    errors pulsar_api pulsar_api_pb2
+    frames parsing
+    commands
+    client_commands
+    connection
+
+metadata
+    errors store
+    clock codec conditions listeners session
+    store_client
+    cache subtree
+    coordination
+    memory sqlite
+    open
+
+load
+    reasons managers growing_map policies
+    decisions strategy
+    reports
+    snapshot
+    filters
+    shedding
+    placement
+    splitting
+    selection
+    simple
+    strategies
+    cycle
+    advice
+
+ledger
+    errors settings position
+    entry_index
+    reader tail_cache
+    caches
+    storage
+    files memory_storage
+    managed
+
+broker
+    changes environment errors periodic start_errors
+    cluster
+    namespaces
+    ownership
+    load_manager
+    lookup
+    clients
+    subscriptions
+    topics
+    wire
+    control_plane
+    broker
+    rest
+
+broker/load_manager
+    context
+    contract
+    reporting
+    pipeline_feed metrics load_data_watch store_writes
+    environment
+    decision_executor
+    round_driver
+    noop_load_manager
+    modular
+    simple
+    factory switch
+
+pipeline
+    storage
+    tables
+    reports
+    folds
+    history
+    spark
+    pulsar_source
+    parsing
+    batch
+    stream
+    running
+    job
+
+snapshots
+    doubts
+    parquet_snapshot pipeline_tables
+    snapshot_file
+    decided_by decided
+    rounds
+
+cli
+    failure moments progress terminal
+    run
+    record
+    ask
+    pipeline
+    history
+    main
+"""
+"""The chapters of a room in order; those on one line may know each other. A name is a folder or a file.
+
+A room without a list here is one chapter.
+"""
+
+MOST_FILES = 14
+MANY_FILES = {"broker/rest"}
+"""One file a resource of the admin API."""
+
+MOST_LINES = 500
+GENERATED = {"protocol/pulsar_api_pb2.py"}
+
+PURE_ROOMS = ("naming", "protocol", "load")
+IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
+
+SPARK_CHAPTERS = {f"pipeline.{chapter}" for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "running", "job"]}
+"""The chapters of the pipeline that run on Spark."""
+
+STARTS_A_BROKER = {
+    "broker.broker",
+    "broker.cluster.http_peers",
+    "broker.environment",
+    "broker.rest.server",
+    "broker.start_errors",
+}
+"""What a command needs to start a broker; all else of a broker it asks by HTTP."""
+
+
+def rooms() -> dict[str, set[str]]:
+    """Each room with the rooms it knows."""
+    lines = [line.split() for line in ROOMS.strip().splitlines()]
+    return {name: set(known) - {"-"} for name, *known in lines}
+
+
+def chapters() -> dict[str, list[list[str]]]:
+    """Each folder that has a list of chapters, with its lines."""
+    found: dict[str, list[list[str]]] = {}
+    for block in CHAPTERS.strip().split("\n\n"):
+        folder, *lines = block.splitlines()
+        found[folder] = [line.split() for line in lines]
+    return found
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Every module of the house by its dotted name below `barycenter`."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """All that a module imports, anywhere in it: of ours the modules below `barycenter`, of others the full names."""
+    found = set()
+    for node in ast.walk(ast.parse(files()[module].read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full.removeprefix("barycenter.") in files() else node.module)
+    return frozenset(name.removeprefix("barycenter.") for name in found)
+
+
+def own_imports(module: str) -> set[str]:
+    return {name for name in imports(module) if name in files() and name != module}
+
+
+def edges_within(folder: str) -> Iterator[tuple[str, str, str]]:
+    """Each import inside a folder, as the importing module and the two children of the folder that it joins."""
+    prefix = folder.replace("/", ".") + "."
+    for module in files():
+        if module.startswith(prefix):
+            here = module.removeprefix(prefix).split(".")[0]
+            for other in own_imports(module):
+                there = other.removeprefix(prefix).split(".")[0]
+                if other.startswith(prefix) and there != here:
+                    yield module, here, there
+
+
+@pytest.mark.parametrize("room", sorted(rooms()))
+def test_a_room_imports_only_rooms_it_knows(room: str) -> None:
+    allowed = rooms()[room] | {room}
+    for module in files():
+        if module.split(".")[0] == room:
+            used = {name.split(".")[0] for name in own_imports(module)}
+            assert used <= allowed, f"{module} imports {sorted(used - allowed)}"
+
+
+def test_every_room_is_listed_after_those_it_knows() -> None:
+    there = {entry.name for entry in SOURCE.iterdir() if entry.is_dir() and entry.name != "__pycache__"}
+    assert there == set(rooms())
+    names = list(rooms())
+    for room, known in rooms().items():
+        assert known <= set(names[: names.index(room)])
+
+
+@pytest.mark.parametrize("folder", sorted(chapters()))
+def test_a_chapter_imports_only_earlier_chapters(folder: str) -> None:
+    order = {name: line for line, names in enumerate(chapters()[folder]) for name in names}
+    entries = {path.stem for path in (SOURCE / folder).iterdir() if path.name not in {"__init__.py", "__pycache__"}}
+    assert {name for name in entries if not name.endswith(".typed")} == set(order)
+    for module, here, there in edges_within(folder):
+        assert order[there] <= order[here], f"{module} of chapter {here} imports the later {there}"
+
+
+def test_no_circle_of_files() -> None:
+    graph = {module: own_imports(module) for module in files()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+def test_folders_are_chapters_of_a_few_files_opened_by_their_docstring() -> None:
+    for init in SOURCE.rglob("__init__.py"):
+        folder = init.parent.relative_to(SOURCE).as_posix()
+        count = sum(1 for path in init.parent.glob("*.py") if path != init)
+        assert count <= MOST_FILES or folder in MANY_FILES, f"{folder} has {count} files"
+        assert ast.get_docstring(ast.parse(init.read_text())), f"{folder} does not say what lives there"
+
+
+def test_no_file_is_long() -> None:
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        lines = len(path.read_text().splitlines())
+        assert lines <= MOST_LINES or name in GENERATED, f"{name} has {lines} lines"
+
+
+def test_pure_rooms_read_no_clock_file_or_loop() -> None:
+    for module in files():
+        if module.split(".")[0] in PURE_ROOMS:
+            used = {name.split(".")[0] for name in imports(module)} & IMPURE
+            assert not used, f"{module} imports {sorted(used)}"
+
+
+def test_pyspark_is_imported_where_spark_runs() -> None:
+    for module in files():
+        if any(name.split(".")[0] == "pyspark" for name in imports(module)):
+            assert ".".join(module.split(".")[:2]) in SPARK_CHAPTERS, module
+
+
+def test_commands_reach_into_brokers_only_to_start_one() -> None:
+    for module in files():
+        if module.split(".")[0] in {"cli", "demo", "attach", "standalone", "snapshots"}:
+            used = {name for name in own_imports(module) if name.split(".")[0] == "broker"}
+            assert used <= STARTS_A_BROKER, f"{module} imports {sorted(used - STARTS_A_BROKER)}"

@@ -146,7 +146,9 @@ GENERATED = {"protocol/pulsar_api_pb2.py"}
 PURE_ROOMS = ("naming", "protocol", "load")
 IMPURE = {"asyncio", "time", "os", "pathlib", "pyarrow", "socket", "threading"}
 
-SPARK_CHAPTERS = {f"pipeline.{chapter}" for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "running", "job"]}
+SPARK_CHAPTERS = {
+    f"pipeline.{chapter}" for chapter in ["spark", "pulsar_source", "parsing", "batch", "stream", "running", "job"]
+}
 """The chapters of the pipeline that run on Spark."""
 
 STARTS_A_BROKER = {

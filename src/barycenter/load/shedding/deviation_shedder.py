@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "DeviationShedder"
 
-_FIRST_LOOK: Final = 16
-"""So many bundles of a broker are sorted at least: few brokers give more in one round."""
+_FIRST_LOOK: Final = 64
+"""So many brokers are looked at first, and so many of a broker's bundles; few rounds need more."""
 
 Metric = Callable[[LoadSnapshot], Floats]
 """One figure for each broker, or for each bundle."""
@@ -129,7 +129,7 @@ def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mea
     least = [(value, row) for row, value in enumerate(metric.tolist())]
     heapify(most)
     heapify(least)
-    bundles = _Bundles(snapshot, member, np.flatnonzero(metric > mean))
+    bundles = _Bundles(snapshot, member, metric)
     moves: list[Move] = []
     while len(moves) <= member.most:
         # what the heaps say of a broker holds unless its metric has changed since
@@ -161,16 +161,14 @@ def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mea
 
 
 class _Bundles:
-    """The bundles of each broker that were not chosen yet: as many of the heaviest as were needed by now, sorted.
+    """The bundles of each broker that were not chosen yet: as many of the heaviest as were needed by now, sorted."""
 
-    `likely` are the brokers that will be asked about; to be asked about another costs more.
-    """
-
-    def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, likely: Integers) -> None:
+    def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats) -> None:
         self._snapshot = snapshot
         self._names = snapshot.bundles.names
-        self._weights = member.bundle_metric(snapshot)
-        self._likely = likely
+        self._member = member
+        self._weights = np.zeros(0)
+        self._greatest = np.argsort(-metric, kind="stable")[:_FIRST_LOOK]
         self._rows: dict[int, Integers] = {}
         self._sorted: dict[int, tuple[list[int], list[float]]] = {}
         self._lighter: dict[int, Integers] = {}
@@ -202,12 +200,18 @@ class _Bundles:
             self._look_further(broker)
 
     def _begin(self, broker: int) -> None:
-        for brokers in (self._likely, np.arange(len(self._snapshot.brokers))):
-            if broker not in self._rows:
-                self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
+        while broker not in self._rows:
+            self._find()
         self._sorted[broker] = [], []
         self._lighter[broker] = self._rows[broker][::-1]
         self._look_further(broker)
+
+    def _find(self) -> None:
+        """Find the rows of the greatest brokers, or, if those are not enough, of all."""
+        if not self._rows:
+            self._weights = self._member.bundle_metric(self._snapshot)
+        brokers = np.arange(len(self._snapshot.brokers)) if self._rows else self._greatest
+        self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
 
     def _look_further(self, broker: int) -> None:
         """Sort more of the lighter ones in, the heaviest and last by name at the end."""

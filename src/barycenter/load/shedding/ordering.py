@@ -19,6 +19,8 @@ _RADIX: Final = 2**16
 
 def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
     """Return the first `most` positions of `figures` by falling figure, equal ones in their order; none may be NaN."""
+    if len(figures) // 2 <= most < len(figures):
+        return heaviest_first(figures)[:most]
     if most < len(figures):
         least = np.partition(figures, len(figures) - most)[len(figures) - most] if most else np.inf
         heavier = np.flatnonzero(figures > least)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from barycenter.load.reports.publication import decode_publication
 from barycenter.load.reports.windows import LONG_SAMPLES, fold
-from barycenter.pipeline.job import JobSettings, PipelineJob
+from barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
 from barycenter.pipeline.stream.state import StateFolder
 from support.data_of_before import MISSING, copied, logged
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow

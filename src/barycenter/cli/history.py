@@ -21,7 +21,7 @@ from barycenter.cli.progress import spark_progress, with_progress
 from barycenter.load.reasons import format_figure
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
-from barycenter.pipeline.history.questions import END_OF_TIME, History, NoHistoryError, Ranking
+from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 
 _MOST_ROWS: Final = 200
@@ -170,7 +170,7 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
 
     For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
     """
-    from barycenter.pipeline.history.sql import QueryError, run_sql
+    from barycenter.pipeline.spark.sql import QueryError, run_sql
 
     try:
         with Console(stderr=True).status("starting Spark") as status:

@@ -15,9 +15,9 @@ from barycenter.pipeline.job import run_job
 from barycenter.pipeline.running.job_log import configure_logging
 from barycenter.pipeline.running.job_options import DataFolder, JobOptions, with_job_options, with_spark_settings
 from barycenter.pipeline.running.status import PipelineStatus, read_status
+from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import QUARANTINE
 from barycenter.pipeline.storage.lock import is_running
-from barycenter.pipeline.storage.storage import Storage
 
 _WELL: Final = {"starting", "running", "stopped"}
 

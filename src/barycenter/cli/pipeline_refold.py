@@ -15,11 +15,11 @@ from barycenter.load.reports.windows import HISTORY_GAP_MS
 from barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
 from barycenter.pipeline.batch.refold import Refolded, refold
 from barycenter.pipeline.running.job_options import DataFolder, SparkMaster, with_spark_settings
+from barycenter.pipeline.spark.addresses import open_storage
 from barycenter.pipeline.spark.java import JavaNotFoundError
 from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, tasks_of
-from barycenter.pipeline.storage.addresses import open_storage
-from barycenter.pipeline.storage.storage import Storage, local_folder
-from barycenter.pipeline.tables.parquet_tables import table_files
+from barycenter.pipeline.storage.files import Storage, local_folder
+from barycenter.pipeline.tables.files import table_files
 from barycenter.pipeline.tables.schemas import TABLES
 
 TOLERANCE: Final = 1e-9

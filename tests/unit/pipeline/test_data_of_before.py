@@ -13,11 +13,11 @@ from barycenter.cli.main import main
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, weighted_resource_usage
 from barycenter.load.reports.publication import decode_publication
 from barycenter.load.reports.windows import LiveFold
-from barycenter.pipeline.history.questions import History
+from barycenter.pipeline.history import History
 from barycenter.pipeline.running.status import read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.stream.state import BatchMemory, StateFolder
-from barycenter.pipeline.tables.parquet_tables import live_files
+from barycenter.pipeline.tables.files import live_files
 from barycenter.pipeline.tables.schemas import TABLES
 from barycenter.snapshots.tables import read_tables
 from support.data_of_before import copied, logged
@@ -45,7 +45,7 @@ def test_its_files_have_the_columns_of_the_tables(layout: PipelineLayout) -> Non
         first = "batch-000000000000.parquet" if name == "ownership" else "batch-000000000000-000000000001.parquet"
         assert [file.name for file in files] == [first, "batch-000000000002.parquet"]
         for file in files:
-            assert pq.read_schema(file).equals(table.arrow_schema), name
+            assert pq.read_schema(file).equals(table.arrow_schema, check_metadata=True), name
 
 
 def test_questions_about_load_are_answered_from_its_tables(layout: PipelineLayout) -> None:

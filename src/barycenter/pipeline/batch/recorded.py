@@ -4,8 +4,6 @@ A refold and the stream agree to rounding, by 1e-12 or so, as long as no report 
 stand in the samples and not in the stream's averages. Another history gap than the stream's makes a difference, too.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.storage.storage import Storage
+from barycenter.pipeline.storage.files import Storage
 
 _SLACK = datetime.timedelta(minutes=10)
 """Brokers' clocks differ, so that a file may end before the one written before it."""

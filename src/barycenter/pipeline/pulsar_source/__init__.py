@@ -5,6 +5,6 @@ Read `options` (what may be asked), `positions` (where reading stands), `rows` (
 of its uses.
 """
 
-from barycenter.pipeline.pulsar_source.source import PulsarDataSource
+from barycenter.pipeline.pulsar_source.data_source import PulsarDataSource
 
 __all__ = ["PulsarDataSource"]

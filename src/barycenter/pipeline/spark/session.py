@@ -3,8 +3,6 @@
 Only entry points (`pipeline.job`, tests, benchmarks) make a session; every other module receives one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

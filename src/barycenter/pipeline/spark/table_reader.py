@@ -1,14 +1,13 @@
 """Read the tables: each row once, whatever was written twice or is being compacted."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from barycenter.pipeline.storage.storage import Storage
-from barycenter.pipeline.tables.parquet_tables import table_files
+from barycenter.pipeline.spark.struct_types import struct_type
+from barycenter.pipeline.storage.files import Storage
+from barycenter.pipeline.tables.files import table_files
 from barycenter.pipeline.tables.schemas import TABLES
 
 
@@ -24,11 +23,12 @@ def read_table(
         KeyError: there is no such table.
     """
     table = TABLES[name]
+    schema = struct_type(table.schema)
     files = [storage.address(file.path) for file in table_files(storage, name, dates=dates)]
     if not files:
-        return session.createDataFrame([], table.schema)
-    rows = session.read.schema(table.schema).parquet(*files)
+        return session.createDataFrame([], schema)
+    rows = session.read.schema(schema).parquet(*files)
     if name == "ownership":
         ends = (F.max(column).alias(column) for column in ("owned_to", "ended"))  # "split" comes after "moved"
-        return rows.groupBy(*table.key).agg(*ends).select(*table.schema.names)
+        return rows.groupBy(*table.key).agg(*ends).select(*schema.names)
     return rows.dropDuplicates(list(table.key)) if name == "decisions" else rows

@@ -14,8 +14,6 @@ mixed. A bundle for which that does not hold is marked `late` and its figures me
 Free of Spark: numpy and Arrow. Rows come as tables whose `NAMES` are dictionaries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -50,12 +48,12 @@ class Counts:
     late: NDArray[np.bool_]
 
     @classmethod
-    def none(cls) -> Counts:
+    def none(cls) -> "Counts":
         return cls(
             np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, bool)
         )
 
-    def grown(self, size: int) -> Counts:
+    def grown(self, size: int) -> "Counts":
         """Return these with room for `size` bundles, the new ones without samples."""
         more = size - len(self.samples)
         return Counts(

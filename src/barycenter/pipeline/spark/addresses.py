@@ -1,14 +1,10 @@
 """Where a data directory lies: a folder of this machine, or an address that Spark can reach."""
 
-from __future__ import annotations
+from pyspark.sql import SparkSession
 
-from typing import TYPE_CHECKING
-
+from barycenter.pipeline.spark.hadoop_storage import HadoopStorage
+from barycenter.pipeline.storage.files import Storage, local_folder
 from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.storage.storage import Storage, local_folder
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def open_storage(address: str, session: SparkSession | None = None) -> Storage:
@@ -23,6 +19,4 @@ def open_storage(address: str, session: SparkSession | None = None) -> Storage:
         return PipelineLayout.of(folder)
     if session is None:
         raise ValueError(f"{address} is read by Spark, and there is no session")
-    from barycenter.pipeline.storage.hadoop_storage import HadoopStorage
-
     return HadoopStorage(session, address)

@@ -4,8 +4,6 @@ Read file by file with Arrow and summed up as it goes, so that an answer needs n
 it tells of. Periods begin inclusive and end exclusive, in epoch ms. Every answer is an Arrow table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -15,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import TABLES_FOLDER
-from barycenter.pipeline.storage.storage import Storage
-from barycenter.pipeline.tables.parquet_tables import date_folders, date_of, table_files
-from barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABLES, arrow_schema_of
+from barycenter.pipeline.tables.files import date_folders, date_of, table_files
+from barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABLES
 
 END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
@@ -213,7 +211,7 @@ class History:
 
     @staticmethod
     def _empty(columns: Sequence[str], name: str) -> pa.Table:
-        schema = arrow_schema_of(TABLES[name].schema)
+        schema = TABLES[name].arrow_schema
         return pa.schema([schema.field(column).with_nullable(True) for column in columns]).empty_table()
 
     def _nothing(self, name: str) -> NoHistoryError:

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from click.testing import Result as CliResult
 
 from barycenter.cli.history import command
-from barycenter.pipeline.history.questions import History, NoHistoryError, Ranking
+from barycenter.pipeline.history import History, NoHistoryError, Ranking
 from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.parquet_tables import Tables
+from barycenter.pipeline.tables.files import Tables
 from barycenter.pipeline.tables.schemas import FIGURES, TABLES
 
 BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
@@ -84,7 +84,7 @@ def test_top_bundles_are_those_of_the_greatest_mean(
     layout: PipelineLayout, seed: int, by: Ranking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over files and dates, within the period only; broker and topics are those of the newest sample."""
-    monkeypatch.setattr("barycenter.pipeline.history.questions._ROWS_AT_ONCE", 100 * seed)  # sums of sums, too
+    monkeypatch.setattr("barycenter.pipeline.history._ROWS_AT_ONCE", 100 * seed)  # sums of sums, too
     rows = make_samples(seed)
     write(layout, "bundle_samples", rows)
     since, until = at(200), at(1000)

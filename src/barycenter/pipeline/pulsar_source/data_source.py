@@ -11,8 +11,6 @@ checkpoint a query goes on with the next message, and a batch that is run again 
 partition reads one topic or partition. Works with any Pulsar cluster; docs/pulsar-source.md has the options.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final

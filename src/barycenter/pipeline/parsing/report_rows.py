@@ -3,71 +3,10 @@
 The same expressions serve the batch and the stream.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from barycenter.pipeline.tables.schemas import (
-    BROKER_USAGE,
-    BUNDLE_SAMPLES,
-    CORRUPT,
-    LAST_TIME_MS,
-    LOAD_REPORTS,
-    RESOURCES,
-)
-
-_FIELDS_READ = ", ".join(
-    [
-        *(f"{field}.{part}" for field, _ in RESOURCES.values() for part in ("usage", "limit")),
-        *("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut"),
-        *("numTopics", "numConsumers", "numProducers", "startTimestamp", "lastBundleGains", "lastBundleLosses"),
-        *("brokerVersionString", "loadManagerClassName", "map_values(lastStats)"),
-    ]
-)
-
-IS_REPORT = (
-    f"({CORRUPT} is null and brokerId is not null and incarnation is not null"
-    f" and sequence is not null and coalesce(lastUpdate between 0 and {LAST_TIME_MS}, false)"
-    f" and coalesce(startTimestamp, 0) between 0 and {LAST_TIME_MS}"
-    # Always true. Spark parses only the fields a query needs, and what it does not parse it does not find corrupt:
-    # without this line the tables would disagree about a report with one field of a wrong type.
-    f" and xxhash64({_FIELDS_READ}) >= -9223372036854775808L)"
-)
-"""Tells a load report from a line that is none; never null."""
-
-
-MAX_AHEAD_MS = 86_400_000
-"""How far a report's time may lie after the time its file was written. One clock that runs far ahead would else make
-every other broker look silent."""
-
-
-def believable_times(lines: DataFrame) -> DataFrame:
-    """Drop the time of a report that is more than `MAX_AHEAD_MS` ahead of its file's, which makes it no report.
-
-    Input and output: LOAD_REPORT_LINE as it is read from files, with their metadata. A file keeps its time in the
-    archive, so the batch and the stream refuse the same reports.
-    """
-    latest = f"unix_millis(_metadata.file_modification_time) + {MAX_AHEAD_MS}"
-    return lines.withColumn("lastUpdate", F.expr(f"case when lastUpdate <= {latest} then lastUpdate end"))
-
-
-def valid_reports(lines: DataFrame) -> DataFrame:
-    """Keep the lines that are load reports: well-formed, and with broker, incarnation, sequence and time.
-
-    Input: LOAD_REPORT_LINE. Output: LOAD_REPORT.
-    """
-    return lines.where(IS_REPORT).drop(CORRUPT)
-
-
-def distinct_reports(reports: DataFrame) -> DataFrame:
-    """Keep one report of each (broker, incarnation, sequence), the one of the earliest `lastUpdate`.
-
-    Input and output: LOAD_REPORT. Needed because a report may be logged twice, by a broker that retries.
-    """
-    copy = "row_number() over (partition by brokerId, incarnation, sequence order by lastUpdate) as copy"
-    return reports.selectExpr("*", copy).where("copy = 1").drop("copy")
-
+from barycenter.pipeline.parsing.report_lines import IS_REPORT
+from barycenter.pipeline.tables.schemas import BROKER_USAGE, BUNDLE_SAMPLES, LOAD_REPORTS, RESOURCES
 
 _IDENTITY = {
     "broker": "brokerId",

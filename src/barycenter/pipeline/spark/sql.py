@@ -1,7 +1,5 @@
 """Spark SQL over the tables of a data directory."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -10,11 +8,11 @@ from typing import Final
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from barycenter.pipeline.spark.addresses import open_storage
 from barycenter.pipeline.spark.java import JavaNotFoundError
 from barycenter.pipeline.spark.session import create_session, tasks_of
-from barycenter.pipeline.storage.addresses import open_storage
+from barycenter.pipeline.spark.table_reader import read_table
 from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.pipeline.tables.table_reader import read_table
 
 _WHERE_IT_HAPPENED: Final = ("\n\nJVM stacktrace", "\nJVM stacktrace", ";\n'")
 

@@ -4,16 +4,15 @@ A batch writes one file per date, named after it, that appears whole. A batch th
 puts the same rows into the same files: the tables hold each row once however often a batch is tried. An unfinished
 file has a name that begins with a dot, which every Parquet reader passes over.
 
-A compacted file (see `pipeline.compaction`) is named after the first and the last batch in it, and stands for every
+A compacted file (see `compaction`) is named after the first and the last batch in it, and stands for every
 file of its folder within that range: `live_files` leaves those out. So whether a row is read does not depend on when
 the folder was listed: before the compacted file appears its sources are read, afterwards it alone, and the sources are
 deleted much later than any listing takes.
 """
 
-from __future__ import annotations
-
 import math
 import re
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from barycenter.pipeline.storage.files import LocalStorage, Storage, clear_unfinished
 from barycenter.pipeline.storage.layout import TABLES_FOLDER
-from barycenter.pipeline.storage.storage import LocalStorage, Storage, clear_unfinished
 from barycenter.pipeline.tables.schemas import TABLES
 
 DATE_PREFIX = "date="
@@ -43,7 +42,7 @@ class TableFile:
     size: int = field(default=0, compare=False)
     modified_s: float = field(default=0.0, compare=False)
 
-    def stands_for(self, other: TableFile) -> bool:
+    def stands_for(self, other: "TableFile") -> bool:
         is_within = self.first <= other.first and other.last <= self.last
         return is_within and (self.first, self.last) != (other.first, other.last)
 
@@ -91,6 +90,11 @@ def date_folders(storage: Storage, name: str) -> list[str]:
     """The folders of the table's dates, oldest first."""
     folder = f"{TABLES_FOLDER}/{name}"
     return [f"{folder}/{entry.name}" for entry in storage.entries(folder) if _DATE.fullmatch(entry.name)]
+
+
+def utc_date(ms: int) -> str:
+    """The date (yyyy-mm-dd) of a time, epoch ms."""
+    return time.strftime("%Y-%m-%d", time.gmtime(ms // 1000))
 
 
 def date_of(folder: str) -> str:

@@ -4,10 +4,8 @@ Paths are relative to the data directory, with `/` between their parts, and neve
 path appears whole: a reader finds the content before or the one after, never a part, whenever the writer was killed.
 What is unfinished has a name that begins with a dot, which every reader of tables passes over.
 
-`LocalStorage` is a folder of this machine, `hadoop_storage.HadoopStorage` whatever Spark can reach.
+`LocalStorage` is a folder of this machine, `spark.hadoop_storage.HadoopStorage` whatever Spark can reach.
 """
-
-from __future__ import annotations
 
 import os
 import re

@@ -9,8 +9,6 @@ complete, and a rename would be a copy and a deletion: it is uploaded under its 
 unfinished name and renamed over the one before.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -25,7 +23,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from barycenter.pipeline.storage.storage import UNFINISHED, Entry
+from barycenter.pipeline.storage.files import UNFINISHED, Entry
 
 _APPEARS_AT_CLOSE: Final = frozenset({"s3a", "gs"})
 _ERRORS: Final[dict[str, type[OSError]]] = {

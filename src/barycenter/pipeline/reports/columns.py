@@ -1,7 +1,5 @@
 """The reports of one batch as columns in the driver: cut into the rows of the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barycenter.pipeline.folds.balance import BrokerFigures
 from barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
 from barycenter.pipeline.tables.schemas import TABLES
 
@@ -22,36 +19,17 @@ class ReportTables:
     broker_usage: pa.Table
     bundle_samples: pa.Table
 
-    def figures(self) -> dict[str, list[BrokerFigures]]:
-        """What the balance is computed of, by broker."""
-        found: dict[str, list[BrokerFigures]] = {}
-        usages = self.broker_usage.column("weighted_usage").to_pylist()
-        columns = ["broker", "incarnation", "sequence", "msg_rate_in", "msg_rate_out"]
-        columns += ["msg_throughput_in", "msg_throughput_out"]
-        times = self.load_reports.column("reported_at").cast(pa.int64()).to_pylist()
-        for at, usage, row in zip(times, usages, self.load_reports.select(columns).to_pylist(), strict=True):
-            figures = BrokerFigures(
-                reported_at=at // 1000,
-                incarnation=row["incarnation"],
-                sequence=row["sequence"],
-                usage=usage,
-                msg_rate=row["msg_rate_in"] + row["msg_rate_out"],
-                msg_throughput=row["msg_throughput_in"] + row["msg_throughput_out"],
-            )
-            found.setdefault(row["broker"], []).append(figures)
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class ReportColumns:
-    """The reports read and held back, as `samples.report_rows` makes them; `headers` tell them by their row."""
+    """The reports read and held back, as `parsing.report_rows` makes them; `headers` tell them by their row."""
 
     table: pa.Table
     headers: tuple[ReportHeader, ...]
     corrupt_files: tuple[str, ...]
 
     @classmethod
-    def of(cls, read: pa.Table, held: pa.Table | None) -> ReportColumns:
+    def of(cls, read: pa.Table, held: pa.Table | None) -> "ReportColumns":
         """Tell reports from other lines. `read` has a column `file` more than `held`."""
         is_report = read.column("key").is_valid()
         files = read.filter(pc.invert(is_report)).column("file")

@@ -1,4 +1,4 @@
-"""The windows of all bundles as columns in the driver: the recurrence of `load.windows`, elementwise.
+"""The windows of all bundles as columns in the driver: the recurrence of `load.reports.windows`, elementwise.
 
 A batch of the running pipeline has samples of some bundles, mostly one of each. Folding those into columns takes
 milliseconds, where a Spark job over the windows of all bundles takes seconds; `batch.windows` folds whole histories.

@@ -70,10 +70,6 @@ class PipelineLayout(LocalStorage):
         return self.root / TABLES_FOLDER
 
     @property
-    def home(self) -> Path:
-        return self.root / HOME
-
-    @property
     def archive(self) -> Path:
         return self.root / ARCHIVE
 

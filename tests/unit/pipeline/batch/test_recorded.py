@@ -65,6 +65,13 @@ def test_a_report_without_bundles_makes_the_recorded_time_a_later_one(tmp_path: 
     assert (found.matched, found.greatest) == (1, None)
 
 
+def test_rows_recorded_before_all_that_was_computed_do_not_count(tmp_path: Path) -> None:
+    """The newest report waits for the one before it, and only the logs have it yet."""
+    files = recorded(tmp_path, rows(("a", 0, 1.0), ("b", 1, 1.0)))
+    found = compare_with_recorded(rows(("a", 2, 1.0)), LocalStorage(tmp_path), files, "bundle")
+    assert (found.rows, found.matched, found.greatest) == (1, 0, None)
+
+
 def test_nothing_recorded_is_told_as_such(tmp_path: Path) -> None:
     found = compare_with_recorded(rows(("a", 0, 1.0)), LocalStorage(tmp_path), [], "bundle")
     assert (found.rows, found.matched) == (1, 0)

@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES
+from barycenter.pipeline.spark.struct_types import struct_type
 from barycenter.pipeline.tables.schemas import FIGURES
 from benchmarks.machine import print_table
 
@@ -143,7 +144,7 @@ def spark_windows(*, expressions: bool = False) -> Callable[[list[str]], tuple[p
         if not expressions:
             found = refold(session, files)
             return found.bundles, found.brokers
-        samples = session.read.schema(BUNDLE_SAMPLES).parquet(*files)
+        samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
         bundles = fold_windows(samples).toArrow()
         owners = samples.groupBy("bundle").agg({"broker": "max"}).toDF("bundle", "broker").toArrow()
         owned = bundles.join(owners, "bundle")

@@ -13,11 +13,11 @@ from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from barycenter.logs.decision_log import DecisionLog, Kind
 from barycenter.pipeline.folds.balance import BalanceSettings
+from barycenter.pipeline.spark.table_reader import read_table
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.stream.micro_batches import StreamSettings
 from barycenter.pipeline.stream.state import StateFolder
 from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.pipeline.tables.table_reader import read_table
 from support.load_history import START_MS, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow, moment
 from support.pipeline_runs import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.parquet_tables import Tables
+from barycenter.pipeline.tables.files import Tables
 from barycenter.pipeline.tables.schemas import TABLES
 
 pytestmark = pytest.mark.pipeline

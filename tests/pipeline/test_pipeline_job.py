@@ -18,13 +18,14 @@ from pyspark.sql import SparkSession
 
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.reports.publication import decode_publication
-from barycenter.pipeline.job import ONCE_ATTEMPTS, JobSettings, PipelineJob, current_generation
+from barycenter.pipeline.running.pipeline_job import ONCE_ATTEMPTS, JobSettings, PipelineJob
 from barycenter.pipeline.running.status import read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.generations import current_generation
 from barycenter.pipeline.stream.micro_batches import StreamSettings
 from barycenter.pipeline.stream.state import StateFolder
 from barycenter.pipeline.tables.compaction import CompactionSettings
-from barycenter.pipeline.tables.parquet_tables import Tables, live_files
+from barycenter.pipeline.tables.files import Tables, live_files
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import wait_until, write_reports

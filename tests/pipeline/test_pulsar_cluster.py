@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from barycenter.naming.topic import TopicName
-from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history, read_report_log
-from barycenter.pipeline.reports.report_topic import LOAD_REPORT_TOPIC, report_lines
+from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, read_report_log, report_lines
+from barycenter.pipeline.spark.struct_types import struct_type
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.tables.schemas import DECISIONS
 from barycenter.standalone.cluster import StandaloneCluster
@@ -191,7 +192,7 @@ def up_to(lines: DataFrame, newest: dict[tuple[str, str], int]) -> DataFrame:
 
 
 def fold(spark: SparkSession, lines: DataFrame) -> HistoryTables:
-    return fold_history(lines, spark.createDataFrame([], DECISIONS))
+    return fold_history(lines, spark.createDataFrame([], struct_type(DECISIONS)))
 
 
 def test_a_message_that_is_no_report_is_a_corrupt_line(spark: SparkSession) -> None:

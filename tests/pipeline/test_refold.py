@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
 from barycenter.pipeline.batch.refold import refold
-from barycenter.pipeline.folds.fold_kernel import COUNTED, FOLDED, StretchFold, count_samples, pieces_of
+from barycenter.pipeline.folds.stretches import COUNTED, FOLDED, StretchFold, count_samples, pieces_of
 from barycenter.pipeline.tables.schemas import FIGURES
 
 pytestmark = pytest.mark.pipeline

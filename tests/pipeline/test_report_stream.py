@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, decode_publication
 from barycenter.load.reports.windows import HISTORY_GAP_MS, LiveFold
-from barycenter.pipeline.job import begin_generation
+from barycenter.pipeline.parsing.report_lines import MAX_AHEAD_MS
 from barycenter.pipeline.reports.acceptance import HOLD_MS
-from barycenter.pipeline.reports.samples import MAX_AHEAD_MS
+from barycenter.pipeline.spark.table_reader import read_table
 from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.generations import begin_generation
 from barycenter.pipeline.stream.micro_batches import StreamSettings
 from barycenter.pipeline.stream.state import StateFolder
-from barycenter.pipeline.tables.parquet_tables import Tables
-from barycenter.pipeline.tables.table_reader import read_table
+from barycenter.pipeline.tables.files import Tables
 from support.load_history import START_MS, at, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import (

@@ -13,7 +13,7 @@ from barycenter.pipeline import job
 from barycenter.pipeline.batch.refold import refold
 from barycenter.pipeline.running.status import read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.parquet_tables import live_files
+from barycenter.pipeline.tables.files import live_files
 from support import cluster_driver
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow

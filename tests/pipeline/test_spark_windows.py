@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from barycenter.load.reports.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES, fold
 from barycenter.pipeline.batch.windows import fold_windows
-from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES
+from barycenter.pipeline.spark.struct_types import struct_type
+from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, Columns
 
 pytestmark = pytest.mark.pipeline
 
@@ -35,16 +36,16 @@ def state(
     return row | {f"long_{figure}": value for figure, value in zip(FIGURES, long, strict=True)}
 
 
+def frame(spark: SparkSession, rows: list[dict[str, Any]], columns: Columns) -> DataFrame:
+    return spark.createDataFrame([tuple(row[name] for name in columns.names) for row in rows], struct_type(columns))
+
+
 def folded(
     spark: SparkSession, samples: list[dict[str, Any]], prior: list[dict[str, Any]] | None = None
 ) -> dict[str, dict[str, Any]]:
     """One job: the rows of `fold_windows` by bundle."""
-    known = (
-        None
-        if prior is None
-        else spark.createDataFrame([tuple(p[n] for n in BUNDLE_STATE.names) for p in prior], BUNDLE_STATE)
-    )
-    rows = spark.createDataFrame([tuple(s[n] for n in BUNDLE_SAMPLES.names) for s in samples], BUNDLE_SAMPLES)
+    known = None if prior is None else frame(spark, prior, BUNDLE_STATE)
+    rows = frame(spark, samples, BUNDLE_SAMPLES)
     return {row["bundle"]: row.asDict() for row in fold_windows(rows, known).collect()}
 
 

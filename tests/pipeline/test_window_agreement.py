@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
 from barycenter.pipeline.batch.refold import refold
 from barycenter.pipeline.batch.windows import fold_windows
+from barycenter.pipeline.spark.struct_types import struct_type
 from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, FIGURES, TABLES
 
 pytestmark = pytest.mark.pipeline
@@ -46,7 +47,7 @@ def make_samples(rng: np.random.Generator, counts: np.ndarray) -> tuple[pa.Table
 
 
 def by_expressions(spark: SparkSession, files: list[str]) -> pa.Table:
-    return fold_windows(spark.read.schema(BUNDLE_SAMPLES).parquet(*files)).toArrow()
+    return fold_windows(spark.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)).toArrow()
 
 
 def by_arrays(spark: SparkSession, files: list[str]) -> pa.Table:

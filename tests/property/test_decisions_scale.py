@@ -138,7 +138,9 @@ def test_placing_does_not_loop_over_brokers(name: str) -> None:
     def placing(brokers: int) -> int:
         snapshot, candidates = cluster(1200 // brokers, brokers=brokers), np.ones(brokers, bool)
         rng = random.Random(1)
-        _, memory = placer.decide(snapshot, candidates, "t/ns/new", rng, placer.start())
+        memory = placer.start()
+        for bundle in ("t/ns/first", "t/ns/second"):
+            _, memory = placer.decide(snapshot, candidates, bundle, rng, memory)
         return steps(lambda: placer.decide(snapshot, candidates, "t/ns/other", rng, memory))
 
     assert placing(600) < 1.5 * placing(60)

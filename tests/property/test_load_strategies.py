@@ -96,10 +96,7 @@ def place(snapshot: object, seed: int) -> str | None:
         snapshot,  # type: ignore[arg-type]
         PlacementRequest(bundle_name(3, "t/a")),
         options,
-        lambda snap, candidates, _bundle, rng, memory: (
-            LeastLongTermMessageRate().decide(snap, candidates, "", rng, None)[0],
-            memory,
-        ),
+        LeastLongTermMessageRate(),
         random.Random(seed),
         SelectionMemory(),
     )

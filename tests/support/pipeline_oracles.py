@@ -20,9 +20,9 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.windows import broker_averages, fold_bundle
 from barycenter.naming.bundle import BundleRange
+from barycenter.pipeline.spark.table_reader import read_table
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.stream.micro_batches import StreamSettings
-from barycenter.pipeline.tables.table_reader import read_table
 from support.pipeline_runs import Row, assert_same, first_columns, newest_broker_data, newest_bundle_data, rows_of
 
 FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")

@@ -15,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.logs.load_report_log import FileReportLog, report_file_name
-from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history, read_decision_logs, read_report_log
-from barycenter.pipeline.job import current_generation
+from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from barycenter.pipeline.parsing.report_lines import read_report_log
+from barycenter.pipeline.spark.table_reader import read_table
 from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.stream.generations import current_generation
 from barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
-from barycenter.pipeline.tables.table_reader import read_table
 from support.load_history import START_MS
 
 Row = dict[str, Any]

@@ -58,7 +58,7 @@ class SparkCluster:
 def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
     """Start a cluster on loopback, on free ports, that keeps logs and work under `folder`; end it by process id.
 
-    Runs on the Java that `pipeline.java` finds; executors take that of their worker.
+    Runs on the Java that `pipeline.spark.java` finds; executors take that of their worker.
     """
     folder.mkdir(parents=True, exist_ok=True)
     environment = _environment(folder)

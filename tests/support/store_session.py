@@ -22,9 +22,9 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from barycenter.cli.main import main
-from barycenter.pipeline.job import JobSettings, PipelineJob
+from barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
+from barycenter.pipeline.spark.addresses import open_storage
 from barycenter.pipeline.spark.session import create_session
-from barycenter.pipeline.storage.addresses import open_storage
 from barycenter.pipeline.storage.lock import exclusive
 from barycenter.pipeline.stream.state import StateFolder
 from barycenter.pipeline.tables.compaction import CompactionSettings, keep_house

@@ -7,15 +7,16 @@ import pyarrow as pa
 import pytest
 
 from barycenter.load.reports.publication import PipelinePublication, decode_publication, encode_publication
-from barycenter.pipeline.job import current_generation, remove_old_archive
 from barycenter.pipeline.reports.acceptance import AcceptedReports
+from barycenter.pipeline.reports.archive import remove_old_archive
 from barycenter.pipeline.reports.quarantine import keep_refused, refused_report, remove_old
 from barycenter.pipeline.running.status import StatusFile, percentile, read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from barycenter.pipeline.stream.generations import current_generation
 from barycenter.pipeline.stream.micro_batches import BatchResult
 from barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
-from barycenter.pipeline.tables.parquet_tables import Tables, live_files
+from barycenter.pipeline.tables.files import Tables, live_files
 from barycenter.pipeline.tables.schemas import TABLES
 
 

@@ -10,7 +10,7 @@ import pytest
 from barycenter.pipeline.reports.quarantine import Refused, keep_refused
 from barycenter.pipeline.running.job_log import DroppingLogger
 from barycenter.pipeline.running.status import StatusFile
-from barycenter.pipeline.storage import storage
+from barycenter.pipeline.storage import files
 from barycenter.pipeline.storage.layout import PipelineLayout
 
 
@@ -45,7 +45,7 @@ def test_status_and_quarantine_do_without(tmp_path: Path, monkeypatch: pytest.Mo
     data = PipelineLayout.of(tmp_path)
     file = StatusFile(data, pid=1)
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "write_atomically", no_room)
+        patch.setattr(files, "write_atomically", no_room)
         file.enter("retrying", now_ms=1)
         keep_refused(data, 1, [Refused("report", "x.json", "torn")], [])
     assert file.status.state == "retrying"

@@ -16,7 +16,7 @@ from barycenter.cli.pipeline.data_folder import opened
 from barycenter.cli.progress import spark_progress, with_progress
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
-from barycenter.pipeline.history.questions import END_OF_TIME, History, NoHistoryError, Ranking
+from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
@@ -151,7 +151,7 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
 
     For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
     """
-    from barycenter.pipeline.history.sql import QueryError, run_sql
+    from barycenter.pipeline.spark.sql import QueryError, run_sql
 
     try:
         with Console(stderr=True).status("starting Spark") as status:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from barycenter.cli.failure import fail, in_words
+from barycenter.pipeline.spark.addresses import open_storage
 from barycenter.pipeline.spark.java import JavaNotFoundError
 from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
-from barycenter.pipeline.storage.addresses import open_storage
-from barycenter.pipeline.storage.storage import Storage, local_folder
+from barycenter.pipeline.storage.files import Storage, local_folder
 
 CANNOT_OPEN: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
 

@@ -1,4 +1,4 @@
-"""`barycenter pipeline refold`: the averages computed anew from the samples, beside those recorded."""
+"""`barycenter pipeline refold`: averages, or all tables, computed anew beside those recorded."""
 
 import sys
 import time
@@ -12,14 +12,15 @@ from rich.console import Console
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.progress import spark_progress
 from barycenter.load.reports.windows import HISTORY_GAP_MS
+from barycenter.pipeline.batch.from_logs import refold_logs
 from barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
 from barycenter.pipeline.batch.refold import Refolded, refold
 from barycenter.pipeline.running.job_options import DataFolder, SparkMaster, with_spark_settings
+from barycenter.pipeline.spark.addresses import open_storage
 from barycenter.pipeline.spark.java import JavaNotFoundError
 from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, tasks_of
-from barycenter.pipeline.storage.addresses import open_storage
-from barycenter.pipeline.storage.storage import Storage, local_folder
-from barycenter.pipeline.tables.parquet_tables import table_files
+from barycenter.pipeline.storage.files import Storage, local_folder
+from barycenter.pipeline.tables.files import table_files
 from barycenter.pipeline.tables.schemas import TABLES
 
 TOLERANCE: Final = 1e-9
@@ -35,16 +36,16 @@ TOLERANCE: Final = 1e-9
     type=click.FloatRange(0, min_open=True),
     help="Silence after which a bundle's history begins anew.",
 )
+@click.option("--from-logs", is_flag=True, help="Compute all tables, from the logs of reports and decisions.")
 @click.option("--check", is_flag=True, help=f"End with 1 if a figure differs by more than {TOLERANCE:g}, relative.")
-@click.option(
-    "--out", type=DataFolder(), metavar="DIR", help="Write bundle_data.parquet and broker_data.parquet there."
-)
+@click.option("--out", type=DataFolder(), metavar="DIR", help="Write what was computed there, as <table>.parquet.")
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")
 @with_spark_settings
 def refold_command(
     data: str,
     master: str | None,
     history_gap_minutes: float,
+    from_logs: bool,
     check: bool,
     out: str | None,
     driver_memory: str,
@@ -52,32 +53,45 @@ def refold_command(
 ) -> None:
     """Compute the averages of DIR anew from its table of samples, and compare them with the recorded ones.
 
+    With --from-logs all tables, each row of which is looked for among the recorded ones.
+
     Writes nothing unless --out is given. Differences beyond rounding come from reports that were late for the running
-    pipeline, or from another history gap. May run beside the pipeline.
+    pipeline, from another history gap, or from logs that do not go back to the beginning. May run beside the pipeline.
     """
+    gap_ms = round(history_gap_minutes * 60_000)
     try:
-        if local_folder(data) is not None and not table_files(open_storage(data), "bundle_samples"):
+        if not from_logs and local_folder(data) is not None and not table_files(open_storage(data), "bundle_samples"):
             _fail_without_samples(data)  # without starting Spark
         with Console(stderr=True).status("starting Spark"):
             session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory, **conf})
         storage = open_storage(data, session)
-        tables = {name: _paths(storage, name) for name in ("bundle_samples", "bundle_data", "broker_data")}
-        if not (samples := tables["bundle_samples"]):
-            _fail_without_samples(data)
-        started = time.perf_counter()
-        addresses = [storage.address(file) for file in samples]
-        with spark_progress(tasks_of(session), f"folding {len(samples):,} files"):
-            folded = refold(session, addresses, history_gap_ms=round(history_gap_minutes * 60_000))
-        click.echo(_summary(folded, len(samples), time.perf_counter() - started))
-        agreed = [
-            _told(name, compare_with_recorded(rows, storage, tables[name], key))
-            for name, key, rows in (
-                ("bundle_data", "bundle", folded.bundles),
-                ("broker_data", "broker", folded.brokers),
+        target = None if out is None else open_storage(out, session)
+        if from_logs:
+            tasks = tasks_of(session)
+            every = refold_logs(
+                session, storage, target, history_gap_ms=gap_ms, progress=lambda what: spark_progress(tasks, what)
             )
-        ]
-        if out is not None:
-            _write(open_storage(out, session), folded)
+            agreed = [_told(name, found) for name, found in every]
+        else:
+            tables = {name: _paths(storage, name) for name in ("bundle_samples", "bundle_data", "broker_data")}
+            if not (samples := tables["bundle_samples"]):
+                _fail_without_samples(data)
+            started = time.perf_counter()
+            addresses = [storage.address(file) for file in samples]
+            with spark_progress(tasks_of(session), f"folding {len(samples):,} files"):
+                folded = refold(session, addresses, history_gap_ms=gap_ms)
+            click.echo(_summary(folded, len(samples), time.perf_counter() - started))
+            agreed = [
+                _told(name, compare_with_recorded(rows, storage, tables[name], key))
+                for name, key, rows in (
+                    ("bundle_data", "bundle", folded.bundles),
+                    ("broker_data", "broker", folded.brokers),
+                )
+            ]
+            if target is not None:
+                _write(target, folded)
+        if target is not None:
+            click.echo(f"written      {target.address()}")
         session.stop()
     except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, *SPARK_ERRORS) as error:
         fail(in_words(error))
@@ -111,7 +125,6 @@ def _write(out: Storage, folded: Refolded) -> None:
         columns = rows.select(TABLES[name].schema.names).cast(TABLES[name].arrow_schema)
         with out.new_file(f"{name}.parquet") as file:
             pq.write_table(columns, file, compression="zstd")
-    click.echo(f"written      {out.address()}")
 
 
 def _paths(storage: Storage, name: str) -> list[str]:

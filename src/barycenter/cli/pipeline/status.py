@@ -11,9 +11,9 @@ import msgspec
 from barycenter.cli.pipeline.data_folder import opened
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from barycenter.pipeline.running.status import PipelineStatus, read_status
+from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import QUARANTINE
 from barycenter.pipeline.storage.lock import is_running
-from barycenter.pipeline.storage.storage import Storage
 
 _WELL: Final = {"starting", "running", "stopped"}
 

@@ -1,0 +1,6 @@
+"""Whole histories at once, spread over all of Spark: the second definition of what `stream` does step by step.
+
+From the logs: `windows` (the closed form), `broker_averages`, `ownership_history` and `balance_history`, put together
+in `whole_history`. From the table of samples, at scale: `refold`. `recorded` compares either with what the stream
+wrote; `from_logs` does all of that for a data directory. Commands that ask for it are left to `cli`.
+"""

@@ -1,7 +1,5 @@
 """The time averages of brokers: sums of the windows of the bundles they serve."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
@@ -20,15 +18,18 @@ def newest_reports(reports: DataFrame) -> DataFrame:
 
 
 def membership(newest: DataFrame) -> DataFrame:
-    """The bundles of each broker. Input: LOAD_REPORT, one per broker. Output: MEMBERSHIP."""
+    """The bundles of each broker.
+
+    Input: LOAD_REPORT, one per broker. Output: broker, bundle; one row with a null bundle for a broker without any.
+    """
     return newest.selectExpr("brokerId as broker", "explode_outer(map_keys(lastStats)) as bundle")
 
 
 def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
     """Sum the windows of each broker's bundles; a bundle without data counts with Pulsar's default stats.
 
-    Input: MEMBERSHIP without repeats; `bundles` BUNDLE_STATE, one row per bundle. Output: BROKER_DATA without `as_of`,
-    one row per broker; a broker without bundles has zeros.
+    Input: what `membership` makes, without repeats; `bundles` BUNDLE_STATE, one row per bundle. Output: BROKER_DATA
+    without `as_of`, one row per broker; a broker without bundles has zeros.
 
     Source: Pulsar's `TimeAverageBrokerData.reset`.
     """

@@ -1,6 +1,4 @@
-"""The intervals of `pipeline.ownership`, of a whole history at once."""
-
-from __future__ import annotations
+"""The intervals of `folds.ownership`, of a whole history at once."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by

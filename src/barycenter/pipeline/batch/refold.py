@@ -1,7 +1,7 @@
 """The windows of all bundles, and the averages of all brokers, computed anew from the table of samples.
 
 For history at scale: after a loss of state, for another history gap, as a check of the stream. Spark spreads the files;
-each task folds a stretch of them, by arrays (`barycenter.pipeline.folds.fold_kernel`); the stretches are composed in
+each task folds a stretch of them, by arrays (`barycenter.pipeline.folds.stretches`); the stretches are composed in
 the order of time. Two looks at the data: the first counts the samples of each bundle, which decides what later samples
 weigh, and reads two columns; the second folds.
 
@@ -12,8 +12,6 @@ The result is that of `barycenter.pipeline.batch.whole_history`, to rounding. Bu
 files in the order of their times (reports that came late) are folded by `barycenter.pipeline.batch.windows`, which
 sorts.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 
 from barycenter.load.reports.windows import HISTORY_GAP_MS
 from barycenter.pipeline.batch.windows import fold_windows
-from barycenter.pipeline.folds.fold_kernel import (
+from barycenter.pipeline.folds.stretches import (
     COUNTED,
     FOLDED,
     MEMBERS,
@@ -42,7 +40,8 @@ from barycenter.pipeline.folds.fold_kernel import (
     count_samples,
     pieces_of,
 )
-from barycenter.pipeline.storage.storage import local_folder
+from barycenter.pipeline.spark.struct_types import struct_type
+from barycenter.pipeline.storage.files import local_folder
 from barycenter.pipeline.tables.schemas import (
     BROKER_DATA,
     BROKER_FIGURES,
@@ -221,7 +220,7 @@ _PIECE_ROWS = 200_000
 
 def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
     """STRETCH and MEMBERS of each stretch of time of `files`, which Spark reads, spreads by time and sorts."""
-    rows = session.read.schema(BUNDLE_SAMPLES).parquet(*files)
+    rows = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
     cuts = _cuts(rows, tasks)
     counted = _run_by_time(rows.select(*COUNTED), cuts, partial(_count_rows, gap_ms)) if cuts else {}
     nothing = count_samples((), gap_ms)
@@ -340,7 +339,7 @@ def _composed(stretches: Sequence[pa.Table], gap_ms: int) -> tuple[pa.Table, pa.
 
 def _sorted_fold(session: SparkSession, files: Sequence[str], late: pa.Array, gap_ms: int) -> pa.Table:
     """BUNDLE_STATE of the bundles named in `late`, whatever the order of their rows."""
-    samples = session.read.schema(BUNDLE_SAMPLES).parquet(*files)
+    samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
     names = session.createDataFrame(pa.table({"bundle": late}))
     folded = fold_windows(samples.join(F.broadcast(names), "bundle", "left_semi"), history_gap_ms=gap_ms)
     return folded.select(*BUNDLE_STATE.names).toArrow()

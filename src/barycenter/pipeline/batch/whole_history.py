@@ -3,11 +3,9 @@
 For recovery, for replay, and as the yardstick the stream is held against.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from barycenter.load.reports.windows import HISTORY_GAP_MS
@@ -16,37 +14,9 @@ from barycenter.pipeline.batch.broker_averages import broker_averages, membershi
 from barycenter.pipeline.batch.ownership_history import ownership_intervals
 from barycenter.pipeline.batch.windows import fold_windows
 from barycenter.pipeline.folds.balance import BalanceSettings
-from barycenter.pipeline.reports.samples import (
-    believable_times,
-    broker_usage,
-    bundle_samples,
-    distinct_reports,
-    load_reports,
-    valid_reports,
-)
-from barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
-from barycenter.pipeline.storage.layout import DECISIONS as DECISION_LOGS
-from barycenter.pipeline.storage.storage import Storage
-from barycenter.pipeline.tables.schemas import (
-    BROKER_DATA,
-    BUNDLE_DATA,
-    CORRUPT,
-    DECISION_LINE,
-    DECISIONS,
-    LAST_TIME_MS,
-    LOAD_REPORT_LINE,
-    OWNERSHIP,
-)
-
-JSON_OPTIONS = {
-    "columnNameOfCorruptRecord": CORRUPT,
-    "mode": "PERMISSIVE",
-    "allowNonNumericNumbers": "false",
-    "ignoreCorruptFiles": "true",
-    "ignoreMissingFiles": "true",  # the log's retention may delete a file between listing and reading
-    "pathGlobFilter": "*.json",
-}
-"""How a report log is read. Names starting with '.' or '_' are passed over by Spark itself."""
+from barycenter.pipeline.parsing.report_lines import distinct_reports, valid_reports
+from barycenter.pipeline.parsing.report_rows import broker_usage, bundle_samples, load_reports
+from barycenter.pipeline.tables.schemas import BROKER_DATA, BUNDLE_DATA, OWNERSHIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +31,6 @@ class HistoryTables:
     ownership: DataFrame
     decisions: DataFrame
     balance: DataFrame
-
-
-def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
-    """Every line of the report log, those already read by the stream included. Output: LOAD_REPORT_LINE."""
-    roots = [storage.address(root) for root in (REPORT_LOG, ARCHIVE) if storage.exists(root)]
-    reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
-    return reader.json(roots).transform(believable_times)
-
-
-def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
-    """The decisions in all logs that are there. Output: DECISIONS, one row per (by, number, at)."""
-    if not any(".jsonl" in entry.name for entry in storage.entries(DECISION_LOGS)):
-        return session.createDataFrame([], DECISIONS)
-    options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
-    lines = session.read.schema(DECISION_LINE).options(**options).json(storage.address(DECISION_LOGS))
-    texts = ("sentence", "bundle", "source", "destination", "refused", "strategy")
-    is_decision = f"{CORRUPT} is null and at between 0 and {LAST_TIME_MS}"
-    is_decision += " and by is not null and number is not null and kind is not null"
-    decisions = lines.where(is_decision).selectExpr(
-        *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
-        "get_json_object(reason, '$.code') as code",
-        *(f"coalesce({name}, '') as {name}" for name in texts),
-    )
-    return decisions.where("code is not null").dropDuplicates(["by", "number", "at"]).select(*DECISIONS.names)
 
 
 def fold_history(

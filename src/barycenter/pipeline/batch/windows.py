@@ -19,8 +19,6 @@ longer than `HISTORY_GAP_MS` starts anew with its next sample. The gap is well a
 broker goes without a report, and long enough for any bundle to be moved without losing its history.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pyspark.sql import DataFrame

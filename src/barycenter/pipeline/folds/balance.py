@@ -9,16 +9,16 @@ A bundle counts as without owner from the report that shows that its owner lost 
 of its range, or an hour has passed. A bundle that nobody uses has no owner, and none is missed.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
+import pyarrow as pa
 
 from barycenter.load.reports.windows import HISTORY_GAP_MS
 from barycenter.pipeline.folds.ownership import Interval, Ownership, intervals_of, starts_by_namespace, starts_of_parts
+from barycenter.pipeline.tables.schemas import FIGURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,28 @@ class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
     usage: float
     msg_rate: float
     msg_throughput: float
+
+
+def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, list[BrokerFigures]]:
+    """Return what the balance is computed of, by broker.
+
+    Input: LOAD_REPORTS and BROKER_USAGE of the same reports, in the same order.
+    """
+    found: dict[str, list[BrokerFigures]] = {}
+    usages = broker_usage.column("weighted_usage").to_pylist()
+    times = load_reports.column("reported_at").cast(pa.int64()).to_pylist()
+    columns = ["broker", "incarnation", "sequence", *FIGURES]
+    for at, usage, row in zip(times, usages, load_reports.select(columns).to_pylist(), strict=True):
+        figures = BrokerFigures(
+            reported_at=at // 1000,
+            incarnation=row["incarnation"],
+            sequence=row["sequence"],
+            usage=usage,
+            msg_rate=row["msg_rate_in"] + row["msg_rate_out"],
+            msg_throughput=row["msg_throughput_in"] + row["msg_throughput_out"],
+        )
+        found.setdefault(row["broker"], []).append(figures)
+    return found
 
 
 class BalanceMemory(msgspec.Struct, rename="camel"):

@@ -1,10 +1,8 @@
-"""The windows of all bundles as columns in the driver: the recurrence of `load.windows`, elementwise.
+"""The windows of all bundles as columns in the driver: the recurrence of `load.reports.windows`, elementwise.
 
 A batch of the running pipeline has samples of some bundles, mostly one of each. Folding those into columns takes
-milliseconds, where a Spark job over the windows of all bundles takes seconds; `pipeline.windows` folds whole histories.
+milliseconds, where a Spark job over the windows of all bundles takes seconds; `batch.windows` folds whole histories.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,11 +13,11 @@ import pyarrow.compute as pc
 
 from barycenter.load.reports.load_report import DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_THROUGHPUT
 from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.tables.schemas import BROKER_FIGURES, BUNDLE_STATE, FIGURES, arrow_schema_of
+from barycenter.pipeline.tables.schemas import BROKER_FIGURES, BUNDLE_STATE, FIGURES
 
 WINDOW_SAMPLES: Final = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
 
-_STATE: Final = arrow_schema_of(BUNDLE_STATE)
+_STATE: Final = BUNDLE_STATE.arrow
 _ORDER: Final = ("reported_at", "broker", "incarnation", "sequence")
 
 

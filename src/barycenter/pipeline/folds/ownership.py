@@ -11,12 +11,9 @@ reports lie apart. A clock that was set back stands still until it has caught up
 
 In the table an interval is written when it begins, again with its end when it ends, again if it turns out to have been
 split, and again for each new date on which it goes on. So a date's folder is complete by itself, whole dates may be
-deleted, and no file is ever changed; `table_reader.read_table` makes one row of it.
+deleted, and no file is ever changed; `spark.table_reader.read_table` makes one row of it.
 """
 
-from __future__ import annotations
-
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -24,6 +21,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from barycenter.pipeline.reports.acceptance import ReportHeader
+from barycenter.pipeline.tables.files import utc_date
 from barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, ENDED_SPLIT
 
 
@@ -184,7 +182,3 @@ def _still_owned(ownership: Ownership) -> Iterator[Interval]:
 
 def _date_of(interval: Interval) -> str:
     return utc_date(interval.owned_from if interval.owned_to is None else interval.owned_to)
-
-
-def utc_date(ms: int) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(ms // 1000))

@@ -1,7 +1,5 @@
 """The options of `format("pulsar")`, checked before anything is connected; docs/pulsar-source.md describes them."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

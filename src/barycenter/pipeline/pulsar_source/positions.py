@@ -10,8 +10,6 @@ whole entry, which is one message or one batch. In a checkpoint and in options i
 Positions of one topic or partition have the order of its messages; those of different ones have none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -40,13 +38,13 @@ class Position:
     batch_index: int = WHOLE_ENTRY
 
     @staticmethod
-    def of(message_id: ClientMessageId) -> Position:
+    def of(message_id: ClientMessageId) -> "Position":
         """Return the position behind a message."""
         index = message_id.batch_index()
         return Position(message_id.ledger_id(), message_id.entry_id(), index if index >= 0 else WHOLE_ENTRY)
 
     @staticmethod
-    def from_json(value: Any) -> Position:
+    def from_json(value: Any) -> "Position":
         """Return the position of an object as above; a `batch_index` of -1 is as good as none.
 
         Raises:
@@ -66,7 +64,7 @@ class Position:
         whole = {"ledger": self.ledger, "entry": self.entry}
         return whole if self.batch_index == WHOLE_ENTRY else whole | {"batch_index": self.batch_index}
 
-    def before(self) -> Position:
+    def before(self) -> "Position":
         """Return a position from which the message at this one is the next to read."""
         if 0 < self.batch_index < WHOLE_ENTRY:
             return Position(self.ledger, self.entry, self.batch_index - 1)

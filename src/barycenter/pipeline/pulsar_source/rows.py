@@ -1,7 +1,5 @@
 """Messages of a topic as Spark has them: the columns, and Arrow batches of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final
 

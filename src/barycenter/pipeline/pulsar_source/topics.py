@@ -6,8 +6,6 @@ cannot be read from there, because it is the end of one that was sent in chunks,
 last known position are read instead.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import ssl
@@ -120,7 +118,7 @@ class Topics:
         with self.told(f"find the last message of {topic}", topic), closing(self.tail(topic)) as tail:
             return tail.last(known)
 
-    def tail(self, topic: str) -> Tail:
+    def tail(self, topic: str) -> "Tail":
         """Return what follows the end of a topic."""
         return Tail(self, topic)
 
@@ -138,7 +136,7 @@ class Topics:
                         return Position.of(message.message_id()).before()
             return self.last(topic)
 
-    def bookmark(self, topic: str, subscription: str) -> Bookmark:
+    def bookmark(self, topic: str, subscription: str) -> "Bookmark":
         """Return the bookmark named `subscription`; where there is none, a new one before all messages."""
         with self.told(f"subscribe to {topic} as {subscription}", topic):
             consumer = self._client.subscribe(

@@ -6,8 +6,6 @@ wrong order, and averages depend on order. A predecessor that comes even later i
 tables of reports and samples, where order does not matter, and averages, ownership and balance stay as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -53,7 +51,7 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
     def has(self, sequence: int) -> bool:
         return sequence <= self.last and sequence not in self.missing
 
-    def plus(self, key: ReportKey) -> SeenSequences:
+    def plus(self, key: ReportKey) -> "SeenSequences":
         """Return this with one more report, which it did not have."""
         skipped = range(max(self.last + 1, key.sequence - _MISSING_REACH), key.sequence)
         last = max(self.last, key.sequence)

@@ -6,8 +6,6 @@ is left for the next time. Every decision is read once; the reader of the table 
 (by, number, at).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,8 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from barycenter.pipeline.reports.quarantine import Refused
+from barycenter.pipeline.storage.files import Entry, Storage
 from barycenter.pipeline.storage.layout import DECISIONS
-from barycenter.pipeline.storage.storage import Entry, Storage
 from barycenter.pipeline.tables.schemas import LAST_TIME_MS, TABLES
 
 READ_BYTES = 8 * 2**20

@@ -7,8 +7,6 @@ A refused report or decision never stops the rest. If there is no room to keep o
 same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Literal
@@ -17,8 +15,8 @@ import msgspec
 import structlog
 
 from barycenter.load.reports.load_report import decode_report
+from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import QUARANTINE
-from barycenter.pipeline.storage.storage import Storage
 
 log = structlog.get_logger(__name__)
 

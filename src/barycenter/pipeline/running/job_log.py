@@ -1,7 +1,5 @@
 """The job's own log: one line per event, JSON or for a person, dropped where there is no room for it."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from contextlib import suppress

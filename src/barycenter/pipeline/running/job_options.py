@@ -1,7 +1,5 @@
 """The options of the job, said once for `barycenter.pipeline.job`, spark-submit and `barycenter pipeline run`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from barycenter.pipeline.storage.storage import local_folder
+from barycenter.pipeline.storage.files import local_folder
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -1,7 +1,5 @@
 """The running pipeline's figures for Prometheus, read off its status when somebody asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

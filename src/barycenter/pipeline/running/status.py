@@ -1,7 +1,5 @@
 """How the running pipeline fares: one JSON file, replaced after every batch, for people, monitors and tests."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from typing import Final, TypeVar
@@ -9,8 +7,8 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import STATUS
-from barycenter.pipeline.storage.storage import Storage
 from barycenter.pipeline.stream.micro_batches import BatchResult
 
 log = structlog.get_logger(__name__)

@@ -4,8 +4,6 @@ A cold Java takes several seconds for its first batch: classes are loaded, plans
 pipeline says that it is ready keeps those seconds out of the age of the first reports.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,0 +1,6 @@
+"""What the pipeline needs of Spark itself, and its data as Spark has them.
+
+Read `java` (finding one), `session` (starting it), `hadoop_storage` and `addresses` (data directories that only Spark
+reaches), `struct_types` and `table_reader` (the tables as DataFrames) and `sql` (queries to them). What is computed is
+left to `parsing`, `batch` and `stream`.
+"""

@@ -6,8 +6,6 @@ taken. It is started through a small script that drops the one argument by which
 and any other warns of it at each start.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

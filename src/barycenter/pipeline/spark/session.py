@@ -3,8 +3,6 @@
 Only entry points (`pipeline.job`, tests, benchmarks) make a session; every other module receives one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -123,6 +121,7 @@ def _settings(master: str, cache: Path) -> dict[str, str]:
         "spark.driver.memory": "768m",
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_log4j_file(cache)}",
         "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Listing hundreds of report files is quicker in the driver than as a job of its own.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         # Without it each Column operation walks Python's stack: half the time of building a small plan.

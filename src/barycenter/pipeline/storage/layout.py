@@ -3,18 +3,16 @@
 decisions/*.jsonl                   the decision logs, written by the brokers
 load-reports/<yyyy-mm-dd>/*.json    the report log, written by the brokers; read reports are moved to the archive
 pipeline/archive/...                read reports, under their former full path
-pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation (see `pipeline.job`)
-quarantine/                         what could not be read, see `pipeline.quarantine`
-pipeline/lock                       held by the process that runs the pipeline, see `pipeline.lock`
-pipeline/state/<batch>/             what the next batch starts from, see `pipeline.state`
-pipeline/publication/latest.json    for the leader, see `load.publication`
-pipeline/status.json                for people and monitors, see `pipeline.status`
-tables/<name>/date=<yyyy-mm-dd>/    the tables, see `pipeline.tables`
+pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation, see `stream.generations`
+quarantine/                         what could not be read, see `reports.quarantine`
+pipeline/lock                       held by the process that runs the pipeline, see `lock`
+pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
+pipeline/publication/latest.json    for the leader, see `load.reports.publication`
+pipeline/status.json                for people and monitors, see `running.status`
+tables/<name>/date=<yyyy-mm-dd>/    the tables, see `tables.files`
 
-The constants are paths as `pipeline.storage` has them, `PipelineLayout` tells those of a local folder.
+The constants are paths as `files.Storage` has them, `PipelineLayout` tells those of a local folder.
 """
-
-from __future__ import annotations
 
 import os
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from barycenter.load.reports.publication import PUBLICATION_FILE
-from barycenter.pipeline.storage.storage import LocalStorage, Storage
+from barycenter.pipeline.storage.files import LocalStorage, Storage
 
 REPORT_LOG: Final = "load-reports"
 DECISIONS: Final = "decisions"
@@ -48,7 +46,7 @@ class PipelineLayout(LocalStorage):
     """A data directory of this machine, with the paths in it."""
 
     @classmethod
-    def of(cls, data: str | os.PathLike[str]) -> PipelineLayout:
+    def of(cls, data: str | os.PathLike[str]) -> "PipelineLayout":
         return cls(Path(os.path.abspath(data)))  # as Spark has it: without ..
 
     @property
@@ -70,10 +68,6 @@ class PipelineLayout(LocalStorage):
     @property
     def tables(self) -> Path:
         return self.root / TABLES_FOLDER
-
-    @property
-    def home(self) -> Path:
-        return self.root / HOME
 
     @property
     def archive(self) -> Path:

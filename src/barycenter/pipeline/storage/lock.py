@@ -9,8 +9,6 @@ machine and is gone. Two processes that take a lease at the same moment, or whos
 one writer's word for each batch, and a batch that runs twice writes the same.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket
@@ -26,8 +24,8 @@ import msgspec
 import psutil
 import structlog
 
+from barycenter.pipeline.storage.files import Storage, clear_unfinished
 from barycenter.pipeline.storage.layout import HOME, LOCK, PUBLICATION, create_folders
-from barycenter.pipeline.storage.storage import Storage, clear_unfinished
 
 log = structlog.get_logger(__name__)
 

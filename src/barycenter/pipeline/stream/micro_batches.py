@@ -1,7 +1,7 @@
 """The micro-batches of the running pipeline: new reports in, tables, state and publication out.
 
 Spark finds and parses the new reports and makes their rows, in one job; the driver folds the rows into columns it
-keeps, and writes them. Batch N does, in this order: sort out the reports (see `pipeline.acceptance`); append the
+keeps, and writes them. Batch N does, in this order: sort out the reports (see `reports.acceptance`); append the
 reports accepted to `load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state
 N-1, and append the bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to
 `ownership`, new decisions to `decisions`, intervals settled to `balance`; keep state N; publish. Spark may run N again
@@ -9,17 +9,15 @@ after a crash, with the same files. It then starts from state N-1 again and writ
 takes effect exactly once, wherever the crash was.
 
 A report reaches at most one batch through Spark's own record of files, and counts at most once through the sequences
-kept in the state. The second holds alone: the record of files may be thrown away (see `pipeline.job`).
+kept in the state. The second holds alone: the record of files may be thrown away (see `stream.generations`).
 
-The stream equals `batch.fold_history` over the same reports as long as those of one broker arrive at most
+The stream equals `batch.whole_history.fold_history` over the same reports as long as those of one broker arrive at most
 `acceptance.HOLD_MS` out of order, those of one bundle that moves in the order of their times, and those of an interval
 before it is settled.
 
 Bundles and brokers not heard of for an hour (`HISTORY_GAP_MS`) leave the state. A bundle in no broker's newest report
 thus stays for a while: it is being moved, or was split, or its topics are idle, and the leader may have to place it.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
@@ -32,21 +30,21 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 
 from barycenter.load.reports.publication import PipelinePublication
 from barycenter.load.reports.windows import HISTORY_GAP_MS
-from barycenter.pipeline.batch.whole_history import JSON_OPTIONS
-from barycenter.pipeline.folds.balance import BalanceSettings, Row, settle_intervals
+from barycenter.pipeline.folds.balance import BalanceSettings, Row, broker_figures, settle_intervals
 from barycenter.pipeline.folds.live_windows import average_brokers, fold_samples, without_silent
 from barycenter.pipeline.folds.ownership import Interval, fold_ownership
+from barycenter.pipeline.parsing.report_lines import JSON_OPTIONS, LOAD_REPORT_LINE, believable_times
+from barycenter.pipeline.parsing.report_rows import report_rows
 from barycenter.pipeline.reports.acceptance import Acceptance, accept_reports
+from barycenter.pipeline.reports.columns import ReportColumns
 from barycenter.pipeline.reports.decision_files import NewDecisions, read_decisions
 from barycenter.pipeline.reports.quarantine import keep_refused, refused_report
-from barycenter.pipeline.reports.report_columns import ReportColumns
-from barycenter.pipeline.reports.samples import believable_times, report_rows
+from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
-from barycenter.pipeline.storage.storage import Storage
 from barycenter.pipeline.stream.publication import make_publication, write_publication
 from barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
-from barycenter.pipeline.tables.parquet_tables import Tables
-from barycenter.pipeline.tables.schemas import LOAD_REPORT_LINE, TABLES
+from barycenter.pipeline.tables.files import Tables
+from barycenter.pipeline.tables.schemas import TABLES
 
 _FILE = "file"
 
@@ -89,7 +87,7 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
     """The stream of report lines: LOAD_REPORT_LINE and `file`, the path a line came from.
 
     Listing: only the date folders' direct files. Spark remembers each file it read for two days, longer than the log
-    keeps one; `pipeline.job` begins a new record before that memory grows large.
+    keeps one; `generations` begins a new record before that memory grows large.
     """
     options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": "48h"}
     if settings.archive:
@@ -97,6 +95,15 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
     reader = session.readStream.schema(LOAD_REPORT_LINE).options(**options)
     lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(_FILE, F.expr("_metadata.file_path"))
     return lines.transform(believable_times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides."""
+
+    bundles: pa.Table
+    brokers: pa.Table
+    memory: BatchMemory
 
 
 class BatchFold:
@@ -200,7 +207,7 @@ class BatchFold:
         self._tables.write("decisions", batch_id, decisions.table)
         balance, settled = settle_intervals(
             before.balance,
-            accepted.figures(),
+            broker_figures(accepted.load_reports, accepted.broker_usage),
             decisions.times,
             change.after,
             as_of=as_of,
@@ -228,15 +235,6 @@ class BatchFold:
         )
         write_publication(self._storage, published, self._publication)
         return published
-
-
-@dataclass(frozen=True, slots=True)
-class _Folded:
-    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides."""
-
-    bundles: pa.Table
-    brokers: pa.Table
-    memory: BatchMemory
 
 
 def _with_time(averages: pa.Table, as_of: int) -> pa.Table:

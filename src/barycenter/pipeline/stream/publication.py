@@ -1,15 +1,13 @@
 """Write what the leader reads: `PipelinePublication` from the results of a batch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, PipelinePublication, encode_publication
+from barycenter.pipeline.storage.files import Storage, write_atomically
 from barycenter.pipeline.storage.layout import PUBLICATION
-from barycenter.pipeline.storage.storage import Storage, write_atomically
 from barycenter.pipeline.stream.state import BatchMemory
 
 

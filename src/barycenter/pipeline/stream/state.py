@@ -1,11 +1,9 @@
 """What one batch hands to the next: windows, ownership, the reports held back, and how far the logs were read.
 
-Kept as `pipeline/state/<batch id>/`, with `bundles.parquet` (BUNDLE_STATE), `held.parquet` (see `samples.report_rows`)
+Kept as `pipeline/state/<batch id>/`, with `bundles.parquet` (BUNDLE_STATE), `held.parquet` (see `parsing.report_rows`)
 and `memory.json`, which is written last and deleted first: a folder without it is no state. A batch starts from the
 newest state of a smaller id, so running it again after a crash starts from the same place.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 
@@ -17,8 +15,8 @@ from barycenter.pipeline.folds.balance import BalanceMemory
 from barycenter.pipeline.folds.live_windows import no_bundles
 from barycenter.pipeline.folds.ownership import Ownership
 from barycenter.pipeline.reports.acceptance import AcceptedReports
+from barycenter.pipeline.storage.files import Storage, clear_unfinished
 from barycenter.pipeline.storage.layout import STATE
-from barycenter.pipeline.storage.storage import Storage, clear_unfinished
 
 _BUNDLES = "bundles.parquet"
 _HELD = "held.parquet"

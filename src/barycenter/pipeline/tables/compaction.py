@@ -1,7 +1,7 @@
 """Make few large files of the many small ones that batches write, and delete old dates.
 
 **Compaction** reads a run of neighbouring files of one date, writes their rows into one file, and lets it appear
-whole, under a name that says which batches are in it (see `pipeline.tables`). From that moment it stands for its
+whole, under a name that says which batches are in it (see `tables.files`). From that moment it stands for its
 sources; they are deleted when it is `grace_s` old, so that a reader who listed the folder before can still open them. A
 kill at any moment leaves an unfinished file, or sources that will be deleted later. Batches that might run again are
 not touched.
@@ -11,10 +11,9 @@ more, into files of up to `file_bytes`.
 
 **Retention** deletes a whole date; in an object store, which has no folders, file by file.
 
-A reader that lists `*.parquet` by itself sees rows twice for the time of grace; `live_files` and `read_table` do not.
+A reader that lists `*.parquet` by itself sees rows twice for the time of grace; `files.live_files` and
+`spark.table_reader.read_table` do not.
 """
-
-from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
@@ -23,8 +22,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.storage.storage import Storage
-from barycenter.pipeline.tables.parquet_tables import (
+from barycenter.pipeline.storage.files import Storage
+from barycenter.pipeline.tables.files import (
     TableFile,
     date_folders,
     date_of,

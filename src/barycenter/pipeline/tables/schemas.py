@@ -1,16 +1,14 @@
-"""The schemas of everything the pipeline reads and writes.
+"""The columns of every table, and how their files are typed.
 
-Units: rates are msg/s, throughput is bytes/s; times in tables are UTC timestamps, times in reports epoch ms. Columns of
-tables are never null unless their schema says so. `TABLES` is the catalogue; docs/tables.md is made from it.
+Units: rates are msg/s, throughput is bytes/s; times are UTC timestamps. Columns are never null unless they say so.
+`TABLES` is the catalogue; docs/tables.md is made from it. `pipeline.spark.struct_types` says the same to Spark.
 """
 
-from __future__ import annotations
-
+import json
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import types as T  # noqa: N812 - the name PySpark users know it by
-from pyspark.sql.pandas.types import to_arrow_schema
 
 FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 """The four figures of a bundle that are averaged."""
@@ -28,77 +26,61 @@ BROKER_FIGURES = tuple(
 LAST_TIME_MS = 253_402_300_799_999
 """The end of the year 9999: a time beyond it is a mistake, and no table can hold it."""
 
-CORRUPT = "corrupt"
-"""The column of a read report that holds the text of a line that is not a load report; null for a good one."""
+_ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+_SPARKS_METADATA: Final = "SPARK::metadata::json"
+"""Where PySpark keeps a column's comment in an Arrow schema, and so in the tables' files."""
 
 
-def _fields(kind: T.DataType, *names: str, nullable: bool = True) -> list[T.StructField]:
-    return [T.StructField(name, kind, nullable) for name in names]
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. `kind` is its type as SQL names it: string, int, bigint, double or timestamp."""
+
+    name: str
+    kind: str
+    about: str = ""
+    nullable: bool = False
+
+    @property
+    def arrow(self) -> pa.Field:
+        comment = {_SPARKS_METADATA: json.dumps({"comment": self.about})} if self.about else None
+        return pa.field(self.name, _ARROW_TYPES[self.kind], self.nullable, comment)
 
 
-_RESOURCE_USAGE = T.StructType(_fields(T.DoubleType(), "usage", "limit"))
+class Columns(tuple[Column, ...]):
+    """The columns of a table, in their order."""
 
-BUNDLE_STATS = T.StructType(
-    [
-        *_fields(T.DoubleType(), "msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut"),
-        *_fields(T.LongType(), "consumerCount", "producerCount", "topics", "cacheSize"),
-    ]
-)
-"""NamespaceBundleStats."""
+    __slots__ = ()
 
-_LISTENER = T.StructType(
-    _fields(T.StringType(), "brokerServiceUrl", "brokerServiceUrlTls", "brokerHttpUrl", "brokerHttpsUrl")
-)
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self]
 
-LOAD_REPORT = T.StructType(
-    [
-        *_fields(T.StringType(), "brokerId", "incarnation"),
-        *_fields(T.LongType(), "sequence", "lastUpdate"),
-        T.StructField("lastStats", T.MapType(T.StringType(), BUNDLE_STATS)),
-        *_fields(_RESOURCE_USAGE, "cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"),
-        *_fields(T.DoubleType(), "msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut", "maxResourceUsage"),
-        *_fields(T.LongType(), "numTopics", "numBundles", "numConsumers", "numProducers", "startTimestamp"),
-        *_fields(T.ArrayType(T.StringType()), "bundles", "lastBundleGains", "lastBundleLosses"),
-        *_fields(T.StringType(), "webServiceUrl", "webServiceUrlTls", "pulsarServiceUrl", "pulsarServiceUrlTls"),
-        *_fields(T.BooleanType(), "persistentTopicsEnabled", "nonPersistentTopicsEnabled"),
-        *_fields(T.StringType(), "brokerVersionString", "loadManagerClassName", "loadReportType"),
-        T.StructField("protocols", T.MapType(T.StringType(), T.StringType())),
-        T.StructField("advertisedListeners", T.MapType(T.StringType(), _LISTENER)),
-    ]
-)
-"""The JSON of LocalBrokerData with our `incarnation` and `sequence`; other fields are ignored on reading."""
-
-LOAD_REPORT_LINE = T.StructType([*LOAD_REPORT.fields, *_fields(T.StringType(), CORRUPT)])
-"""What the JSON reader makes of one line of the report log."""
-
-DECISION_LINE = T.StructType(
-    [
-        *_fields(T.LongType(), "at", "number"),
-        *_fields(T.StringType(), "by", "kind", "reason", "sentence"),
-        *_fields(T.StringType(), "bundle", "source", "destination", "refused", "strategy", CORRUPT),
-    ]
-)
-"""What the JSON reader makes of one line of a decision log; `reason` is its JSON."""
+    @property
+    def arrow(self) -> pa.Schema:
+        """The schema of the table's files; times are µs in UTC."""
+        return pa.schema([column.arrow for column in self])
 
 
-def _column(kind: T.DataType, name: str, comment: str, *, nullable: bool = False) -> T.StructField:
-    return T.StructField(name, kind, nullable, {"comment": comment})
+def _text(name: str, about: str, *, nullable: bool = False) -> Column:
+    return Column(name, "string", about, nullable)
 
 
-def _text(name: str, comment: str, *, nullable: bool = False) -> T.StructField:
-    return _column(T.StringType(), name, comment, nullable=nullable)
+def _time(name: str, about: str, *, nullable: bool = False) -> Column:
+    return Column(name, "timestamp", about, nullable)
 
 
-def _time(name: str, comment: str, *, nullable: bool = False) -> T.StructField:
-    return _column(T.TimestampType(), name, comment, nullable=nullable)
+def _count(name: str, about: str) -> Column:
+    return Column(name, "bigint", about)
 
 
-def _count(name: str, comment: str) -> T.StructField:
-    return _column(T.LongType(), name, comment)
-
-
-def _double(name: str, comment: str) -> T.StructField:
-    return _column(T.DoubleType(), name, comment)
+def _double(name: str, about: str) -> Column:
+    return Column(name, "double", about)
 
 
 _UNIT_OF_FIGURE = {figure: "bytes/s" if "throughput" in figure else "msg/s" for figure in FIGURES}
@@ -110,7 +92,7 @@ _REPORT_IDENTITY = (
     _time("reported_at", "time of the report by the broker's clock"),
 )
 
-LOAD_REPORTS = T.StructType(
+LOAD_REPORTS = Columns(
     [
         *_REPORT_IDENTITY,
         _time("started_at", "start of the broker by its clock; null if the report does not say", nullable=True),
@@ -135,7 +117,7 @@ RESOURCES = {
 }
 """Column prefix to the field of a load report and its unit."""
 
-BROKER_USAGE = T.StructType(
+BROKER_USAGE = Columns(
     [
         *_REPORT_IDENTITY,
         *(
@@ -152,7 +134,7 @@ BROKER_USAGE = T.StructType(
     ]
 )
 
-BUNDLE_SAMPLES = T.StructType(
+BUNDLE_SAMPLES = Columns(
     [
         _text("bundle", "tenant/namespace/range"),
         *_REPORT_IDENTITY,
@@ -163,7 +145,7 @@ BUNDLE_SAMPLES = T.StructType(
     ]
 )
 
-BUNDLE_DATA = T.StructType(
+BUNDLE_DATA = Columns(
     [
         _text("bundle", "tenant/namespace/range"),
         _time("as_of", "time of the bundle's newest sample"),
@@ -171,7 +153,7 @@ BUNDLE_DATA = T.StructType(
             field
             for window in WINDOWS
             for field in (
-                _column(T.IntegerType(), f"{window}_num_samples", f"samples in the {window} window"),
+                Column(f"{window}_num_samples", "int", f"samples in the {window} window"),
                 *(_double(f"{window}_{figure}", f"{_UNIT_OF_FIGURE[figure]}, average") for figure in FIGURES),
             )
         ),
@@ -179,10 +161,10 @@ BUNDLE_DATA = T.StructType(
 )
 """Both windows of a bundle after its sample of `as_of`."""
 
-BUNDLE_STATE = T.StructType([*BUNDLE_DATA.fields, *_fields(T.LongType(), "topics")])
+BUNDLE_STATE = Columns([*BUNDLE_DATA, Column("topics", "bigint", nullable=True)])
 """What must be remembered of a bundle to fold its next sample in; `topics` is of its newest sample."""
 
-BROKER_DATA = T.StructType(
+BROKER_DATA = Columns(
     [
         _text("broker", "id of the broker"),
         _time("as_of", "time of the newest report of all"),
@@ -195,7 +177,7 @@ BROKER_DATA = T.StructType(
 
 ENDED_MOVED, ENDED_SPLIT, ENDED_GONE = "moved", "split", "broker gone"
 
-OWNERSHIP = T.StructType(
+OWNERSHIP = Columns(
     [
         _text("bundle", "tenant/namespace/range"),
         _text("broker", "its owner"),
@@ -210,7 +192,7 @@ OWNERSHIP = T.StructType(
     ]
 )
 
-DECISIONS = T.StructType(
+DECISIONS = Columns(
     [
         _time("at", "by the deciding broker's clock"),
         _text("by", "id of the deciding broker"),
@@ -227,7 +209,7 @@ DECISIONS = T.StructType(
     ]
 )
 
-BALANCE = T.StructType(
+BALANCE = Columns(
     [
         _time("interval_start", "inclusive"),
         _time("interval_end", "exclusive"),
@@ -250,26 +232,21 @@ BALANCE = T.StructType(
 )
 
 
-def arrow_schema_of(schema: T.StructType) -> pa.Schema:
-    """The same columns for Arrow; timestamps are µs in UTC."""
-    return to_arrow_schema(schema, timezone="UTC")
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table. Its rows are parted by the UTC date of the column `time`; `key` names a row, or its versions.
 
-    `ownership` alone is parted otherwise, see `pipeline.ownership`.
+    `ownership` alone is parted otherwise, see `pipeline.folds.ownership`.
     """
 
-    schema: T.StructType
+    schema: Columns
     time: str
     key: tuple[str, ...]
     about: str
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        return arrow_schema_of(self.schema)
+        return self.schema.arrow
 
 
 _REPORT_KEY = ("broker", "incarnation", "sequence")
@@ -320,6 +297,3 @@ TABLES = {
     ),
 }
 """Every table by its name, which is its folder's."""
-
-MEMBERSHIP = T.StructType(_fields(T.StringType(), "broker", "bundle"))
-"""The bundles of each broker's newest report; one row with a null bundle for a broker that serves none."""

@@ -1,7 +1,9 @@
-"""`barycenter broker` that cannot start says why in a sentence and ends with 1."""
+"""`barycenter broker`: what it does before it serves, and that it says why it cannot start and ends with 1."""
 
 import socket
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -50,3 +52,20 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         said = refusal(tmp_path, f"brokerServicePort={port}")
     assert said.startswith("barycenter: ")
     assert str(port) in said
+
+
+def test_a_broker_takes_short_turns_before_it_starts_a_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def serve(work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        done.append("serves")
+
+    monkeypatch.setattr(broker, "configure_logging", lambda **_: None)
+    monkeypatch.setattr(broker, "take_short_turns", lambda: done.append("short turns"))
+    monkeypatch.setattr(broker.uvloop, "run", serve)
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"clusterName=c1\nbarycenterDataDir={tmp_path}\n")
+    result = CliRunner().invoke(broker.command, ["--config", str(conf)])
+    assert result.exit_code == 0, result.output
+    assert done == ["short turns", "serves"]

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from barycenter.pipeline.batch.recorded import compare_with_recorded
-from barycenter.pipeline.storage.storage import LocalStorage
+from barycenter.pipeline.storage.files import LocalStorage
 
 AT = [datetime.datetime(2026, 1, 1, 0, 0, second, tzinfo=datetime.UTC) for second in range(3)]
 
@@ -63,6 +63,13 @@ def test_a_report_without_bundles_makes_the_recorded_time_a_later_one(tmp_path: 
     files = recorded(tmp_path, rows(("a", 0, 1.0)), rows(("a", 2, 7.0)))
     found = compare_with_recorded(rows(("a", 1, 7.0)), LocalStorage(tmp_path), files, "bundle")
     assert (found.matched, found.greatest) == (1, None)
+
+
+def test_rows_recorded_before_all_that_was_computed_do_not_count(tmp_path: Path) -> None:
+    """The newest report waits for the one before it, and only the logs have it yet."""
+    files = recorded(tmp_path, rows(("a", 0, 1.0), ("b", 1, 1.0)))
+    found = compare_with_recorded(rows(("a", 2, 1.0)), LocalStorage(tmp_path), files, "bundle")
+    assert (found.rows, found.matched, found.greatest) == (1, 0, None)
 
 
 def test_nothing_recorded_is_told_as_such(tmp_path: Path) -> None:

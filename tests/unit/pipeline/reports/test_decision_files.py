@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barycenter.load.reasons import Code, Reason
 from barycenter.logs.decision_log import DecisionLog, DecisionRecord
 from barycenter.pipeline.reports.decision_files import read_decisions
-from barycenter.pipeline.storage.storage import LocalStorage
+from barycenter.pipeline.storage.files import LocalStorage
 
 
 def line(number: int, *, by: str = "b:1", at: int = 5) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from barycenter.pipeline.storage.files import LocalStorage
 from barycenter.pipeline.storage.layout import LOCK
 from barycenter.pipeline.storage.lock import (
     LEASE_MS,
@@ -20,7 +21,6 @@ from barycenter.pipeline.storage.lock import (
     is_running,
     leased,
 )
-from barycenter.pipeline.storage.storage import LocalStorage
 
 _DEADLINE_S = 30.0
 NOW_MS = 1_790_000_000_000

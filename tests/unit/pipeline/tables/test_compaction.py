@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barycenter.pipeline.storage import storage
-from barycenter.pipeline.storage.storage import LocalStorage
+from barycenter.pipeline.storage import files as storage
+from barycenter.pipeline.storage.files import LocalStorage
 from barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
-from barycenter.pipeline.tables.parquet_tables import Tables, live_files
+from barycenter.pipeline.tables.files import Tables, live_files
 from barycenter.pipeline.tables.schemas import TABLES
 
 TABLE = "broker_data"

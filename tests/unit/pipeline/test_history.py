@@ -1,0 +1,221 @@
+"""Questions to a recorded history, against answers reckoned row by row."""
+
+import csv
+import io
+import random
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from click.testing import Result as CliResult
+
+from barycenter.cli.history.command import command
+from barycenter.pipeline.history import History, NoHistoryError, Ranking
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.files import Tables
+from barycenter.pipeline.tables.schemas import FIGURES, TABLES
+
+BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
+"""Ten minutes before midnight: a history spans two dates."""
+
+BUNDLES = [f"t/n/0x{i:08x}_0x{i + 1:08x}" for i in range(6)]
+Row = dict[str, Any]
+
+
+def rows_of(name: str, rows: list[Row]) -> pa.Table:
+    """Rows of a table; what a row leaves out is 0, blank or null, as its type is."""
+    table = TABLES[name]
+    blank: Row = {
+        field.name: None if field.nullable else "" if pa.types.is_string(field.type) else 0
+        for field in table.arrow_schema
+    }
+    return pa.Table.from_pylist([{**blank, **row} for row in rows], schema=table.arrow_schema)
+
+
+def at(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def make_samples(seed: int) -> list[Row]:
+    rng = random.Random(seed)
+    return [
+        {
+            "bundle": bundle,
+            "broker": rng.choice("ab"),
+            "incarnation": "i",
+            "sequence": number,
+            "reported_at": at(number * 10),
+            "topics": rng.randrange(5),
+            **{figure: rng.choice((0.0, rng.uniform(0, 1000))) for figure in FIGURES},
+        }
+        for number in range(120)
+        for bundle in BUNDLES
+        if rng.random() < 0.7
+    ]
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> PipelineLayout:
+    return PipelineLayout.of(tmp_path)
+
+
+def write(layout: PipelineLayout, name: str, rows: list[Row], batches: int = 4) -> None:
+    size = -(-len(rows) // batches)
+    for batch in range(batches):
+        Tables(layout).write(name, batch, rows_of(name, rows[batch * size : (batch + 1) * size]))
+
+
+def asked(layout: PipelineLayout, *arguments: str) -> CliResult:
+    return CliRunner().invoke(command, [arguments[0], "--data", str(layout.data), *arguments[1:]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("by", list(Ranking))
+def test_top_bundles_are_those_of_the_greatest_mean(
+    layout: PipelineLayout, seed: int, by: Ranking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over files and dates, within the period only; broker and topics are those of the newest sample."""
+    monkeypatch.setattr("barycenter.pipeline.history._ROWS_AT_ONCE", 100 * seed)  # sums of sums, too
+    rows = make_samples(seed)
+    write(layout, "bundle_samples", rows)
+    since, until = at(200), at(1000)
+    counted: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if since <= row["reported_at"] < until:
+            row |= {"msg_rate": row["msg_rate_in"] + row["msg_rate_out"]}
+            row |= {"msg_throughput": row["msg_throughput_in"] + row["msg_throughput_out"]}
+            counted[row["bundle"]].append(row)
+    expected = sorted(counted, key=lambda name: (-sum(row[by] for row in counted[name]) / len(counted[name]), name))
+    found = History(layout, since_ms=ms(since), until_ms=ms(until)).top_bundles(4, by=by).to_pylist()
+    assert [row["bundle"] for row in found] == expected[:4]
+    for row in found:
+        samples = counted[row["bundle"]]
+        newest = samples[-1]
+        assert (row["samples"], row["broker"], row["topics"]) == (len(samples), newest["broker"], newest["topics"])
+        for name in Ranking:
+            assert row[name] == pytest.approx(sum(sample[name] for sample in samples) / len(samples))
+            assert row[f"{name}_max"] == max(sample[name] for sample in samples)
+
+
+def test_brokers_over_a_threshold_are_told_with_their_share(layout: PipelineLayout) -> None:
+    """Above, not at; one that never was is not told of."""
+    usages = {"a": [0.9, 0.85, 0.2, 0.95], "b": [0.85, 0.1], "c": [0.86]}
+    rows = [
+        {"broker": broker, "incarnation": "i", "sequence": n, "reported_at": at(n * 500), "weighted_usage": usage}
+        for broker, series in usages.items()
+        for n, usage in enumerate(series)
+    ]
+    write(layout, "broker_usage", rows)
+    found = History(layout).brokers_over(0.85).to_pylist()
+    assert [(row["broker"], row["reports"], row["over"], row["share"]) for row in found] == [
+        ("c", 1, 1, 1.0),
+        ("a", 4, 2, 0.5),
+    ]
+    assert (found[1]["usage_max"], found[1]["first_over"], found[1]["last_over"]) == (0.95, at(0), at(1500))
+    assert found[1]["usage_mean"] == pytest.approx(0.725)
+
+
+def test_a_bundles_owners_stand_once_with_their_ends(layout: PipelineLayout) -> None:
+    """An interval is written while it is open and again when it has ended; the period leaves out those outside."""
+    owned = {"bundle": BUNDLES[0], "incarnation": "i"}
+    first = {**owned, "broker": "a", "owned_from": at(0)}
+    tables = Tables(layout)
+    tables.write("ownership", 0, rows_of("ownership", [first]))
+    ended = {**first, "owned_to": at(700), "ended": "moved"}
+    open_again = {**owned, "broker": "b", "owned_from": at(700)}
+    other = {**owned, "bundle": BUNDLES[1], "broker": "b", "owned_from": at(1)}
+    tables.write("ownership", 1, rows_of("ownership", [ended, open_again, other]))
+    found = History(layout).bundle_owners(BUNDLES[0]).to_pylist()
+    assert [(row["broker"], row["owned_to"], row["ended"]) for row in found] == [
+        ("a", at(700), "moved"),
+        ("b", None, None),
+    ]
+    later = History(layout, since_ms=ms(at(700))).bundle_owners(BUNDLES[0]).to_pylist()
+    assert [row["broker"] for row in later] == ["b"]
+
+
+def test_decisions_about_a_bundle_are_told_once(layout: PipelineLayout) -> None:
+    """A decision that two batches kept is one decision."""
+    made = {"by": "a", "number": 1, "at": at(5), "kind": "unload", "bundle": BUNDLES[0], "sentence": "too hot"}
+    tables = Tables(layout)
+    for batch in range(2):
+        tables.write("decisions", batch, rows_of("decisions", [made, {**made, "number": 2, "bundle": BUNDLES[1]}]))
+    found = History(layout).bundle_decisions(BUNDLES[0]).to_pylist()
+    assert [(row["at"], row["kind"], row["sentence"]) for row in found] == [(at(5), "unload", "too hot")]
+
+
+def test_a_bundles_load_is_averaged_per_interval(layout: PipelineLayout) -> None:
+    """Intervals begin at whole multiples of their length."""
+    rows = make_samples(9)
+    write(layout, "bundle_samples", rows)
+    found = History(layout).bundle_load(BUNDLES[0], every=timedelta(minutes=5)).to_pylist()
+    counted: dict[datetime, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["bundle"] == BUNDLES[0]:
+            start = row["reported_at"].replace(second=0) - timedelta(minutes=row["reported_at"].minute % 5)
+            counted[start].append(row["msg_rate_in"] + row["msg_rate_out"])
+    assert [(row["interval_start"], row["samples"]) for row in found] == [
+        (start, len(rates)) for start, rates in sorted(counted.items())
+    ]
+    for row in found:
+        rates = counted[row["interval_start"]]
+        assert row["msg_rate"] == pytest.approx(sum(rates) / len(rates))
+
+
+def test_imbalance_has_no_ratio_over_nothing(layout: PipelineLayout) -> None:
+    """An idle cluster is neither balanced nor out of balance."""
+    rows = [
+        {"interval_start": at(60), "usage_max": 0.8, "usage_mean": 0.2, "msg_rate_max": 0.0, "msg_rate_mean": 0.0},
+        {"interval_start": at(0), "usage_max": 0.0, "usage_mean": 0.0, "msg_rate_max": 6.0, "msg_rate_mean": 4.0},
+    ]
+    write(layout, "balance", rows, batches=2)
+    found = History(layout).imbalance().to_pylist()
+    assert [(row["usage_ratio"], row["msg_rate_ratio"]) for row in found] == [(None, 1.5), (4.0, None)]
+
+
+def test_nothing_recorded_is_told_with_what_to_do(layout: PipelineLayout) -> None:
+    """Before the pipeline ran there are no tables; with tables the period may be empty."""
+    for question in ("top", "brokers", "imbalance"):
+        result = asked(layout, question)
+        assert result.exit_code == 1
+        assert "barycenter pipeline run --data" in result.output
+    write(layout, "bundle_samples", make_samples(1))
+    with pytest.raises(NoHistoryError, match="nothing of what was asked for"):
+        History(layout, until_ms=ms(at(0))).top_bundles(1)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_answers_for_machines_hold_the_same_rows(layout: PipelineLayout, form: str) -> None:
+    """JSON is one object a line, CSV has a head; both keep every digit."""
+    write(layout, "bundle_samples", make_samples(2))
+    output = asked(layout, "top", "--format", form).stdout
+    rows = (
+        [msgspec.json.decode(line) for line in output.splitlines()]
+        if form == "json"
+        else list(csv.DictReader(io.StringIO(output)))
+    )
+    expected = History(layout).top_bundles(10).to_pylist()
+    assert [(row["bundle"], float(row["msg_rate"])) for row in rows] == [
+        (row["bundle"], row["msg_rate"]) for row in expected
+    ]
+
+
+def test_a_bundles_life_is_told_for_people(layout: PipelineLayout) -> None:
+    """What there is is told; a bundle of which nothing is known ends with 1, a name that is none with 2."""
+    write(layout, "bundle_samples", make_samples(3))
+    result = asked(layout, "bundle", BUNDLES[2], "--every", "1m")
+    assert result.exit_code == 0
+    assert "load" in result.output
+    assert "23:50:00" in result.output
+    assert asked(layout, "bundle", "t/n/0x10000000_0x20000000").exit_code == 1
+    assert asked(layout, "bundle", "nonsense").exit_code == 2
+    assert asked(layout, "top", "--since", "2026-01-02", "--until", "2026-01-01").exit_code == 2

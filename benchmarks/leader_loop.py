@@ -38,6 +38,7 @@ from barycenter.load.reports.load_report import (
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.bundle import Bundle
+from barycenter.standalone.scheduling import take_short_turns
 from benchmarks.machine import print_table
 
 _BUNDLES_OF_NAMESPACE: Final = 64
@@ -184,6 +185,7 @@ def main() -> None:
     parser.add_argument("--bundles", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=4)
     arguments = parser.parse_args()
+    take_short_turns()  # as a broker does
     rows = asyncio.run(measure(arguments.brokers, arguments.bundles, max(2, arguments.rounds)))
     title = f"Longest hold of the leader's event loop, {arguments.brokers:,} × {arguments.bundles:,}"
     print_table(title, ["duty", "longest turn, ms", "in the first round, ms", "whole duty, ms"], rows)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 ASK = """
-import ctypes, json, os, struct, sys, threading
+import ctypes, gc, json, os, struct, sys, threading
 from barycenter.standalone.scheduling import take_short_turns
 
 def attributes():
@@ -24,7 +24,8 @@ thread = threading.Thread(target=lambda: seen.append(attributes()))
 thread.start()
 thread.join()
 print(json.dumps({
-    "before": before, "after": attributes(), "thread": seen[0], "nice": os.nice(0), "switch": sys.getswitchinterval()
+    "before": before, "after": attributes(), "thread": seen[0], "nice": os.nice(0), "switch": sys.getswitchinterval(),
+    "frozen": gc.get_freeze_count()
 }))
 """
 
@@ -52,3 +53,7 @@ def test_priority_and_policy_stay(told):
     before, after = ([value for at, value in enumerate(told[when]) if at != SLICE] for when in ("before", "after"))
     assert after == before
     assert told["nice"] == 3
+
+
+def test_what_is_loaded_is_not_looked_through_for_garbage_again(told):
+    assert told["frozen"] > 1_000

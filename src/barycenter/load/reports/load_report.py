@@ -68,7 +68,7 @@ class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
 UNKNOWN_USAGE: Final = ResourceUsage(-1.0, -1.0)
 
 
-class SystemResourceUsage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class SystemResourceUsage(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """One measurement. `cpu` in percent of one core, memories in MiB, bandwidths in kbit/s."""
 
     bandwidth_in: ResourceUsage = UNKNOWN_USAGE
@@ -168,7 +168,7 @@ class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_onl
     msg_rate_out: float = 0.0
 
 
-class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     """Both windows of a bundle: the value at /loadbalance/bundle-data/<bundle>."""
 
     short_term_data: TimeAverageMessageData

@@ -4,9 +4,11 @@ Needs numpy; only a leader imports it.
 Source: Pulsar's `LoadData`, `BrokerData`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,8 @@ from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName, is_broker_bound
 
 _T = TypeVar("_T")
+_LONG: Final = 10_000
+"""Rows that take some milliseconds to merge."""
 _Item = TypeVar("_Item", bound="np.generic[Any]")
 
 
@@ -83,6 +87,12 @@ class SnapshotBuilder:
         self._kept[broker] = (report, known, _rows_of(report, names, known))
         return True
 
+    def lay_out(self, brokers: Iterable[str]) -> Iterator[None]:
+        """Have the order of all rows of these brokers, whose rows are ready, ready for `build`; pause now and then."""
+        rows = [self._kept[broker][2] for broker in sorted(brokers)]
+        if self._layout is None or self._layout.of != [each.names for each in rows]:
+            self._layout = yield from _layout(rows)
+
     def build(
         self,
         reports: Mapping[str, LocalBrokerData],
@@ -91,16 +101,21 @@ class SnapshotBuilder:
         *,
         preallocated: Mapping[str, Mapping[str, BundleData]] | None = None,
         recently_unloaded: Iterable[str] = (),
+        ready: Collection[str] = (),
     ) -> LoadSnapshot:
-        """Return what `build_snapshot` returns for the same arguments; forgets brokers that report nothing."""
+        """Return what `build_snapshot` returns for the same arguments; forgets brokers that report nothing.
+
+        Of the brokers `ready` the rows are taken as they were prepared last.
+        """
         brokers = _broker_table(reports, averages)
         for broker in brokers.names:
-            self.prepare(broker, reports[broker], bundle_data)
+            if broker not in ready:
+                self.prepare(broker, reports[broker], bundle_data)
         self._kept = {broker: self._kept[broker] for broker in brokers.names}
+        deque(self.lay_out(brokers.names), maxlen=0)
         rows = [each for _, _, each in self._kept.values()]
         layout = self._layout
-        if layout is None or layout.of != [each.names for each in rows]:
-            layout = self._layout = _layout(rows)
+        assert layout is not None
         bundles = unloaded_recently(_bundle_table(rows, layout), recently_unloaded)
         return LoadSnapshot(brokers, bundles, layout.namespaces).with_preallocations(preallocated or {})
 
@@ -244,17 +259,36 @@ class _Layout:
     namespaces: tuple[str, ...]
 
 
-def _layout(rows: Sequence[_Rows]) -> _Layout:
-    every = [name for each in rows for name in each.names]
-    order = sorted(range(len(every)), key=every.__getitem__)  # of equal names the earlier broker's comes first
+def _layout(rows: Sequence[_Rows]) -> Generator[None, None, _Layout]:
+    """Merge the brokers' rows, which are sorted, two runs at a time; pause after each step that many rows make long."""
+    starts = np.cumsum([0, *(len(each.names) for each in rows)]).tolist()
+    # of equal names the earlier broker's comes first, since its numbers are smaller
+    runs: list[list[tuple[str, int]]] = [
+        list(zip(each.names, range(start, start + len(each.names)), strict=True))
+        for start, each in zip(starts, rows, strict=False)
+    ]
+    yield
+    while len(runs) > 1:
+        merged = []
+        for first in range(0, len(runs), 2):
+            # of two sorted runs, so that it takes as many steps as there are rows
+            merged.append(sorted(chain(*runs[first : first + 2])))
+            if len(merged[-1]) >= _LONG:
+                yield
+        runs = merged
+        yield
+    everything = runs[0] if runs else []
+    names = [name for name, _ in everything]
+    yield
+    picked = np.fromiter((number for _, number in everything), np.int64, len(everything))
+    yield
     namespaces, place = _numbered([name for each in rows for name in each.namespaces])
-    starts = np.cumsum([0, *(len(each.namespaces) for each in rows)])
-    namespace = [place[start + each.namespace] for start, each in zip(starts, rows, strict=False)]
+    firsts = np.cumsum([0, *(len(each.namespaces) for each in rows)])
+    namespace = [place[start + each.namespace] for start, each in zip(firsts, rows, strict=False)]
     owner = [np.full(len(each.names), row, np.int32) for row, each in enumerate(rows)]
-    picked = np.array(order, np.int64)
     return _Layout(
         of=[each.names for each in rows],
-        names=[every[row] for row in order],
+        names=names,
         order=picked,
         owner=_joined(owner, np.int32)[picked],
         namespace=_joined(namespace, np.int32)[picked],

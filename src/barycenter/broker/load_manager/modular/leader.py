@@ -10,9 +10,10 @@ Source: Pulsar's `ModularLoadManagerImpl` (`selectBrokerForAssignment`, `doLoadS
 
 import asyncio
 import heapq
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain, compress
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -38,7 +39,7 @@ from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.selection.unload_veto import unload_veto
 from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
+from barycenter.load.snapshot.load_snapshot import BundleTable, LoadSnapshot, namespace_of
 from barycenter.load.splitting.splitter import no_boundaries
 from barycenter.load.strategies import shedder_of, splitter_of
 from barycenter.load.strategy import NOTHING_REMEMBERED, MemoryDocument
@@ -185,7 +186,7 @@ class ModularLeader:
             return Carried(False)
         assert unload.destination is not None
         load_data.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
-        data = load_data.bundle_data().get(unload.bundle)
+        data = load_data.known(unload.bundle)
         if data is not None:
             self._snapshots.preallocate(unload.bundle, unload.destination, data)
         return Carried(True, await self._snapshot())
@@ -232,30 +233,37 @@ class ModularLeader:
         if not self._may_act():
             return
         await self._watch.refresh()
-        await self._snapshots.prepare()
-        data = dict(self._load_data.bundle_data())
-        heaviest = await self._to_store(data)
+        bundles = (await self._snapshot()).bundles
+        data, averages = dict(self._load_data.bundle_data()), self._snapshots.averages
+        heaviest = await self._to_store(bundles, data)
         writes = [self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest]
-        averages = self._load_data.averages(data)
         writes += [self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()]
         await all_of(writes)
 
-    async def _to_store(self, data: dict[str, BundleData]) -> list[str]:
+    async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
         """Return the bundles worth storing: the heaviest, so many a broker (of equals the first by name), or all."""
-        config, bundles = self._context.config.current, self._snapshots.current().bundles
+        config = self._context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces
         each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
-        names = [name for name in dict.fromkeys(compress(bundles.names, bundles.sampled)) if name in data]
-        if each <= 0:
-            return [name for name in names if namespace_of(name) not in excluded]
-        limit = each * max(1, len(self._load_data.brokers))
-        heaviest: list[tuple[object, int]] = []
-        for start in range(0, len(names), _RANKED_AT_ONCE):
-            rows = range(start, min(start + _RANKED_AT_ONCE, len(names)))
-            ranked = ((bundle_data_rank(data[names[row]]), -row) for row in rows)
-            heaviest = heapq.nlargest(limit, chain(heaviest, ranked))
+        limit = each * max(1, len(self._load_data.brokers)) if each > 0 else 0
+        kept: list[str] = []
+        heaviest: list[tuple[object, int, str]] = []
+        before = ""
+        for start in range(0, len(bundles), _RANKED_AT_ONCE):
+            rows = range(start, min(start + _RANKED_AT_ONCE, len(bundles)))
+            some = []
+            for row, is_sampled in zip(rows, bundles.sampled[start : rows.stop].tolist(), strict=True):
+                name = bundles.names[row]
+                if is_sampled and name != before and name in data:  # one that two brokers report stands there twice
+                    some.append((row, name))
+                    before = name
+            if limit:
+                ranked = ((bundle_data_rank(data[name]), -row, name) for row, name in some)
+                heaviest = heapq.nlargest(limit, chain(heaviest, ranked))
+            else:
+                kept += [name for _, name in some if namespace_of(name) not in excluded]
             await asyncio.sleep(0)
-        return [names[-row] for _, row in heaviest]
+        return [name for _, _, name in heaviest] if limit else kept
 
     async def _write(self, path: str, value: object) -> None:
         await self._context.env.store.put(path, msgspec.json.encode(value))

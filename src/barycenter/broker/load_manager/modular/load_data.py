@@ -49,6 +49,7 @@ BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
 RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
 _ROWS_AT_ONCE: Final = 2_000
+_READ_AT_ONCE: Final = 2
 _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
     *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference"),
@@ -112,8 +113,13 @@ class LoadData:
         """
         registration = self._context.registration
         live = await registration.refresh()
-        found = await asyncio.gather(*(self._report_of(broker) for broker in sorted(live)))
-        reports = {broker: report for broker, report in zip(sorted(live), found, strict=True) if report is not None}
+        reports: dict[str, LocalBrokerData] = {}
+        brokers = sorted(live)
+        for start in range(0, len(brokers), _READ_AT_ONCE):
+            some = brokers[start : start + _READ_AT_ONCE]
+            found = await asyncio.gather(*map(self._report_of, some))
+            reports |= {broker: report for broker, report in zip(some, found, strict=True) if report is not None}
+            await asyncio.sleep(0)  # each of many bundles
         for broker, report in reports.items():
             if self.fold.is_new(broker, report):
                 await self._remember_unknown(report)
@@ -124,6 +130,7 @@ class LoadData:
         forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
         for broker in gone:
             self._received_ms.pop(broker, None)
+            self._summed.pop(broker, None)
         self._settle()
         self.generation += 1
         return gone, forgotten
@@ -146,9 +153,13 @@ class LoadData:
     async def obtain(self, bundle: str) -> BundleData:
         """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
         await self.read_publication()
+        return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
+
+    def known(self, bundle: str) -> BundleData | None:
+        """Return the windows of one bundle, as `bundle_data` has them."""
         publication = self.publication_in_use()
         published = None if publication is None else self._columns(publication).bundles.get(bundle)
-        return published or self.fold.bundles.get(bundle) or await self._stored(bundle) or default_bundle_data()
+        return published or self.fold.bundles.get(bundle)
 
     async def _stored(self, bundle: str) -> BundleData | None:
         store = self._context.env.store
@@ -247,18 +258,18 @@ class LoadData:
 
     def averages(self, data: Mapping[str, BundleData]) -> dict[str, TimeAverageBrokerData]:
         """Return every broker's time averages: the published ones if of its newest report, else summed here."""
-        publication = self.publication_in_use()
-        published = {} if publication is None else self._columns(publication).averages
-        found = {}
-        for broker, report in self.fold.reports.items():
-            if publication is not None and broker in published and is_exactly(publication, broker, report):
-                found[broker] = published[broker]
-            else:
-                found[broker] = self.sums(broker, report, data)
-        self._summed = {broker: each for broker, each in self._summed.items() if broker in found}
-        return found
+        return {broker: self.average(broker, report, data) for broker, report in self.fold.reports.items()}
 
-    def sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
+    def average(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
+        """Return the time averages of the broker of that report."""
+        publication = self.publication_in_use()
+        if publication is not None and is_exactly(publication, broker, report):
+            published = self._columns(publication).averages.get(broker)
+            if published is not None:
+                return published
+        return self._sums(broker, report, data)
+
+    def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
         """Return the sums of the windows of a broker's bundles; remembered while report and windows are the same."""
         known = list(map(data.get, report.last_stats))
         before = self._summed.get(broker)

@@ -67,7 +67,9 @@ def test_a_full_round_unloads_a_part_of_what_would_leave_and_says_so(name: str, 
     snapshot = cluster.snapshot()
     whole, _ = shed(name, snapshot, 0)
     cut, _ = shed(name, snapshot, most)
+    just_enough, _ = shed(name, snapshot, len(whole))
     assert whole.waiting is None
+    assert just_enough.waiting is None
     assert len(cut) == min(most, len(whole))
     if len(whole) <= most:
         assert cut.waiting is None

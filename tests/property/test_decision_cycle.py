@@ -67,7 +67,7 @@ def one_by_one(cluster: Cluster, settings: BrokerConfig, seed: int) -> list[tupl
     snapshot, rng = cluster.snapshot(), random.Random(seed)
     shedder, placer = shedder_of(settings, ManagerKind.MODULAR), placer_of(settings, ManagerKind.MODULAR)
     plan, _ = shedder.decide(snapshot, shedder.start())
-    memory = SelectionMemory().of_placer(placer, lambda placer, before: placer.planned(plan, before))
+    memory = SelectionMemory().updated(placer, lambda placer, before: placer.planned(plan, before))
     found: list[tuple[str, str | None]] = []
     preallocated = {broker: dict(held) for broker, held in cluster.preallocated.items()}
     for unload in plan:

@@ -48,11 +48,11 @@ class Strategy(ABC, Generic[Memory]):
     def start(self) -> Memory:
         """Return what it remembers before its first decision."""
 
-    def document(self, _memory: Memory) -> MemoryDocument:
+    def document(self, memory: Memory) -> MemoryDocument:
         """Return what it remembers as a document; empty unless it says otherwise."""
         return MemoryDocument()
 
-    def remembered(self, _document: MemoryDocument) -> Memory:
+    def remembered(self, document: MemoryDocument) -> Memory:
         """Return its part of a document."""
         return self.start()
 

@@ -30,14 +30,14 @@ from barycenter.load.snapshot.load_snapshot import (
 from barycenter.load.strategy import MemoryDocument
 
 METADATA_KEY: Final = b"barycenter.snapshot"
-_BESIDE_KEY: Final = b"barycenter.beside"
+_LEADER_KEY: Final = b"barycenter.beside"
 _VERSION: Final = 1
 _FIGURES: Final = tuple(field.name for field in fields(MessageColumns))
 _OF_BUNDLES: Final = ("top", "owned")
 """The columns of ExtensibleLoad that have a row a bundle."""
 
 
-class Beside(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """What came with a snapshot: what shedders remember, and keys of broker.conf with their texts."""
 
     memory: MemoryDocument = MemoryDocument()
@@ -70,14 +70,14 @@ class NoSnapshotError(ValueError):
         return self.problem
 
 
-def write_columns(path: Path, snapshot: LoadSnapshot, beside: Beside | None = None) -> None:
+def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None = None) -> None:
     """Write a snapshot to a Parquet file.
 
     Raises:
         OSError: it cannot be written.
     """
     table = snapshot_table(snapshot)
-    metadata = {**table.schema.metadata, _BESIDE_KEY: msgspec.json.encode(beside or Beside())}
+    metadata = {**table.schema.metadata, _LEADER_KEY: msgspec.json.encode(leader or LeaderState())}
     pq.write_table(
         table.replace_schema_metadata(metadata),
         path,
@@ -87,7 +87,7 @@ def write_columns(path: Path, snapshot: LoadSnapshot, beside: Beside | None = No
     )
 
 
-def read_columns(path: Path) -> tuple[LoadSnapshot, Beside]:
+def read_columns(path: Path) -> tuple[LoadSnapshot, LeaderState]:
     """Return the snapshot in a file of `write_columns`, and what came with it.
 
     Raises:
@@ -97,8 +97,8 @@ def read_columns(path: Path) -> tuple[LoadSnapshot, Beside]:
     """
     try:
         table = pq.read_table(path, read_dictionary=["broker", "namespace"])
-        beside = msgspec.json.decode((table.schema.metadata or {}).get(_BESIDE_KEY, b"{}"), type=Beside)
-        return snapshot_of_table(table), beside
+        leader = msgspec.json.decode((table.schema.metadata or {}).get(_LEADER_KEY, b"{}"), type=LeaderState)
+        return snapshot_of_table(table), leader
     except (pa.ArrowInvalid, msgspec.DecodeError, KeyError) as error:
         raise NoSnapshotError(f"{error}".partition("\n")[0]) from error
 

@@ -33,7 +33,7 @@ from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.strategy import MemoryDocument
 from barycenter.snapshots.doubts import doubts
-from barycenter.snapshots.parquet_snapshot import Beside, NoSnapshotError, read_columns, write_columns
+from barycenter.snapshots.parquet_snapshot import LeaderState, NoSnapshotError, read_columns, write_columns
 from barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
 
 ACCEPTED: Final = (
@@ -125,18 +125,20 @@ def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
     """
     path = Path(path)
     if path.suffix == ".parquet":
-        write_columns(path, document.snapshot(), Beside(memory=document.memory, configuration=document.configuration))
+        write_columns(
+            path, document.snapshot(), LeaderState(memory=document.memory, configuration=document.configuration)
+        )
     else:
         path.write_bytes(encode_snapshot(document))
 
 
 def _of_columns(path: Path) -> SnapshotFile:
     try:
-        snapshot, beside = read_columns(path)
+        snapshot, leader = read_columns(path)
     except (NoSnapshotError, PolicyError) as error:
         raise SnapshotFileError(path, f"is a Parquet file that holds no snapshot: {error}") from error
     manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
-    return SnapshotFile(snapshot, "a snapshot", manager, memory=beside.memory, configuration=beside.configuration)
+    return SnapshotFile(snapshot, "a snapshot", manager, memory=leader.memory, configuration=leader.configuration)
 
 
 def _of_tables(folder: Path, at_ms: int | None) -> SnapshotFile:

@@ -163,7 +163,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         self._load = snapshot
         self._rng = rng
         self._requests = requests
-        self.memory = memory.of_placer(selection.placer, lambda placer, before: placer.planned(plan, before))
+        self.memory = memory.updated(selection.placer, lambda placer, before: placer.planned(plan, before))
 
     @property
     def load(self) -> LoadSnapshot:
@@ -199,6 +199,6 @@ class FilteredDestinations(Destinations[SelectionMemory]):
 
     def close(self) -> None:
         """Forget the destinations that were planned."""
-        self.memory = self.memory.of_placer(
+        self.memory = self.memory.updated(
             self._selection.placer, lambda placer, before: placer.tried(self._plan, before)
         )

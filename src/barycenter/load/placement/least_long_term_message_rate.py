@@ -62,7 +62,7 @@ class LeastLongTermMessageRate(Placer[None]):
         return reported + snapshot.preallocated_long_rate
 
     def decide(
-        self, snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: None
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
         """Choose among the candidates with the least score, at random between equals; all overloaded are equal, too."""
         rows = np.flatnonzero(candidates)

@@ -69,7 +69,7 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         self,
         snapshot: LoadSnapshot,
         candidates: Flags,
-        _bundle: str,
+        bundle: str,
         rng: random.Random,
         memory: LeastResourceUsageMemory,
     ) -> tuple[PlacementChoice, LeastResourceUsageMemory]:

@@ -46,7 +46,7 @@ class LeastResourceUsageWithWeight(Placer[None]):
         return None
 
     def decide(
-        self, snapshot: LoadSnapshot, candidates: Flags, _bundle: str, rng: random.Random, memory: None
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
         """Choose at random among the candidates of usage u with `u + difference <= mean`, or among all without one.
 

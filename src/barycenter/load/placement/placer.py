@@ -42,11 +42,11 @@ class Placer(Strategy[Memory]):
     ) -> tuple[PlacementChoice, Memory]:
         """Return which of `candidates` (flags over the brokers) shall own `bundle`, and what is remembered."""
 
-    def planned(self, _plan: SheddingPlan, memory: Memory) -> Memory:
+    def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
         """Return what is remembered before the bundles of a plan are placed."""
         return memory
 
-    def tried(self, _plan: SheddingPlan, memory: Memory) -> Memory:
+    def tried(self, plan: SheddingPlan, memory: Memory) -> Memory:
         """Return what is remembered once carrying out the plan was tried."""
         return memory
 

@@ -49,7 +49,7 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
         return RoundRobinMemory()
 
     def decide(
-        self, snapshot: LoadSnapshot, candidates: Flags, _bundle: str, _rng: random.Random, memory: RoundRobinMemory
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: RoundRobinMemory
     ) -> tuple[PlacementChoice, RoundRobinMemory]:
         """Choose the next of the remembered order.
 

@@ -79,7 +79,7 @@ class SelectionMemory:
     placement: Remembered = NOTHING_REMEMBERED
     round_robin: RoundRobinMemory = field(default_factory=RoundRobinMemory)
 
-    def of_placer(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
+    def updated(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
         """Return this with what `placer` remembers changed."""
         after = self.placement.then(placer, change(placer, self.placement.of(placer)))
         return self if after is self.placement else replace(self, placement=after)

@@ -59,6 +59,6 @@ class Shedder(Strategy[Memory]):
     def decide(self, snapshot: LoadSnapshot, memory: Memory) -> tuple[Any, Memory]:
         """Return the plan, a `SheddingPlan`, and what is remembered."""
 
-    def unloaded(self, _unload: Unload, _at_ms: int, memory: Memory) -> Memory:
+    def unloaded(self, unload: Unload, at_ms: int, memory: Memory) -> Memory:
         """Return what is remembered once a bundle left its broker."""
         return memory

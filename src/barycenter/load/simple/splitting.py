@@ -36,7 +36,7 @@ class SimpleSplitter(Splitter[None]):
         return None
 
     def decide(
-        self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], _boundaries: Boundaries, memory: None
+        self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: None
     ) -> tuple[SplitPlan, None]:
         """Return the bundles of `snapshot` to split by what they carry now, as `plan_splits`."""
         traffic = snapshot.bundles.latest

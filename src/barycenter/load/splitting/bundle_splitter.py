@@ -45,7 +45,7 @@ class BundleSplitterTask(Splitter[None]):
         return None
 
     def decide(
-        self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], _boundaries: Boundaries, memory: None
+        self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: None
     ) -> tuple[SplitPlan, None]:
         """Return the bundles to split by their long-term averages, as `plan_splits`."""
         traffic = snapshot.bundles.long

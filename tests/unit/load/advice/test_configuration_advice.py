@@ -483,7 +483,7 @@ def test_even_distribution_takes_the_destination_of_the_avg_shedder_away(evenly:
     snapshot = cluster.snapshot()
     plan, placer = first_plan(config, snapshot), placer_of(config)
     assert [(unload.bundle, unload.destination) for unload in plan] == [(own, "b1")]
-    memory = SelectionMemory().of_placer(placer, lambda placer, before: placer.planned(plan, before))
+    memory = SelectionMemory().updated(placer, lambda placer, before: placer.planned(plan, before))
     chosen, _ = select_broker(
         snapshot, PlacementRequest(own), SelectionSettings.of(config), placer, random.Random(1), memory
     )

@@ -199,7 +199,7 @@ def test_what_was_shed_is_placed_where_the_shedder_meant_it_to_go() -> None:
     cluster = at(90, 50, 51, 10)
     plan, _ = shedder_of(BOTH).decide(cluster.snapshot(), HitCounts({}, {"b00": 1}))
     placer = placer_of(BOTH)
-    memory = SelectionMemory().of_placer(placer, lambda placer, before: placer.planned(plan, before))
+    memory = SelectionMemory().updated(placer, lambda placer, before: placer.planned(plan, before))
     settings = SelectionSettings(MODULAR, distribute_evenly=False)
     assert len(plan) > 0
     for unload in plan:

@@ -13,9 +13,10 @@ from barycenter.cli.run import broker
 
 
 @pytest.fixture(autouse=True)
-def own_logging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logging stays as the other tests have it."""
+def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging, and how this process is scheduled, stay as the other tests have them."""
     monkeypatch.setattr(broker, "configure_logging", lambda **options: None)
+    monkeypatch.setattr(broker, "take_short_turns", lambda: None)
 
 
 def refusal(folder: Path, *lines: str) -> str:

@@ -1,0 +1,89 @@
+"""What is timed is what runs: benchmarks import only code that a broker, or the pipeline's job, reaches by itself."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from barycenter.load.strategies import STRATEGIES
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+
+ROOTS = ("barycenter.cli.run.broker", "barycenter.cli.run.standalone", "barycenter.pipeline.job", "barycenter.cli.main")
+"""What a person starts."""
+
+BENCHMARKS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "benchmarks").rglob("*.py")
+    if "barycenter" in path.read_text()
+)
+
+
+SET_UP = {"free_ports"}
+"""What benchmarks set up with; nobody times it."""
+
+
+def path_of(module: str) -> Path | None:
+    path = SOURCE / Path(*module.split("."))
+    return next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.exists()), None)
+
+
+def imported(path: Path) -> dict[str, set[str]]:
+    """The modules of ours that a file imports, anywhere in it, each with the names taken from it."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("barycenter"):
+            for alias in node.names:
+                if path_of(f"{node.module}.{alias.name}"):
+                    found.setdefault(f"{node.module}.{alias.name}", set())
+                else:
+                    found.setdefault(node.module, set()).add(alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("barycenter"):
+                    found.setdefault(alias.name, set())
+    return found
+
+
+@cache
+def reached() -> frozenset[str]:
+    """Every module that runs: what the roots import, and the strategies that the catalogue names."""
+    ahead = [*ROOTS, *(f"barycenter.load.{row.module}" for row in STRATEGIES)]
+    ahead += [f"barycenter.cli.{path.parent.name}.{path.stem}" for path in (SOURCE / "barycenter/cli").glob("*/*.py")]
+    seen: set[str] = set()
+    while ahead:
+        module = ahead.pop()
+        path = path_of(module)
+        if module not in seen and path is not None:
+            seen.add(module)
+            ahead += imported(path)
+    return frozenset(seen)
+
+
+@cache
+def words() -> dict[str, set[str]]:
+    """The names that each module that runs speaks of, those of its own definitions left out."""
+    found = {}
+    for module in reached():
+        path = path_of(module)
+        assert path is not None
+        tree = ast.parse(path.read_text())
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        found[module] = names
+    return found
+
+
+def test_the_leaders_round_is_reached() -> None:
+    assert {"barycenter.load.cycle.round", "barycenter.load.shedding.threshold_shedder"} <= reached()
+    assert path_of("barycenter.load.placement.bulk") is None
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_a_benchmark_times_what_runs(benchmark: str) -> None:
+    for module, names in imported(ROOT / benchmark).items():
+        assert module in reached(), f"nothing that runs imports {module}"
+        unused = {name for name in names - SET_UP if not any(name in spoken for spoken in words().values())}
+        assert not unused, f"nothing that runs uses {sorted(unused)} of {module}"

@@ -267,10 +267,8 @@ def splits(
             (theirs,), _ = jvm.ask(snapshot, [task], patience, BUNDLES_OF_NAMESPACE)
         for large, limit in (("some", 5_000), ("all", 0)):
             for counted in (True, False):
-                changes = {"loadBalancerNamespaceBundleMaxMsgRate": limit}
-                if large == "all":
-                    changes |= {"loadBalancerNamespaceBundleMaxTopics": 0}
-                splitter = splitter_of(config_of("", **changes), ManagerKind.MODULAR)
+                config = config_of("", loadBalancerNamespaceBundleMaxMsgRate=limit)
+                splitter = splitter_of(config, ManagerKind.MODULAR)
                 counts = dict.fromkeys(snapshot.namespaces, BUNDLES_OF_NAMESPACE) if counted else {}
 
                 def check() -> int:
@@ -394,7 +392,7 @@ def main() -> None:
     shown(f"By shape of load, {sized(largest)}", document["shapes"], _ROUND)
     document["policies"] = by_shape(min(runs, 3), largest, many_policies)
     shown("The same under 200 isolation policies and 1,000 anti-affinity groups", document["policies"], _ROUND)
-    document["placements"] = placements(largest, 10_000)
+    document["placements"] = placements(largest, min(10_000, largest[1]))
     heads = {"size": "brokers × bundles", "strategy": "strategy", "first_us": "first tenth, µs each"}
     heads |= {"last_us": "last tenth, µs each", "mean_us": "mean µs"}
     shown("10,000 placements one by one", document["placements"], heads)

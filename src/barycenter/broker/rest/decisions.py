@@ -8,7 +8,7 @@ those of its own time as leader.
 
     GET /barycenter/v1/snapshot
 
-returns `load.snapshot_document`, from the leader.
+returns the document of `load.snapshot.document`, from the leader.
 """
 
 import asyncio

@@ -10,16 +10,26 @@ import msgspec
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.load_manager.pipeline_feed import FixedPipeline
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from barycenter.load.reports.publication import PipelinePublication
 from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
 
 HEAVY = 50e6
 """Bytes/s of a bundle worth moving and too light to be split."""
+
+
+class FixedPipeline:
+    """A feed whose publication is set by hand."""
+
+    is_expected = True
+    publication: PipelinePublication | None = None
+
+    def latest(self) -> PipelinePublication | None:
+        return self.publication
 
 
 class ClusterPeers:

@@ -44,18 +44,6 @@ class NoPipeline:
         return None
 
 
-class FixedPipeline:
-    """A feed whose publication is set by hand; for simulations and tests."""
-
-    is_expected = True
-
-    def __init__(self, publication: PipelinePublication | None = None) -> None:
-        self.publication = publication
-
-    def latest(self) -> PipelinePublication | None:
-        return self.publication
-
-
 class FilePipeline:
     """Reads `latest.json` in a folder. A file that cannot be read or understood leaves the one before in place."""
 

@@ -34,6 +34,7 @@ from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.strategies import STRATEGIES, Role, placer_of, strategy
 from support import simple_cases
 from support.extensible_choices import ExtensibleCluster, extensible_clusters
+from support.filter_outcomes import assert_narrows
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles
 from support.load_oracles import is_bound
 from support.transfer_cases import TransferRound, draw_round
@@ -296,6 +297,7 @@ def test_filters_only_remove(data: st.DataObject, excluded: set[int], namespace:
             outcomes = judge()
         except FilterFailedError:
             continue
+        candidates = among
         for outcome in outcomes:
-            assert (outcome.kept ^ outcome.removed)[among].all()
-            assert not (outcome.kept | outcome.removed)[~among].any()
+            assert_narrows(snapshot, candidates, outcome)
+            candidates = outcome.kept

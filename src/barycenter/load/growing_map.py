@@ -7,7 +7,7 @@ from typing import Final, Self, TypeVar
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-_MERGE: Final = 512
+_MERGE: Final = 128
 """Entries since the last merge; few, so that one more costs little however many there are."""
 
 

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,8 @@ DEFAULT_DOMAIN: Final = "default"
 
 _MIN_AVAILABLE: Final = "min_available"
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_NO_PLAIN_TEXT: Final = re.compile(r"[.^$*+?{}\[\]\\|()]")
+"""What a regex holds that does not simply match itself."""
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _REMEMBERED_NAMESPACES: Final = 200_000
 
@@ -62,6 +65,42 @@ class FailureDomain(msgspec.Struct, frozen=True):
     """The ids of brokers that fail together."""
 
     brokers: tuple[str, ...] = ()
+
+
+class BrokerHosts:
+    """What regexes of policies are matched with: the hosts of some brokers, told by their places.
+
+    A regex is asked for once each host, and remembered.
+    """
+
+    def __init__(self, brokers: Sequence[str]) -> None:
+        self._hosts: dict[str, list[int]] = {}
+        self._with_ports: dict[str, list[int]] = {}
+        self._found: dict[str, frozenset[int]] = {}
+        for place, broker in enumerate(brokers):
+            host = host_of_broker(broker)
+            if host is None:
+                continue
+            port = broker[len(host) :]
+            for name in (host, host[1:-1]) if host.startswith("[") and host.endswith("]") else (host,):
+                self._hosts.setdefault(name, []).append(place)
+                self._with_ports.setdefault(name + port, []).append(place)
+
+    def matching(self, patterns: Iterable[re.Pattern[str]]) -> frozenset[int]:
+        """Return the brokers that any of `patterns` matches."""
+        return frozenset().union(*map(self._matching, patterns))
+
+    def _matching(self, pattern: re.Pattern[str]) -> frozenset[int]:
+        text = pattern.pattern
+        found = self._found.get(text)
+        if found is None:
+            names = [self._hosts, self._with_ports] if ":" in text else [self._hosts]
+            if _NO_PLAIN_TEXT.search(text):
+                rows = [rows for known in names for name, rows in known.items() if pattern.fullmatch(name)]
+            else:
+                rows = [known[text] for known in names if text in known]
+            found = self._found[text] = frozenset(chain.from_iterable(rows))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +140,11 @@ class IsolationPolicy:
         return any(pattern.fullmatch(namespace) for pattern in self.namespaces)
 
     def is_primary(self, broker_id: str) -> bool:
-        return _matches(self.primary, broker_id)
+        return bool(BrokerHosts((broker_id,)).matching(self.primary))
 
     def is_secondary(self, broker_id: str) -> bool:
         """Tell whether the broker is secondary, whether or not it is primary too; primary counts more."""
-        return _matches(self.secondary, broker_id)
+        return bool(BrokerHosts((broker_id,)).matching(self.secondary))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +177,9 @@ class IsolationPolicies:
             self._found[namespace] = next((policy for policy in self.policies if policy.covers(namespace)), None)
         return self._found[namespace]
 
-    def is_shared(self, broker_id: str) -> bool:
-        """Tell whether no policy has the broker as a primary one: then it serves namespaces without policy."""
-        return not _matches(self._primary, broker_id)
-
     @cached_property
-    def _primary(self) -> tuple[re.Pattern[str], ...]:
+    def primary(self) -> tuple[re.Pattern[str], ...]:
+        """What brokers match that are primary in some policy; all others serve namespaces without policy."""
         return _joined([pattern for policy in self.policies for pattern in policy.primary])
 
 
@@ -310,16 +346,3 @@ def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
             raise PolicyError(policy, f"auto_failover_policy.parameters.{key} is {text!r}: give a whole number")
         numbers.append(int(text))
     return numbers[0]
-
-
-def _matches(patterns: tuple[re.Pattern[str], ...], broker_id: str) -> bool:
-    host = host_of_broker(broker_id)
-    if host is None:
-        return False
-    hosts = (host, host[1:-1]) if host.startswith("[") and host.endswith("]") else (host,)
-    port = broker_id[len(host) :]
-    return any(
-        pattern.fullmatch(name) or (":" in pattern.pattern and pattern.fullmatch(name + port))
-        for pattern in patterns
-        for name in hosts
-    )

@@ -31,6 +31,7 @@ from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from barycenter.load.strategies import placer_of
+from support.filter_outcomes import removed
 from support.load_cases import MODULAR, Cluster, bundle_name
 
 PLACER = placer_of(BrokerConfig())
@@ -305,8 +306,9 @@ def test_domains_then_brokers_with_the_fewest_namespaces_of_the_group_stay() -> 
     snapshot = spread(EXAMPLE, DOMAINS)
     steps = anti_affinity(snapshot, np.ones(6, bool), "t/new", failure_domains=True)
     assert [names(snapshot, step.kept) for step in steps] == [["b1:80", "b2:80", "b3:80", "b4:80"], ["b2:80", "b4:80"]]
-    assert steps[0].alternative(snapshot, 4).code is Code.GROUP_IN_DOMAIN
-    assert steps[1].alternative(snapshot, 0).code is Code.GROUP_ON_BROKER
+    told = [{each.name: each.code for each in step.alternatives(snapshot, removed(step))} for step in steps]
+    assert told[0] == {"b5:80": Code.GROUP_IN_DOMAIN, "b6:80": Code.GROUP_IN_DOMAIN}
+    assert told[1] == {"b1:80": Code.GROUP_ON_BROKER, "b3:80": Code.GROUP_ON_BROKER}
 
 
 def test_brokers_outside_all_domains_make_one_of_their_own() -> None:

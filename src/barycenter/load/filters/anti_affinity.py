@@ -12,11 +12,12 @@ have a namespace each, even distribution decides as if there were no group.
 Source: Pulsar's `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers`, `shouldAntiAffinityNamespaceUnload`.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.filters.outcome import FilterOutcome, left_of
 from barycenter.load.policies import ClusterPolicies
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
@@ -42,10 +43,13 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
     brokers = len(snapshot.brokers)
     for name in members if len(members) <= arriving.most else [each for each in arriving if each in set(members)]:
         coming = arriving.get_or_none(name)
-        if coming is not None:
+        if coming:
             row = snapshot.namespace_row(name)
-            here = coming > 0 if row is None else (coming > 0) & (snapshot.bundles.reported(row, brokers) == 0)
-            counts = counts + here
+            here = np.array(list(coming))
+            if row is not None:
+                here = here[snapshot.bundles.reported(row, brokers)[here] == 0]
+            counts = counts.copy()
+            counts[here] += 1
     return counts
 
 
@@ -99,16 +103,12 @@ def anti_affinity(
 
 def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
     least = float(figures[candidates].min())
-    return FilterOutcome(
-        among=candidates,
-        kept=candidates & (figures == least),
-        code=code,
-        settings=settings,
-        what="of the group",
-        figures=figures,
-        against="fewest",
-        limit=least,
-    )
+
+    def compared(brokers: Sequence[int]) -> list[Compared]:
+        of_brokers = figures[brokers].astype(float).tolist()
+        return [Compared("of the group", figure, ">", "fewest", least) for figure in of_brokers]
+
+    return FilterOutcome(candidates, left_of(candidates, candidates & (figures == least)), code, settings, compared)
 
 
 @lru_cache(maxsize=4)

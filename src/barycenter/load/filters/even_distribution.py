@@ -10,26 +10,28 @@ and may only keep the others. `loadBalancerDistributeBundlesEvenlyEnabled=false`
 Source: Pulsar's `LoadManagerShared.removeMostServicingBrokersForNamespace`.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome
-from barycenter.load.reasons import Code
+from barycenter.load.filters.outcome import FilterOutcome, left_of
+from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+_KEYS: Final = ("loadBalancerDistributeBundlesEvenlyEnabled",)
 
 
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
     """Remove brokers with more bundles of `namespace`, reported or preallocated, than the one with the fewest."""
-    counts = snapshot.bundles_of_namespace(namespace)
-    least = int(counts[candidates].min()) if np.count_nonzero(candidates) else 0
-    fewest = counts == least
-    return FilterOutcome(
-        among=candidates,
-        kept=candidates & fewest,
-        code=Code.NOT_FEWEST_BUNDLES,
-        settings=("loadBalancerDistributeBundlesEvenlyEnabled",),
-        what=f"bundles of {namespace}",
-        figures=counts,
-        against="fewest",
-        limit=float(least),
-        unit="bundles",
-    )
+    least, kept = 0, left_of(candidates, snapshot.without_bundles_of(namespace, candidates))
+    if not np.count_nonzero(kept) and kept is not candidates:
+        counts = snapshot.bundles_of_namespace(namespace)
+        least = int(counts[candidates].min())
+        kept = left_of(candidates, candidates & (counts == least))
+
+    def compared(brokers: Sequence[int]) -> list[Compared]:
+        what, figures = f"bundles of {namespace}", snapshot.bundles_of_namespace(namespace)[brokers].astype(float)
+        return [Compared(what, figure, ">", "fewest", float(least), "bundles") for figure in figures.tolist()]
+
+    return FilterOutcome(candidates, kept, Code.NOT_FEWEST_BUNDLES, _KEYS, compared)

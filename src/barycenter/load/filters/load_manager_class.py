@@ -6,7 +6,7 @@ nobody runs the same one the modular load manager puts the filter aside.
 Source: Pulsar's `BrokerLoadManagerClassFilter`.
 """
 
-from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.filters.outcome import FilterOutcome, left_of
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -14,5 +14,5 @@ from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:
     """Remove brokers whose report names another class than `class_name`, or none; the last part of the name counts."""
     same = snapshot.brokers.runs_class(class_name.rpartition(".")[2])
-    kept = candidates if same.all() else candidates & same
+    kept = candidates if same is snapshot.brokers.everyone else left_of(candidates, candidates & same)
     return FilterOutcome(candidates, kept, Code.OTHER_LOAD_MANAGER, ("loadManagerClassName",))

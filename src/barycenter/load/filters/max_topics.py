@@ -14,41 +14,38 @@ below the maximum it makes no difference.
 Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMaxTopicCountFilter`.
 """
 
-from barycenter.load.filters.outcome import FilterOutcome
-from barycenter.load.reasons import Code
+from collections.abc import Sequence
+from typing import Final
+
+from barycenter.load.filters.outcome import FilterOutcome, left_of
+from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
-_KEY = "loadBalancerBrokerMaxTopics"
+_KEYS: Final = ("loadBalancerBrokerMaxTopics",)
 
 
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
     """Remove brokers above `maximum`; if that leaves none, remove nobody."""
-    topics = snapshot.brokers.topics + snapshot.preallocated_topics
-    above = topics > maximum
-    kept = candidates & ~above if above.any() else candidates
-    ignored = kept is not candidates and not kept.any() and bool(candidates.any())
+    reported, arriving = snapshot.brokers, snapshot.preallocated_topics
+    if not len(arriving) or reported.most_topics + int(arriving.max()) <= maximum:
+        return FilterOutcome(candidates, candidates, Code.TOO_MANY_TOPICS, _KEYS)
+    topics = reported.topics + arriving
+    kept = left_of(candidates, candidates & (topics <= maximum))
+    ignored = kept is not candidates and not kept.any()
     return _outcome(candidates, candidates if ignored else kept, topics, ">", maximum, ignored=ignored)
 
 
 def below_max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
     """Remove brokers at `maximum` or above, all if need be. A broker whose load is not known has no topics."""
     topics = snapshot.brokers.topics
-    return _outcome(candidates, candidates & (topics < maximum), topics, ">=", maximum)
+    return _outcome(candidates, left_of(candidates, candidates & (topics < maximum)), topics, ">=", maximum)
 
 
 def _outcome(
     candidates: Flags, kept: Flags, topics: Integers, relation: str, maximum: int, *, ignored: bool = False
 ) -> FilterOutcome:
-    return FilterOutcome(
-        among=candidates,
-        kept=kept,
-        code=Code.TOO_MANY_TOPICS,
-        settings=(_KEY,),
-        what="topics",
-        figures=topics,
-        relation=relation,
-        against="maximum",
-        limit=float(maximum),
-        unit="topics",
-        ignored=ignored,
-    )
+    def compared(brokers: Sequence[int]) -> list[Compared]:
+        figures = topics[brokers].astype(float).tolist()
+        return [Compared("topics", figure, relation, "maximum", float(maximum), "topics") for figure in figures]
+
+    return FilterOutcome(candidates, kept, Code.TOO_MANY_TOPICS, _KEYS, compared, ignored)

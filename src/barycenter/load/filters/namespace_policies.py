@@ -12,14 +12,15 @@ any.
 Source: Pulsar's `LoadManagerShared.applyNamespacePolicies`, `SimpleResourceAllocationPolicies`.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest
-from barycenter.load.policies import IsolationPolicies, IsolationPolicy, host_of_broker
+from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, left_of
+from barycenter.load.policies import BrokerHosts, IsolationPolicies, IsolationPolicy, host_of_broker
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -37,8 +38,8 @@ class IsolationColumns:
         """Return which brokers are primary in the policy, and which are secondary and not primary."""
         found = self._found.get(policy.name)
         if found is None:
-            primary = self._flags(policy.is_primary)
-            found = self._found[policy.name] = primary, self._flags(policy.is_secondary) & ~primary
+            primary = self._matching(policy.primary)
+            found = self._found[policy.name] = primary, self._matching(policy.secondary) & ~primary
         return found
 
     @cached_property
@@ -48,20 +49,35 @@ class IsolationColumns:
     @cached_property
     def shared(self) -> Flags:
         """Brokers that are primary in no policy."""
-        return self._flags(self.isolation.is_shared)
+        return ~self._matching(self.isolation.primary)
 
     @cached_property
-    def has_port(self) -> Flags:
-        return self._flags(lambda broker: host_of_broker(broker) is not None)
+    def without_port(self) -> Flags:
+        nameless = (host_of_broker(broker) is None for broker in self.brokers)
+        return np.fromiter(nameless, bool, len(self.brokers))
 
-    def _flags(self, of: Callable[[str], bool]) -> Flags:
-        return np.fromiter(map(of, self.brokers), bool, len(self.brokers))
+    @cached_property
+    def _hosts(self) -> BrokerHosts:
+        return BrokerHosts(self.brokers)
+
+    def _matching(self, patterns: Iterable[re.Pattern[str]]) -> Flags:
+        flags = np.zeros(len(self.brokers), bool)
+        flags[list(self._hosts.matching(patterns))] = True
+        return flags
 
 
 @lru_cache(maxsize=4)
-def isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -> IsolationColumns:
-    """Return the columns of these brokers and policies, the same ones for the same: matching costs much."""
+def _isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -> IsolationColumns:
     return IsolationColumns(brokers, isolation)
+
+
+def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
+    """Return the columns of a snapshot, the same ones for the same brokers and policies: matching costs much."""
+    memo, isolation = snapshot.brokers.memo, snapshot.policies.isolation
+    found: IsolationColumns | None = memo.get(("isolation columns", None))
+    if found is None or found.isolation is not isolation:
+        found = memo["isolation columns", None] = _isolation_columns(snapshot.brokers.names, isolation)
+    return found
 
 
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
@@ -70,7 +86,7 @@ def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: 
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
     if policy is not None:
-        return _of_policy(isolation_columns(snapshot.brokers.names, isolation), policy, request.namespace, live)
+        return _of_policy(isolation_columns(snapshot), policy, request.namespace, live)
     if among is not None:
         return _without_policy(snapshot, request, among)
     memo, key = snapshot.brokers.memo, ("without policy", request.non_persistent)
@@ -84,12 +100,12 @@ def _without_policy(snapshot: LoadSnapshot, request: PlacementRequest, live: Fla
     enabled = snapshot.brokers.non_persistent if request.non_persistent else snapshot.brokers.persistent
     kind = FilterOutcome(
         live,
-        live if enabled.all() else live & enabled,
+        left_of(live, live & enabled),
         Code.TOPIC_KIND_DISABLED,
         ("enableNonPersistentTopics" if request.non_persistent else "enablePersistentTopics",),
     )
     isolation = snapshot.policies.isolation
-    return kind if not isolation else _shared(isolation_columns(snapshot.brokers.names, isolation), kind)
+    return kind if not isolation else _shared(isolation_columns(snapshot), kind)
 
 
 def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: str, live: Flags) -> FilterOutcome:
@@ -102,23 +118,22 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
         note += f", fewer than min_limit {policy.min_limit}, so the secondary ones help out"
     return FilterOutcome(
         among=live,
-        kept=primary | secondary if fails_over else primary,
+        kept=left_of(live, primary | secondary if fails_over else primary),
         code=Code.NOT_IN_ISOLATION_POLICY,
         settings=(ISOLATION_SETTING,),
-        codes=((live & ~columns.has_port, Code.ID_WITHOUT_PORT), (secondary, Code.SECONDARY_IN_RESERVE)),
+        codes=((columns.without_port, Code.ID_WITHOUT_PORT), (secondary, Code.SECONDARY_IN_RESERVE)),
         note=note,
     )
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
     """Return what remains of the brokers of the right kind for a namespace that no policy is for."""
-    others = kind.kept & ~columns.shared
-    nameless = kind.kept & ~columns.has_port
-    gone = others | nameless
+    others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
+    kept = left_of(kind.kept, kind.kept & ~(others | nameless))
     return FilterOutcome(
         among=kind.among,
-        kept=kind.kept & ~gone if gone.any() else kind.kept,
+        kept=kept,
         code=kind.code,
-        settings=(ISOLATION_SETTING, *kind.settings) if gone.any() else kind.settings,
+        settings=kind.settings if kept is kind.kept else (ISOLATION_SETTING, *kind.settings),
         codes=((nameless, Code.ID_WITHOUT_PORT), (others, Code.KEPT_FOR_OTHERS)),
     )

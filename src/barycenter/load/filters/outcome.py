@@ -4,63 +4,66 @@ A filter only removes: what it keeps is a subset of the candidates it was given.
 `LoadSnapshot.brokers`.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
 
 import msgspec
+import numpy as np
 
 from barycenter.load.reasons import Alternative, Code, Compared
-from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, namespace_of
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot, namespace_of
+
+Comparisons = Callable[[Sequence[int]], Sequence[Compared]]
+"""What was compared of the brokers in some rows; asked only if somebody shall be told of them."""
 
 
 class FilterFailedError(Exception):
     """The filter could not judge the candidates; the text says why."""
 
 
-@dataclass(frozen=True)
-class PlacementRequest:
+class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """The bundle to place; `non_persistent` says that it holds non-persistent topics."""
 
     bundle: str
     non_persistent: bool = False
 
-    @cached_property
+    @property
     def namespace(self) -> str:
         return namespace_of(self.bundle)
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
-    """`kept` of the candidates `among`; why the others went, with each broker's figure, in `unit`, and its line.
+    """`kept` of the candidates `among`: the very object if nobody went, and else why the others did.
 
-    `kept` may be `among` itself, the very object, if nobody went. `codes` say it of the brokers in these rows, the
-    first that names a row, and `code` of all others. `note` is told whoever is chosen. `ignored`: the filter would have
-    left nobody, so it kept all.
+    `codes` say it of the brokers in these rows, the first that names a row, and `code` of all others; `compared`, if
+    anything was, by which figures. `note` is told whoever is chosen. `ignored`: the filter would have left nobody, so
+    it kept all.
     """
 
     among: Flags
     kept: Flags
     code: Code
     settings: tuple[str, ...] = ()
-    what: str = ""
-    figures: Floats | Integers | None = None
-    relation: str = ">"
-    against: str = "limit"
-    limit: float = 0.0
-    unit: str = ""
+    compared: Comparisons | None = None
     ignored: bool = False
     codes: tuple[tuple[Flags, Code], ...] = ()
     note: str = ""
 
     @property
-    def removed(self) -> Flags:
-        """The candidates that went."""
-        return self.among & ~self.kept
+    def narrows(self) -> bool:
+        """Whether anybody went."""
+        return self.kept is not self.among
 
-    def alternative(self, snapshot: LoadSnapshot, broker: int) -> Alternative:
-        """Say why the broker in that row was removed."""
-        compared = None
-        if self.figures is not None:
-            figure = float(self.figures[broker])
-            compared = Compared(self.what, figure, self.relation, self.against, self.limit, self.unit)
-        code = next((code for rows, code in self.codes if rows[broker]), self.code)
-        return Alternative(snapshot.brokers.names[broker], code, compared)
+    def alternatives(self, snapshot: LoadSnapshot, brokers: Sequence[int]) -> list[Alternative]:
+        """Say why the brokers in these rows were removed."""
+        compared = [None] * len(brokers) if self.compared is None else self.compared(brokers)
+        return [
+            Alternative(
+                snapshot.brokers.names[row], next((code for rows, code in self.codes if rows[row]), self.code), figures
+            )
+            for row, figures in zip(brokers, compared, strict=True)
+        ]
+
+
+def left_of(among: Flags, kept: Flags) -> Flags:
+    """Return `kept`, a part of `among`; `among` itself if that is all of it."""
+    return among if np.count_nonzero(kept) == np.count_nonzero(among) else kept

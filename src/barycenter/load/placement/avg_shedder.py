@@ -16,8 +16,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-import numpy as np
-
 from barycenter.load.growing_map import GrowingMap
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code
@@ -60,7 +58,7 @@ class AvgShedderPlacement(Placer[Pins]):
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Pins
     ) -> tuple[PlacementChoice, Pins]:
         """Choose the bundle's pin if that is a candidate, else draw one (the CRC-32 of a random number) and pin it."""
-        rows = np.flatnonzero(candidates)
+        rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
         pinned = snapshot.brokers.index.get(memory.get_or_none(bundle) or "")

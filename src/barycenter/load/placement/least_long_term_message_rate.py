@@ -65,7 +65,7 @@ class LeastLongTermMessageRate(Placer[None]):
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
         """Choose among the candidates with the least score, at random between equals; all overloaded are equal, too."""
-        rows = np.flatnonzero(candidates)
+        rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
         scores = self.scores(snapshot)
@@ -103,13 +103,12 @@ class LeastLongTermMessageRate(Placer[None]):
         self, snapshot: LoadSnapshot, rows: list[int], least: float, scores: Floats
     ) -> tuple[Alternative, ...]:
         names, higher = snapshot.brokers.names, Code.HIGHER_RATE
-        found = []
-        for row, score in zip(rows, scores[rows].tolist(), strict=True):
+
+        def alternative(row: int, score: float) -> Alternative:
             if score == least:
-                found.append(Alternative(names[row], Code.EQUAL))
-            elif score == math.inf:
-                found.append(Alternative(names[row], Code.OVERLOADED, self._of_limit(snapshot, row, ">")))
-            else:
-                rate = Compared("long-term rate", score, ">", "least", least, "msg/s")
-                found.append(Alternative(names[row], higher, rate))
-        return tuple(found)
+                return Alternative(names[row], Code.EQUAL)
+            if score == math.inf:
+                return Alternative(names[row], Code.OVERLOADED, self._of_limit(snapshot, row, ">"))
+            return Alternative(names[row], higher, Compared("long-term rate", score, ">", "least", least, "msg/s"))
+
+        return tuple(map(alternative, rows, scores[rows].tolist()))

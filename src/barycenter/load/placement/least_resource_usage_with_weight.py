@@ -39,7 +39,7 @@ class LeastResourceUsageMemory:
 
     def of(self, brokers: BrokerTable) -> Floats:
         """Return one usage for each of `brokers`."""
-        if self.names == brokers.names:
+        if self.names is brokers.names or self.names == brokers.names:
             return self.usage
         known = dict(zip(self.names, self.usage.tolist(), strict=True))
         return np.array([known.get(name, np.nan) for name in brokers.names], float)
@@ -78,22 +78,21 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
         broker without history, without bundles or without messages.
         """
-        rows = np.flatnonzero(candidates)
+        rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
         past = memory.of(snapshot.brokers)
-        usage, idle = self._usage(snapshot.brokers)
-        smoothed = past * self.history_weight + (1 - self.history_weight) * usage
-        smoothed = np.where(np.isnan(past) | idle, usage, smoothed)
+        usage, part, idle = self._usage(snapshot.brokers)
+        smoothed = np.where(np.isnan(past) | idle, usage, past * self.history_weight + part)
         scores = np.where(candidates, smoothed, past)
         choice = draw_below_average(snapshot, rows, scores, self.difference, rng, strategy=NAME, settings=_KEYS)
         return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
 
-    def _usage(self, brokers: BrokerTable) -> tuple[Floats, Flags]:
-        """Return each broker's usage, and which take it for their history at once."""
-        idle: Flags | None = brokers.memo.get((NAME, "idle"))
-        if idle is None:
-            latest = brokers.latest
+    def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Flags]:
+        """Return each broker's usage, that times `1 - history_weight`, and which take it for their history at once."""
+        found: tuple[Floats, Floats, Flags] | None = brokers.memo.get((NAME, self))
+        if found is None:
+            usage, latest = brokers.weighted_usage(self.weights), brokers.latest
             idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
-            brokers.memo[NAME, "idle"] = idle
-        return brokers.weighted_usage(self.weights), idle
+            found = brokers.memo[NAME, self] = usage, (1 - self.history_weight) * usage, idle
+        return found

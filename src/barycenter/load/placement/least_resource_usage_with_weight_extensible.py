@@ -52,7 +52,7 @@ class LeastResourceUsageWithWeight(Placer[None]):
 
         The mean is that of the candidates whose load is known.
         """
-        rows = np.flatnonzero(candidates)
+        rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
         keys = (DIFFERENCE_KEY,)

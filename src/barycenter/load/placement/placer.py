@@ -5,7 +5,6 @@ from abc import abstractmethod
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from barycenter.load.reasons import Alternative, Code, Compared
 from barycenter.load.shedding.shedder import SheddingPlan
@@ -58,8 +57,9 @@ def no_choice(strategy: str) -> PlacementChoice:
 def least_rows(values: Floats, count: int) -> Integers:
     """Return the places of the `count` least values, least first, of equal ones the first; NaN comes last."""
     if len(values) > 32 * count:
-        sample = values[::_SAMPLED]
-        few = np.flatnonzero(values <= np.partition(sample, count // 2)[count // 2])
+        sample = values[::_SAMPLED].copy()
+        sample.partition(count // 2)
+        few: Integers = (values <= sample[count // 2]).nonzero()[0]
         if len(few) >= count:
             return few[values[few].argsort(kind="stable")[:count]]
     return values.argsort(kind="stable")[:count]

@@ -12,9 +12,8 @@ Source: Pulsar's `RoundRobinBrokerSelector`.
 
 import random
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, ClassVar, Final, Self
-
-import numpy as np
 
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code
@@ -55,7 +54,7 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
 
         The order is taken anew, by name, when the candidates differ in number or a hit is not one of them.
         """
-        rows = np.flatnonzero(candidates)
+        rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
         brokers, position = snapshot.brokers, memory.counter % len(rows)
@@ -63,7 +62,7 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
         if len(order) == len(rows):
             hit = brokers.index.get(order[position])
         if hit is None or not candidates[hit]:
-            order, hit = tuple(map(brokers.names.__getitem__, rows.tolist())), int(rows[position])
+            order, hit = tuple(compress(brokers.names, candidates.tobytes())), int(rows[position])
         choice = PlacementChoice(
             hit,
             NAME,

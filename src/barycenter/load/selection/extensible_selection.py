@@ -49,4 +49,4 @@ def select_broker_extensible(
         choice, memory = choose(snapshot, narrowed.candidates, request, placer, rng, memory)
     notes = [outcome.note for outcome in narrowed.outcomes if outcome.note]
     notes += [f"a filter was left out: {failure}" for failure in narrowed.failures]
-    return explained(snapshot, request.bundle, choice, narrowed.candidates, narrowed.outcomes, notes), memory
+    return explained(snapshot, request.bundle, choice, narrowed.outcomes, notes), memory

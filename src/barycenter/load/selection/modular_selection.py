@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import msgspec
-import numpy as np
 
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.anti_affinity import anti_affinity
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 _Memory = TypeVar("_Memory")
 
 _OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_SYSTEM: Final = str(SYSTEM_NAMESPACE)
 _IN_TURN: Final = RoundRobinBrokerSelector()
 
 
@@ -95,12 +95,11 @@ def select_broker(
 ) -> tuple[Placement, SelectionMemory]:
     """Return who shall own the bundle, and what is to be remembered; the caller preallocates it."""
     policies = policy_candidates(snapshot, request)
-    outcomes = [policies]
-    notes = [policies.note] if policies.note else []
-    candidates = _narrow(snapshot, request, settings, policies.kept, outcomes, notes)
-    if not np.count_nonzero(candidates) and policies.kept.any():
+    outcomes, notes = _narrowed(snapshot, request, settings, policies)
+    if not outcomes[-1].kept.any() and policies.kept.any():
         notes.append("no broker passed the filters, so they were put aside")
-        candidates = policies.kept
+        outcomes = [policies]
+    candidates = outcomes[-1].kept
     if request.namespace in settings.excluded_namespaces:
         choice, memory = next_in_turn(snapshot, candidates, request, rng, memory)
     else:
@@ -110,11 +109,10 @@ def select_broker(
         usage = float(snapshot.brokers.weighted_usage(settings.weights)[choice.broker])
         if usage > settings.overload_limit:
             first = snapshot.brokers.names[choice.broker]
-            candidates = candidates | policies.kept
-            second, memory = choose(snapshot, candidates, request, placer, rng, memory)
+            outcomes = [policies]
             overload = Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%")
-            choice = second if second.broker is not None else choice
-    placement = explained(snapshot, request.bundle, choice, candidates, outcomes, notes)
+            choice, memory = choose(snapshot, policies.kept, request, placer, rng, memory)
+    placement = explained(snapshot, request.bundle, choice, outcomes, notes)
     return (placement if overload is None else _chosen_again(placement, overload)), memory
 
 
@@ -145,35 +143,26 @@ def next_in_turn(
     return choice, replace(memory, round_robin=round_robin)
 
 
-def _narrow(
-    snapshot: LoadSnapshot,
-    request: PlacementRequest,
-    settings: SelectionSettings,
-    allowed: Flags,
-    outcomes: list[FilterOutcome],
-    notes: list[str],
-) -> Flags:
-    """Return what the filters keep of `allowed`; tell each one's outcome, and what went unusually, in the lists."""
-
-    def apply(outcome: FilterOutcome) -> Flags:
-        outcomes.append(outcome)
-        if outcome.ignored:
-            notes.append(f"all candidates were above {outcome.settings[0]}, so it was ignored")
-        return outcome.kept
-
-    candidates = apply(max_topics(snapshot, allowed, settings.max_topics))
-    for step in anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains):
-        candidates = apply(step)
-    if settings.distribute_evenly or request.namespace == str(SYSTEM_NAMESPACE):
-        candidates = apply(even_distribution(snapshot, candidates, request.namespace))
-    try:
-        candidates = apply(load_manager_class(snapshot, candidates, settings.load_manager_class_name))
-        if settings.prefer_later_versions:
-            candidates = apply(broker_version(snapshot, candidates))
-    except FilterFailedError as error:
-        notes.append(f"versions were not compared and all candidates came back: {error}")
-        candidates = candidates | allowed
-    return candidates
+def _narrowed(
+    snapshot: LoadSnapshot, request: PlacementRequest, settings: SelectionSettings, policies: FilterOutcome
+) -> tuple[list[FilterOutcome], list[str]]:
+    """Return what each filter keeps of what the one before did, policies first, and what went unusually."""
+    outcomes, notes = [policies], [policies.note] if policies.note else []
+    outcomes.append(max_topics(snapshot, policies.kept, settings.max_topics))
+    if outcomes[-1].ignored:
+        notes.append(f"all candidates were above {outcomes[-1].settings[0]}, so it was ignored")
+    candidates = outcomes[-1].kept
+    outcomes += anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains)
+    if settings.distribute_evenly or request.namespace == _SYSTEM:
+        outcomes.append(even_distribution(snapshot, outcomes[-1].kept, request.namespace))
+    outcomes.append(load_manager_class(snapshot, outcomes[-1].kept, settings.load_manager_class_name))
+    if settings.prefer_later_versions:
+        try:
+            outcomes.append(broker_version(snapshot, outcomes[-1].kept))
+        except FilterFailedError as error:
+            notes.append(f"versions were not compared and all candidates came back: {error}")
+            outcomes = [policies]
+    return outcomes, notes
 
 
 def _chosen_again(placement: Placement, overload: Compared) -> Placement:

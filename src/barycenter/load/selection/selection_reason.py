@@ -8,28 +8,29 @@ from barycenter.load.decisions import Placement
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.placement.placer import PlacementChoice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Reason
-from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 def explained(
     snapshot: LoadSnapshot,
     bundle: str,
     choice: PlacementChoice,
-    candidates: Flags,
     outcomes: Sequence[FilterOutcome],
     notes: Sequence[str] = (),
 ) -> Placement:
-    """Return the choice among `candidates` as a placement.
+    """Return the choice as a placement.
 
-    `outcomes` are those of the filters, in their order, each one's candidates what the one before kept. The brokers
-    that a filter removed for good come after those that the strategy rejected, by name.
+    `outcomes` are those of the filters that count, in their order, each one's candidates what the one before kept; what
+    the last one kept was chosen from. The brokers that were removed come after those that the strategy rejected, by
+    name.
     """
-    shown, keys = choice.rejected, choice.settings
-    gone = int(np.count_nonzero(outcomes[0].among)) - int(np.count_nonzero(candidates)) if outcomes else 0
-    if gone:
-        rows, removers = _removed(candidates, outcomes)
-        keys = tuple(dict.fromkeys((*keys, *(key for outcome in removers for key in outcome.settings))))
-        shown += tuple(_alternative(snapshot, row, removers) for row in rows[: MAX_ALTERNATIVES - len(shown)].tolist())
+    shown, keys, gone = choice.rejected, choice.settings, 0
+    narrowing = [outcome for outcome in outcomes if outcome.narrows]
+    if narrowing:
+        gone = int(np.count_nonzero(narrowing[0].among)) - int(np.count_nonzero(narrowing[-1].kept))
+        keys = tuple(dict.fromkeys((*keys, *(key for outcome in narrowing for key in outcome.settings))))
+        if len(shown) < MAX_ALTERNATIVES:
+            shown += _removed(snapshot, narrowing, MAX_ALTERNATIVES - len(shown))
     broker = None if choice.broker is None else snapshot.brokers.names[choice.broker]
     reason = Reason(
         code=choice.code,
@@ -45,23 +46,13 @@ def explained(
     return Placement(bundle, broker, reason)
 
 
-def _removed(candidates: Flags, outcomes: Sequence[FilterOutcome]) -> tuple[Integers, list[FilterOutcome]]:
-    """Return the rows that were removed for good, and the filters that were the first to remove any of them.
-
-    The filters come by the row that they removed first.
-    """
-    rows = left = np.flatnonzero(outcomes[0].among & ~candidates)
-    found: list[tuple[int, FilterOutcome]] = []
-    for outcome in outcomes:
-        if outcome.kept is not outcome.among and len(left):
-            stay = outcome.kept[left]
-            where = int(stay.argmin())
-            if not stay[where]:
-                found.append((int(left[where]), outcome))
-                left = left[stay]
-    return rows, [outcome for _, outcome in sorted(found, key=lambda each: each[0])]
-
-
-def _alternative(snapshot: LoadSnapshot, row: int, removers: Sequence[FilterOutcome]) -> Alternative:
-    first = next(outcome for outcome in removers if outcome.among[row] and not outcome.kept[row])
-    return first.alternative(snapshot, row)
+def _removed(snapshot: LoadSnapshot, narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
+    """Return the first so many that were removed, by name, each with what its filter says."""
+    rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count]
+    found: dict[int, Alternative] = {}
+    for outcome in narrowing:
+        kept = outcome.kept[rows]
+        gone = rows[~kept].tolist()
+        found.update(zip(gone, outcome.alternatives(snapshot, gone), strict=True))
+        rows = rows[kept]
+    return tuple(found[row] for row in sorted(found))

@@ -103,12 +103,21 @@ class BrokerTable:
         return finite(raw_percent(self.usage, self.limit))[0]
 
     def runs_class(self, name: str) -> Flags:
-        """Tell which brokers report a load manager whose class name ends in `.name`, or is it. Not to be changed."""
+        """Tell which brokers report a load manager whose class name ends in `.name`, or is it; `everyone` if all do.
+
+        Not to be changed.
+        """
         found: Flags | None = self.memo.get(("runs class", name))
         if found is None:
             own = (each is not None and each.rpartition(".")[2] == name for each in self.class_names)
-            found = self.memo["runs class", name] = np.fromiter(own, bool, len(self))
+            found = np.fromiter(own, bool, len(self))
+            found = self.memo["runs class", name] = self.everyone if found.all() else found
         return found
+
+    @cached_property
+    def most_topics(self) -> int:
+        """The most topics that a broker reports; 0 without brokers."""
+        return int(self.topics.max(initial=0))
 
     def weighted_usage(self, weights: ResourceWeights) -> Floats:
         """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
@@ -200,6 +209,11 @@ class BundleTable:
                 self.memo["reported", namespace] = found
         return found
 
+    def holders(self, namespace: int, brokers: int) -> Integers | Indices:
+        """Return the rows of the brokers that report bundles of a namespace, some perhaps more than once."""
+        rows = self.rows_of_namespace(namespace)
+        return self.owner[rows] if len(rows) <= brokers else self.reported(namespace, brokers).nonzero()[0]
+
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
         """What was computed of the table, by a word and a key; it lives as long as the table."""
@@ -211,14 +225,21 @@ class BundleTable:
         known = row < len(self) and self.names[row] == bundle and self.has_windows[row]
         return row if known else None
 
-    def is_reported_by(self, broker: int, bundle: str) -> bool:
-        """Tell whether the broker in that row reports `bundle`."""
-        row = bisect_left(self.names, bundle)
+    def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
+        """Tell whether the broker in that row reports `bundle`; `known` may be one of its rows."""
+        row = self._first_row(bundle, known)
         while row < len(self) and self.names[row] == bundle:
             if self.owner[row] == broker:
                 return True
             row += 1
         return False
+
+    def _first_row(self, bundle: str, known: int) -> int:
+        if not len(self) or self.names[known] != bundle:
+            return bisect_left(self.names, bundle)
+        while known > 0 and self.names[known - 1] == bundle:
+            known -= 1
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +247,14 @@ class Preallocations:
     """Bundles assigned to a broker that no broker reported yet.
 
     `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics. `pairs`
-    holds (broker's row, bundle). `arriving` maps a namespace to how many of its bundles each broker is about to get,
-    those left out that it reports already.
+    holds (broker's row, bundle). `arriving` maps a namespace to how many of its bundles the broker in a row is about
+    to get, those left out that it reports already, and brokers that get none.
     """
 
     long_rate: Floats
     topics: Integers
     pairs: GrowingMap[tuple[int, str], bool] = field(default_factory=GrowingMap)
-    arriving: GrowingMap[str, Integers] = field(default_factory=GrowingMap)
+    arriving: GrowingMap[str, Mapping[int, int]] = field(default_factory=GrowingMap)
 
     @staticmethod
     def none(brokers: int) -> "Preallocations":
@@ -245,29 +266,33 @@ class Preallocations:
     ) -> "Preallocations":
         """Return preallocations of known sums. `bundles` are those that brokers report."""
         known: dict[tuple[int, str], bool] = {}
-        arriving: dict[str, Integers] = {}
+        arriving: dict[str, dict[int, int]] = {}
         for broker, bundle in pairs:
             if (broker, bundle) not in known:
                 known[broker, bundle] = True
-                counts = arriving.setdefault(namespace_of(bundle), np.zeros(len(topics), np.int64))
-                counts[broker] += not bundles.is_reported_by(broker, bundle)
+                if not bundles.is_reported_by(broker, bundle):
+                    counts = arriving.setdefault(namespace_of(bundle), {})
+                    counts[broker] = counts.get(broker, 0) + 1
         return Preallocations(long_rate, topics, GrowingMap(known), GrowingMap(arriving))
 
-    def adding(self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable) -> "Preallocations":
+    def adding(
+        self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
+    ) -> "Preallocations":
         """Return these and one more, `bundle` for the broker in that row; costs as much however many there are.
 
-        `rate` is its long-term rate in + out (msg/s); one that is no number counts as 0.
+        `rate` is its long-term rate in + out (msg/s); one that is no number counts as 0. `row` may be one of the
+        bundle's among `bundles`.
         """
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
         long_rate[broker] += rate if math.isfinite(rate) else 0.0
         topics[broker] += bounded_count(topic_count)
         arriving, pairs = self.arriving, self.pairs
         if (broker, bundle) not in pairs:
-            namespace = namespace_of(bundle)
-            before = arriving.get_or_none(namespace)
-            counts = np.zeros(len(topics), np.int64) if before is None else before.copy()
-            counts[broker] += not bundles.is_reported_by(broker, bundle)
-            arriving, pairs = arriving.adding(namespace, counts), pairs.adding((broker, bundle), True)
+            pairs = pairs.adding((broker, bundle), True)
+            if not bundles.is_reported_by(broker, bundle, row):
+                namespace = namespace_of(bundle)
+                before = arriving.get_or_none(namespace) or {}
+                arriving = arriving.adding(namespace, {**before, broker: before.get(broker, 0) + 1})
         return Preallocations(long_rate, topics, pairs, arriving)
 
 
@@ -326,11 +351,23 @@ class LoadSnapshot:
 
     def bundles_of_namespace(self, namespace: str) -> Integers:
         """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
-        row = self.namespace_row(namespace)
-        brokers = len(self.brokers)
-        reported = np.zeros(brokers, np.int64) if row is None else self.bundles.reported(row, brokers)
+        row, brokers = self.namespace_row(namespace), len(self.brokers)
+        counts = np.zeros(brokers, np.int64) if row is None else self.bundles.reported(row, brokers)
         arriving = self.on_their_way.arriving.get_or_none(namespace)
-        return reported if arriving is None else reported + arriving
+        if arriving:
+            counts = counts.copy()
+            counts[list(arriving)] += list(arriving.values())
+        return counts
+
+    def without_bundles_of(self, namespace: str, among: Flags) -> Flags:
+        """Return which brokers `among` some neither report nor are about to get a bundle of `namespace`."""
+        row, without = self.namespace_row(namespace), among.copy()
+        if row is not None:
+            without[self.bundles.holders(row, len(self.brokers))] = False
+        arriving = self.on_their_way.arriving.get_or_none(namespace)
+        if arriving:
+            without[list(arriving)] = False
+        return without
 
     def namespace_row(self, namespace: str) -> int | None:
         """Return the place of a namespace that has bundles."""
@@ -354,7 +391,7 @@ class LoadSnapshot:
         bundles, row = self.bundles, self.brokers.index[broker]
         rate = float(bundles.long.rate_in[bundle] + bundles.long.rate_out[bundle])
         topics = int(bundles.topics[bundle])
-        return self._with(self.on_their_way.adding(row, bundles.names[bundle], rate, topics, bundles))
+        return self._with(self.on_their_way.adding(row, bundles.names[bundle], rate, topics, bundles, bundle))
 
     def _with(self, preallocations: Preallocations) -> "LoadSnapshot":
         # what `replace` does, in a fifth of the time

@@ -1,0 +1,28 @@
+"""What every filter's answer has to be."""
+
+import operator
+
+import numpy as np
+
+from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+_RELATIONS = {">": operator.gt, ">=": operator.ge, "=": operator.eq, "<=": operator.le, "<": operator.lt}
+
+
+def removed(outcome: FilterOutcome) -> list[int]:
+    """Return the rows of the brokers that went."""
+    return np.flatnonzero(outcome.among & ~outcome.kept).tolist()
+
+
+def assert_narrows(snapshot: LoadSnapshot, among: Flags, outcome: FilterOutcome) -> None:
+    """A filter only removes, says whether it did, and of each that went why, by a comparison that is true."""
+    assert (outcome.among == among).all()
+    assert not (outcome.kept & ~among).any()
+    gone = removed(outcome)
+    assert outcome.narrows == bool(gone)
+    alternatives = outcome.alternatives(snapshot, gone)
+    assert [each.name for each in alternatives] == [snapshot.brokers.names[row] for row in gone]
+    for each in alternatives:
+        if each.compared is not None:
+            assert _RELATIONS[each.compared.relation](each.compared.value, each.compared.limit), each

@@ -19,8 +19,9 @@ def policy_of(stored: Stored, namespace: str) -> Any:
 
 
 def host_matches(regexes: Sequence[str], broker: str) -> bool:
-    """For regexes without colon and hosts that are names."""
-    return any(re.fullmatch(regex, broker[: broker.rindex(":")]) for regex in regexes)
+    """For hosts that are names; regexes with a colon mean the port, too."""
+    host = broker[: broker.rindex(":")]
+    return any(re.fullmatch(regex, host) or (":" in regex and re.fullmatch(regex, broker)) for regex in regexes)
 
 
 def candidates(cluster: Cluster, stored: Stored, namespace: str, *, non_persistent: bool) -> set[str]:

@@ -26,10 +26,9 @@ _KEYS: Final = ("loadBalancerBrokerMaxTopics",)
 
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
     """Remove brokers above `maximum`; if that leaves none, remove nobody."""
-    reported, arriving = snapshot.brokers, snapshot.preallocated_topics
-    if not len(arriving) or reported.most_topics + int(arriving.max()) <= maximum:
+    if snapshot.brokers.most_topics + snapshot.on_their_way.most_topics <= maximum:
         return FilterOutcome(candidates, candidates, Code.TOO_MANY_TOPICS, _KEYS)
-    topics = reported.topics + arriving
+    topics = snapshot.brokers.topics + snapshot.preallocated_topics
     kept = left_of(candidates, candidates & (topics <= maximum))
     ignored = kept is not candidates and not kept.any()
     return _outcome(candidates, candidates if ignored else kept, topics, ">", maximum, ignored=ignored)

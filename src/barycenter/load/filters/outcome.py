@@ -5,6 +5,8 @@ A filter only removes: what it keeps is a subset of the candidates it was given.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -20,15 +22,16 @@ class FilterFailedError(Exception):
     """The filter could not judge the candidates; the text says why."""
 
 
-class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
     """The bundle to place; `non_persistent` says that it holds non-persistent topics."""
 
     bundle: str
     non_persistent: bool = False
+    namespace: str = field(init=False)
 
-    @property
-    def namespace(self) -> str:
-        return namespace_of(self.bundle)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "namespace", namespace_of(self.bundle))
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -55,13 +58,11 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     def alternatives(self, snapshot: LoadSnapshot, brokers: Sequence[int]) -> list[Alternative]:
         """Say why the brokers in these rows were removed."""
-        compared = [None] * len(brokers) if self.compared is None else self.compared(brokers)
-        return [
-            Alternative(
-                snapshot.brokers.names[row], next((code for rows, code in self.codes if rows[row]), self.code), figures
-            )
-            for row, figures in zip(brokers, compared, strict=True)
-        ]
+        compared = repeat(None, len(brokers)) if self.compared is None else self.compared(brokers)
+        codes = [self.code] * len(brokers)
+        for rows, code in reversed(self.codes):
+            codes = [code if rows[row] else before for row, before in zip(brokers, codes, strict=True)]
+        return list(map(Alternative, [snapshot.brokers.names[row] for row in brokers], codes, compared))
 
 
 def left_of(among: Flags, kept: Flags) -> Flags:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "LeastLongTermMessageRate"
-_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_KEYS: Final = ("loadBalancerBrokerOverloadedThresholdPercentage",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,47 +68,51 @@ class LeastLongTermMessageRate(Placer[None]):
         rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory
-        scores = self.scores(snapshot)
-        of_candidates = scores[rows]
-        nearest = least_rows(of_candidates, MAX_ALTERNATIVES + 1)
-        least = float(of_candidates[nearest[0]])
-        best = rows[of_candidates == least].tolist()
-        chosen = best[rng.randrange(len(best))] if len(best) > 1 else best[0]
-        others = [row for row in rows[nearest].tolist() if row != chosen][:MAX_ALTERNATIVES]
+        scores = self.scores(snapshot)[rows]
+        nearest = least_rows(scores, MAX_ALTERNATIVES + 1)
+        ranked, figures = rows[nearest].tolist(), scores[nearest].tolist()
+        least, equal = figures[0], figures.count(figures[0])
+        best = ranked[:equal] if equal < len(figures) else rows[scores == least]
+        chosen = int(best[rng.randrange(len(best)) if len(best) > 1 else 0])
+        others = [each for each in zip(ranked, figures, strict=True) if each[0] != chosen][:MAX_ALTERNATIVES]
         choice = PlacementChoice(
             broker=chosen,
             strategy=NAME,
-            code=Code.ALL_OVERLOADED if math.isinf(least) else Code.LEAST_LONG_TERM_RATE,
-            compared=self._compared(snapshot, chosen, others, scores),
-            rejected=self._rejected(snapshot, others, least, scores),
+            code=Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
+            compared=(self._compared(snapshot, chosen, least, others),),
+            rejected=self._rejected(snapshot, others, least),
             rejected_count=len(rows) - 1,
-            settings=(_KEY,),
+            settings=_KEYS,
         )
         return choice, memory
 
-    def _compared(self, snapshot: LoadSnapshot, chosen: int, others: list[int], scores: Floats) -> tuple[Compared, ...]:
-        figure = float(scores[chosen])
-        if math.isinf(figure):
-            return (self._of_limit(snapshot, chosen, ">"),)
-        if not others or math.isinf(other := float(scores[others[0]])):
-            return (self._of_limit(snapshot, chosen, "<="),)
-        next_best = snapshot.brokers.names[others[0]]
-        return (Compared("long-term rate", figure, "<=", f"that of {next_best}", other, "msg/s"),)
+    def _compared(self, snapshot: LoadSnapshot, chosen: int, least: float, others: list[tuple[int, float]]) -> Compared:
+        if least == math.inf:
+            return self._of_limit(snapshot, chosen, ">")
+        if not others or others[0][1] == math.inf:
+            return self._of_limit(snapshot, chosen, "<=")
+        next_best, figure = others[0]
+        against = f"that of {snapshot.brokers.names[next_best]}"
+        return Compared("long-term rate", least, "<=", against, figure, "msg/s")
 
     def _of_limit(self, snapshot: LoadSnapshot, broker: int, relation: str) -> Compared:
         usage = float(snapshot.brokers.weighted_usage(self.weights)[broker])
         return Compared("usage", usage, relation, "overload limit", self.overload_limit, "%")
 
     def _rejected(
-        self, snapshot: LoadSnapshot, rows: list[int], least: float, scores: Floats
+        self, snapshot: LoadSnapshot, others: list[tuple[int, float]], least: float
     ) -> tuple[Alternative, ...]:
-        names, higher = snapshot.brokers.names, Code.HIGHER_RATE
-
-        def alternative(row: int, score: float) -> Alternative:
-            if score == least:
-                return Alternative(names[row], Code.EQUAL)
-            if score == math.inf:
-                return Alternative(names[row], Code.OVERLOADED, self._of_limit(snapshot, row, ">"))
-            return Alternative(names[row], higher, Compared("long-term rate", score, ">", "least", least, "msg/s"))
-
-        return tuple(map(alternative, rows, scores[rows].tolist()))
+        names, infinite, higher = snapshot.brokers.names, math.inf, Code.HIGHER_RATE
+        return (
+            *[Alternative(names[row], Code.EQUAL) for row, score in others if score == least],
+            *[
+                Alternative(names[row], higher, Compared("long-term rate", score, ">", "least", least, "msg/s"))
+                for row, score in others
+                if least < score < infinite
+            ],
+            *[
+                Alternative(names[row], Code.OVERLOADED, self._of_limit(snapshot, row, ">"))
+                for row, score in others
+                if least < score == infinite
+            ],
+        )

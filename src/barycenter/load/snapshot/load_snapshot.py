@@ -187,32 +187,36 @@ class BundleTable:
 
     def rows_of_namespace(self, namespace: int) -> Integers:
         """Return the rows of the bundles of a namespace."""
-        order, edges = self._by_namespace
-        return order[edges[namespace] : edges[namespace + 1]] if namespace + 1 < len(edges) else order[:0]
+        rows = self._rows_of_namespace(namespace)
+        return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+    def _rows_of_namespace(self, namespace: int) -> Integers | slice:
+        grouped, order = self._by_namespace
+        first, end = grouped.searchsorted(np.array((namespace, namespace + 1), grouped.dtype)).tolist()
+        return slice(first, end) if order is None else order[first:end]
 
     @cached_property
-    def _by_namespace(self) -> tuple[Integers, list[int]]:
-        """The rows grouped by namespace, and where each group begins."""
-        count = int(self.namespace.max()) + 1 if len(self) else 0
-        order = np.arange(len(self))
-        if np.any(self.namespace[1:] < self.namespace[:-1]):
-            order = np.argsort(self.namespace, kind="stable")
-        return order, np.searchsorted(self.namespace[order], np.arange(count + 1)).tolist()
+    def _by_namespace(self) -> tuple[Indices, Integers | None]:
+        """The namespaces in ascending order, and the rows in which they stand; None: in each its own."""
+        if not np.any(self.namespace[1:] < self.namespace[:-1]):
+            return self.namespace, None
+        order = np.argsort(self.namespace, kind="stable")
+        return self.namespace[order], order
 
     def reported(self, namespace: int, brokers: int) -> Integers:
         """Return how many bundles of a namespace each broker reports. Not to be changed."""
         found: Integers | None = self.memo.get(("reported", namespace))
         if found is None:
-            rows = self.rows_of_namespace(namespace)
-            found = np.bincount(self.owner[rows], minlength=brokers)
-            if len(rows) > brokers:  # to count the few of a small one anew is as quick as to remember them
+            owners = self.owner[self._rows_of_namespace(namespace)]
+            found = np.bincount(owners, minlength=brokers)
+            if len(owners) > brokers:  # to count the few of a small one anew is as quick as to remember them
                 self.memo["reported", namespace] = found
         return found
 
     def holders(self, namespace: int, brokers: int) -> Integers | Indices:
         """Return the rows of the brokers that report bundles of a namespace, some perhaps more than once."""
-        rows = self.rows_of_namespace(namespace)
-        return self.owner[rows] if len(rows) <= brokers else self.reported(namespace, brokers).nonzero()[0]
+        owners = self.owner[self._rows_of_namespace(namespace)]
+        return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
 
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
@@ -246,13 +250,14 @@ class BundleTable:
 class Preallocations:
     """Bundles assigned to a broker that no broker reported yet.
 
-    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics. `pairs`
-    holds (broker's row, bundle). `arriving` maps a namespace to how many of its bundles the broker in a row is about
-    to get, those left out that it reports already, and brokers that get none.
+    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics; none of
+    these was ever above `most_topics`. `pairs` holds (broker's row, bundle). `arriving` maps a namespace to how many of
+    its bundles the broker in a row is about to get, those left out that it reports already, and brokers that get none.
     """
 
     long_rate: Floats
     topics: Integers
+    most_topics: int = 0
     pairs: GrowingMap[tuple[int, str], bool] = field(default_factory=GrowingMap)
     arriving: GrowingMap[str, Mapping[int, int]] = field(default_factory=GrowingMap)
 
@@ -273,7 +278,8 @@ class Preallocations:
                 if not bundles.is_reported_by(broker, bundle):
                     counts = arriving.setdefault(namespace_of(bundle), {})
                     counts[broker] = counts.get(broker, 0) + 1
-        return Preallocations(long_rate, topics, GrowingMap(known), GrowingMap(arriving))
+        most_topics = int(topics.max(initial=0))
+        return Preallocations(long_rate, topics, most_topics, GrowingMap(known), GrowingMap(arriving))
 
     def adding(
         self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
@@ -286,6 +292,7 @@ class Preallocations:
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
         long_rate[broker] += rate if math.isfinite(rate) else 0.0
         topics[broker] += bounded_count(topic_count)
+        most_topics = max(self.most_topics, int(topics[broker]))
         arriving, pairs = self.arriving, self.pairs
         if (broker, bundle) not in pairs:
             pairs = pairs.adding((broker, bundle), True)
@@ -293,7 +300,7 @@ class Preallocations:
                 namespace = namespace_of(bundle)
                 before = arriving.get_or_none(namespace) or {}
                 arriving = arriving.adding(namespace, {**before, broker: before.get(broker, 0) + 1})
-        return Preallocations(long_rate, topics, pairs, arriving)
+        return Preallocations(long_rate, topics, most_topics, pairs, arriving)
 
 
 @dataclass(frozen=True, slots=True)

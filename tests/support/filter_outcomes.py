@@ -20,7 +20,7 @@ def assert_narrows(snapshot: LoadSnapshot, among: Flags, outcome: FilterOutcome)
     assert (outcome.among == among).all()
     assert not (outcome.kept & ~among).any()
     gone = removed(outcome)
-    assert outcome.narrows == bool(gone)
+    assert outcome.gone == len(gone)
     alternatives = outcome.alternatives(snapshot, gone)
     assert [each.name for each in alternatives] == [snapshot.brokers.names[row] for row in gone]
     for each in alternatives:

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome, left_of
+from barycenter.load.filters.outcome import FilterOutcome, narrowed
 from barycenter.load.policies import ClusterPolicies
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
@@ -108,7 +108,7 @@ def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings:
         of_brokers = figures[brokers].astype(float).tolist()
         return [Compared("of the group", figure, ">", "fewest", least) for figure in of_brokers]
 
-    return FilterOutcome(candidates, left_of(candidates, candidates & (figures == least)), code, settings, compared)
+    return narrowed(candidates, candidates & (figures == least), code, settings, compared)
 
 
 @lru_cache(maxsize=4)

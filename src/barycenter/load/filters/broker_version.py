@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, left_of
+from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, narrowed
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -67,4 +67,4 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     latest = max(keys.values())
     kept = np.zeros(len(candidates), bool)
     kept[[row for row, key in keys.items() if key == latest]] = True
-    return FilterOutcome(candidates, left_of(candidates, kept), Code.OLDER_VERSION, ("preferLaterVersions",))
+    return narrowed(candidates, kept, Code.OLDER_VERSION, ("preferLaterVersions",))

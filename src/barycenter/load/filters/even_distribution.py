@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome, left_of
+from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -24,14 +24,17 @@ _KEYS: Final = ("loadBalancerDistributeBundlesEvenlyEnabled",)
 
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
     """Remove brokers with more bundles of `namespace`, reported or preallocated, than the one with the fewest."""
-    least, kept = 0, left_of(candidates, snapshot.without_bundles_of(namespace, candidates))
-    if not np.count_nonzero(kept) and kept is not candidates:
+    count = int(np.count_nonzero(candidates))
+    least, kept = 0, snapshot.without_bundles_of(namespace, candidates)
+    left = int(np.count_nonzero(kept))
+    if count and not left:
         counts = snapshot.bundles_of_namespace(namespace)
         least = int(counts[candidates].min())
-        kept = left_of(candidates, candidates & (counts == least))
+        kept = candidates & (counts == least)
+        left = int(np.count_nonzero(kept))
 
     def compared(brokers: Sequence[int]) -> list[Compared]:
         what, figures = f"bundles of {namespace}", snapshot.bundles_of_namespace(namespace)[brokers].astype(float)
         return [Compared(what, figure, ">", "fewest", float(least), "bundles") for figure in figures.tolist()]
 
-    return FilterOutcome(candidates, kept, Code.NOT_FEWEST_BUNDLES, _KEYS, compared)
+    return FilterOutcome(candidates, kept, count - left, Code.NOT_FEWEST_BUNDLES, _KEYS, compared)

@@ -17,7 +17,7 @@ Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMa
 from collections.abc import Sequence
 from typing import Final
 
-from barycenter.load.filters.outcome import FilterOutcome, left_of
+from barycenter.load.filters.outcome import FilterOutcome, narrowed
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
@@ -27,24 +27,23 @@ _KEYS: Final = ("loadBalancerBrokerMaxTopics",)
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
     """Remove brokers above `maximum`; if that leaves none, remove nobody."""
     if snapshot.brokers.most_topics + snapshot.on_their_way.most_topics <= maximum:
-        return FilterOutcome(candidates, candidates, Code.TOO_MANY_TOPICS, _KEYS)
+        return FilterOutcome(candidates, candidates, 0, Code.TOO_MANY_TOPICS, _KEYS)
     topics = snapshot.brokers.topics + snapshot.preallocated_topics
-    kept = left_of(candidates, candidates & (topics <= maximum))
-    ignored = kept is not candidates and not kept.any()
-    return _outcome(candidates, candidates if ignored else kept, topics, ">", maximum, ignored=ignored)
+    kept = candidates & (topics <= maximum)
+    if candidates.any() and not kept.any():
+        return FilterOutcome(candidates, candidates, 0, Code.TOO_MANY_TOPICS, _KEYS, ignored=True)
+    return _narrowed(candidates, kept, topics, ">", maximum)
 
 
 def below_max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
     """Remove brokers at `maximum` or above, all if need be. A broker whose load is not known has no topics."""
     topics = snapshot.brokers.topics
-    return _outcome(candidates, left_of(candidates, candidates & (topics < maximum)), topics, ">=", maximum)
+    return _narrowed(candidates, candidates & (topics < maximum), topics, ">=", maximum)
 
 
-def _outcome(
-    candidates: Flags, kept: Flags, topics: Integers, relation: str, maximum: int, *, ignored: bool = False
-) -> FilterOutcome:
+def _narrowed(candidates: Flags, kept: Flags, topics: Integers, relation: str, maximum: int) -> FilterOutcome:
     def compared(brokers: Sequence[int]) -> list[Compared]:
         figures = topics[brokers].astype(float).tolist()
         return [Compared("topics", figure, relation, "maximum", float(maximum), "topics") for figure in figures]
 
-    return FilterOutcome(candidates, kept, Code.TOO_MANY_TOPICS, _KEYS, compared, ignored)
+    return narrowed(candidates, kept, Code.TOO_MANY_TOPICS, _KEYS, compared)

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, left_of
+from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.policies import BrokerHosts, IsolationPolicies, IsolationPolicy, host_of_broker
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
@@ -98,9 +98,9 @@ def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: 
 
 def _without_policy(snapshot: LoadSnapshot, request: PlacementRequest, live: Flags) -> FilterOutcome:
     enabled = snapshot.brokers.non_persistent if request.non_persistent else snapshot.brokers.persistent
-    kind = FilterOutcome(
+    kind = narrowed(
         live,
-        left_of(live, live & enabled),
+        live & enabled,
         Code.TOPIC_KIND_DISABLED,
         ("enableNonPersistentTopics" if request.non_persistent else "enablePersistentTopics",),
     )
@@ -116,9 +116,9 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
     note = f"{namespace} has isolation policy {policy.name}, {count} of whose primary brokers live"
     if fails_over:
         note += f", fewer than min_limit {policy.min_limit}, so the secondary ones help out"
-    return FilterOutcome(
+    return narrowed(
         among=live,
-        kept=left_of(live, primary | secondary if fails_over else primary),
+        kept=primary | secondary if fails_over else primary,
         code=Code.NOT_IN_ISOLATION_POLICY,
         settings=(ISOLATION_SETTING,),
         codes=((columns.without_port, Code.ID_WITHOUT_PORT), (secondary, Code.SECONDARY_IN_RESERVE)),
@@ -129,11 +129,11 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
     """Return what remains of the brokers of the right kind for a namespace that no policy is for."""
     others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
-    kept = left_of(kind.kept, kind.kept & ~(others | nameless))
-    return FilterOutcome(
+    gone = others | nameless
+    return narrowed(
         among=kind.among,
-        kept=kept,
+        kept=kind.kept & ~gone,
         code=kind.code,
-        settings=kind.settings if kept is kind.kept else (ISOLATION_SETTING, *kind.settings),
+        settings=(ISOLATION_SETTING, *kind.settings) if gone.any() else kind.settings,
         codes=((nameless, Code.ID_WITHOUT_PORT), (others, Code.KEPT_FOR_OTHERS)),
     )

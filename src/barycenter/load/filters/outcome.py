@@ -35,7 +35,7 @@ class PlacementRequest:
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
-    """`kept` of the candidates `among`: the very object if nobody went, and else why the others did.
+    """`kept` of the candidates `among`; how many have `gone`, and why.
 
     `codes` say it of the brokers in these rows, the first that names a row, and `code` of all others; `compared`, if
     anything was, by which figures. `note` is told whoever is chosen. `ignored`: the filter would have left nobody, so
@@ -44,17 +44,13 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     among: Flags
     kept: Flags
+    gone: int
     code: Code
     settings: tuple[str, ...] = ()
     compared: Comparisons | None = None
-    ignored: bool = False
     codes: tuple[tuple[Flags, Code], ...] = ()
     note: str = ""
-
-    @property
-    def narrows(self) -> bool:
-        """Whether anybody went."""
-        return self.kept is not self.among
+    ignored: bool = False
 
     def alternatives(self, snapshot: LoadSnapshot, brokers: Sequence[int]) -> list[Alternative]:
         """Say why the brokers in these rows were removed."""
@@ -65,6 +61,15 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
         return list(map(Alternative, [snapshot.brokers.names[row] for row in brokers], codes, compared))
 
 
-def left_of(among: Flags, kept: Flags) -> Flags:
-    """Return `kept`, a part of `among`; `among` itself if that is all of it."""
-    return among if np.count_nonzero(kept) == np.count_nonzero(among) else kept
+def narrowed(
+    among: Flags,
+    kept: Flags,
+    code: Code,
+    settings: tuple[str, ...] = (),
+    compared: Comparisons | None = None,
+    codes: tuple[tuple[Flags, Code], ...] = (),
+    note: str = "",
+) -> FilterOutcome:
+    """Return that of the candidates `among` these are kept."""
+    gone = int(np.count_nonzero(among)) - int(np.count_nonzero(kept))
+    return FilterOutcome(among, kept, gone, code, settings, compared, codes, note)

@@ -5,6 +5,7 @@ What both placements called LeastResourceUsageWithWeight share.
 
 import math
 import random
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -38,25 +39,17 @@ def draw_below_average(
     found, line = bool(len(best)), mean - difference
     drawn_from = best if found else rows
     chosen = int(drawn_from[rng.randrange(len(drawn_from)) if len(drawn_from) > 1 else 0])
-    names = snapshot.brokers.names
-
-    def alternative(row: int, figure: float) -> Alternative:
-        if not found or figure + difference <= mean:
-            return Alternative(names[row], Code.EQUAL)
-        if math.isnan(figure):
-            return Alternative(names[row], Code.NO_LOAD_DATA)
-        return Alternative(names[row], Code.NOT_BELOW_AVERAGE, _comparison(figure, ">", line))
-
     nearest = rows[least_rows(of_rows, MAX_ALTERNATIVES + 1)].tolist()
     others = [row for row in nearest if row != chosen][:MAX_ALTERNATIVES]
-    figure = float(usage[chosen])
+    figure, figures = float(usage[chosen]), usage[others]
+    equal = int(np.count_nonzero(figures + difference <= mean)) if found else len(others)
     compared = (found or len(rows) > 1) and not math.isnan(figure)
     return PlacementChoice(
         broker=chosen,
         strategy=strategy,
         code=Code.BELOW_AVERAGE if found else Code.NONE_BELOW_AVERAGE,
         compared=(_comparison(figure, "<=" if found else ">", line),) if compared else (),
-        rejected=tuple(map(alternative, others, usage[others].tolist())),
+        rejected=_rejected(snapshot, others, figures.tolist(), equal, line),
         rejected_count=len(rows) - 1,
         settings=settings,
     )
@@ -64,3 +57,15 @@ def draw_below_average(
 
 def _comparison(usage: float, relation: str, line: float) -> Compared:
     return Compared("smoothed usage", usage, relation, "mean - threshold", line, "%")
+
+
+def _rejected(
+    snapshot: LoadSnapshot, rows: list[int], usage: list[float], equal: int, line: float
+) -> tuple[Alternative, ...]:
+    """Say why these others, least usage first and unknown last, were not chosen; the first `equal` lost the draw."""
+    known = len(rows) - sum(map(math.isnan, usage))
+    above = [_comparison(figure, ">", line) for figure in usage[equal:known]]
+    unknown = len(rows) - equal - len(above)
+    codes = [Code.EQUAL] * equal + [Code.NOT_BELOW_AVERAGE] * len(above) + [Code.NO_LOAD_DATA] * unknown
+    names = map(snapshot.brokers.names.__getitem__, rows)
+    return tuple(map(Alternative, names, codes, [*repeat(None, equal), *above, *repeat(None, unknown)]))

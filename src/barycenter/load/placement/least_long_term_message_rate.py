@@ -13,6 +13,7 @@ Source: Pulsar's `LeastLongTermMessageRate` (4.x: weighted usage in the overload
 import math
 import random
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
@@ -65,54 +66,49 @@ class LeastLongTermMessageRate(Placer[None]):
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
         """Choose among the candidates with the least score, at random between equals; all overloaded are equal, too."""
-        rows = candidates.nonzero()[0]
-        if not len(rows):
+        count = int(np.count_nonzero(candidates))
+        if not count:
             return no_choice(NAME), memory
-        scores = self.scores(snapshot)[rows]
-        nearest = least_rows(scores, MAX_ALTERNATIVES + 1)
-        ranked, figures = rows[nearest].tolist(), scores[nearest].tolist()
+        scores = np.where(candidates, self.scores(snapshot), np.nan)
+        nearest = least_rows(scores, min(count, MAX_ALTERNATIVES + 1))
+        ranked, figures = nearest.tolist(), scores[nearest].tolist()
         least, equal = figures[0], figures.count(figures[0])
-        best = ranked[:equal] if equal < len(figures) else rows[scores == least]
+        best = ranked[:equal] if equal < len(figures) else (scores == least).nonzero()[0]
         chosen = int(best[rng.randrange(len(best)) if len(best) > 1 else 0])
-        others = [each for each in zip(ranked, figures, strict=True) if each[0] != chosen][:MAX_ALTERNATIVES]
+        place = ranked.index(chosen) if chosen in ranked else -1
+        del ranked[place], figures[place]
         choice = PlacementChoice(
             broker=chosen,
             strategy=NAME,
             code=Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
-            compared=(self._compared(snapshot, chosen, least, others),),
-            rejected=self._rejected(snapshot, others, least),
-            rejected_count=len(rows) - 1,
+            compared=(self._compared(snapshot, chosen, least, ranked, figures),),
+            rejected=self._rejected(snapshot, ranked, figures, least),
+            rejected_count=count - 1,
             settings=_KEYS,
         )
         return choice, memory
 
-    def _compared(self, snapshot: LoadSnapshot, chosen: int, least: float, others: list[tuple[int, float]]) -> Compared:
+    def _compared(
+        self, snapshot: LoadSnapshot, chosen: int, least: float, others: list[int], figures: list[float]
+    ) -> Compared:
         if least == math.inf:
             return self._of_limit(snapshot, chosen, ">")
-        if not others or others[0][1] == math.inf:
+        if not others or figures[0] == math.inf:
             return self._of_limit(snapshot, chosen, "<=")
-        next_best, figure = others[0]
-        against = f"that of {snapshot.brokers.names[next_best]}"
-        return Compared("long-term rate", least, "<=", against, figure, "msg/s")
+        against = f"that of {snapshot.brokers.names[others[0]]}"
+        return Compared("long-term rate", least, "<=", against, figures[0], "msg/s")
 
     def _of_limit(self, snapshot: LoadSnapshot, broker: int, relation: str) -> Compared:
         usage = float(snapshot.brokers.weighted_usage(self.weights)[broker])
         return Compared("usage", usage, relation, "overload limit", self.overload_limit, "%")
 
     def _rejected(
-        self, snapshot: LoadSnapshot, others: list[tuple[int, float]], least: float
+        self, snapshot: LoadSnapshot, rows: list[int], figures: list[float], least: float
     ) -> tuple[Alternative, ...]:
-        names, infinite, higher = snapshot.brokers.names, math.inf, Code.HIGHER_RATE
-        return (
-            *[Alternative(names[row], Code.EQUAL) for row, score in others if score == least],
-            *[
-                Alternative(names[row], higher, Compared("long-term rate", score, ">", "least", least, "msg/s"))
-                for row, score in others
-                if least < score < infinite
-            ],
-            *[
-                Alternative(names[row], Code.OVERLOADED, self._of_limit(snapshot, row, ">"))
-                for row, score in others
-                if least < score == infinite
-            ],
-        )
+        equal = figures.count(least)
+        below_limit = len(rows) - (0 if least == math.inf else figures.count(math.inf))
+        higher = [Compared("long-term rate", rate, ">", "least", least, "msg/s") for rate in figures[equal:below_limit]]
+        overloaded = [self._of_limit(snapshot, row, ">") for row in rows[below_limit:]]
+        codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
+        names = map(snapshot.brokers.names.__getitem__, rows)
+        return tuple(map(Alternative, names, codes, [*repeat(None, equal), *higher, *overloaded]))

@@ -12,7 +12,7 @@ from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, Load
 from barycenter.load.strategy import Memory, Strategy
 
 _SAMPLED: Final = 8
-"""Of many values, one in so many tells about where the least end."""
+"""Of many values, one in so many tells about where the least end; looked at are about three times too many."""
 
 
 class PlacementChoice(msgspec.Struct, frozen=True, gc=False):
@@ -58,8 +58,8 @@ def least_rows(values: Floats, count: int) -> Integers:
     """Return the places of the `count` least values, least first, of equal ones the first; NaN comes last."""
     if len(values) > 32 * count:
         sample = values[::_SAMPLED].copy()
-        sample.partition(count // 2)
-        few: Integers = (values <= sample[count // 2]).nonzero()[0]
+        sample.partition(3 * count // _SAMPLED)
+        few: Integers = (values <= sample[3 * count // _SAMPLED]).nonzero()[0]
         if len(few) >= count:
             return few[values[few].argsort(kind="stable")[:count]]
     return values.argsort(kind="stable")[:count]

@@ -128,7 +128,7 @@ def choose(
     before = memory.placement
     choice, placement = placer.decide(snapshot, candidates, request.bundle, rng, before.of(placer))
     after = before.then(placer, placement)
-    return choice, memory if after is before else replace(memory, placement=after)
+    return choice, memory if after is before else SelectionMemory(after, memory.round_robin)
 
 
 def next_in_turn(
@@ -140,7 +140,7 @@ def next_in_turn(
 ) -> tuple[PlacementChoice, SelectionMemory]:
     """Return who of `candidates` is next, whatever strategy is set: for namespaces that are excluded from shedding."""
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
-    return choice, replace(memory, round_robin=round_robin)
+    return choice, SelectionMemory(memory.placement, round_robin)
 
 
 def _narrowed(

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.placement.placer import PlacementChoice
@@ -24,10 +22,9 @@ def explained(
     the last one kept was chosen from. The brokers that were removed come after those that the strategy rejected, by
     name.
     """
-    shown, keys, gone = choice.rejected, choice.settings, 0
-    narrowing = [outcome for outcome in outcomes if outcome.narrows]
+    shown, keys = choice.rejected, choice.settings
+    narrowing = [outcome for outcome in outcomes if outcome.gone]
     if narrowing:
-        gone = int(np.count_nonzero(narrowing[0].among)) - int(np.count_nonzero(narrowing[-1].kept))
         keys = tuple(dict.fromkeys((*keys, *(key for outcome in narrowing for key in outcome.settings))))
         if len(shown) < MAX_ALTERNATIVES:
             shown += _removed(snapshot, narrowing, MAX_ALTERNATIVES - len(shown))
@@ -38,7 +35,7 @@ def explained(
         subject=broker or "",
         compared=choice.compared,
         alternatives=shown,
-        more_alternatives=choice.rejected_count + gone - len(shown),
+        more_alternatives=choice.rejected_count + sum([each.gone for each in narrowing]) - len(shown),
         settings=keys,
         flags=() if choice.broker is None else snapshot.flags_of_broker(choice.broker),
         detail="; ".join(notes),

@@ -32,7 +32,7 @@ import numpy as np
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, left_of
+from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.placement.avg_shedder import Pins
 from barycenter.load.placement.placer import PlacementChoice, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, Reason
@@ -99,7 +99,7 @@ def select_broker(
     outcomes.append(even_distribution(snapshot, outcomes[0].kept, request.namespace))
     registered = np.array([name in live for name in snapshot.brokers.names], bool)
     before = outcomes[-1].kept
-    outcomes.append(FilterOutcome(before, left_of(before, before & registered), Code.NOT_LIVE))
+    outcomes.append(narrowed(before, before & registered, Code.NOT_LIVE))
     candidates = outcomes[-1].kept
     if settings.strategy is SimpleStrategy.WEIGHTED_RANDOM_SELECTION:
         choice = weighted_random_selection(ranking, candidates, rng)

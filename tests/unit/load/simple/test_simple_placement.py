@@ -8,7 +8,7 @@ import pytest
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest
+from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport, complete
@@ -196,7 +196,7 @@ def test_policies_even_distribution_and_registration_narrow_the_candidates() -> 
 
     def not_a(snapshot: LoadSnapshot, request: PlacementRequest) -> FilterOutcome:
         kept = np.array([name != "a" for name in snapshot.brokers.names], bool)
-        return FilterOutcome(np.ones_like(kept), kept, Code.OTHER_LOAD_MANAGER)
+        return narrowed(np.ones_like(kept), kept, Code.OTHER_LOAD_MANAGER)
 
     placement = leader.place(live={"a", "b", "d"}, policies=not_a)
     assert placement.broker == "d"

@@ -10,6 +10,7 @@ Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 """
 
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -105,10 +106,10 @@ class ModularLoadManager:
         self._judge_pipeline()
         if self._context.is_leader():
             await all_of(
-                [
-                    *(self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
-                    *(self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
-                ]
+                chain(
+                    (self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
+                    (self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
+                )
             )
 
     async def _delete(self, path: str) -> None:

@@ -1,12 +1,16 @@
 """The modular load manager among several brokers, on virtual time: reports, assignment, shedding, splitting."""
 
 import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.load.reasons import Code
@@ -21,6 +25,8 @@ from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
 from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time, topic
+
+T = TypeVar("T")
 
 
 def test_a_broker_registers_with_a_whole_report_and_numbers_its_reports() -> None:
@@ -54,6 +60,25 @@ def test_bundles_without_reports_in_between_spread_over_the_brokers() -> None:
         assert sorted(placement.broker for placement in chosen) == [b0.id] * 4 + [b1.id] * 4
         assert [record.destination for record in b0.told("assign")] == [placement.broker for placement in chosen]
         assert "LeastLongTermMessageRate" in b0.told("assign")[0].sentence
+
+    on_virtual_time(scenario)
+
+
+def test_all_who_ask_while_a_leaders_code_is_loaded_ask_one_leader() -> None:
+    """Or each would choose, and remember, without the others."""
+
+    class SlowlyLoaded(Balanced):
+        def make(self, context: LoadManagerContext, environment: LoadManagerEnvironment) -> ModularLoadManager:
+            async def aside(work: Callable[[], T]) -> T:
+                await asyncio.sleep(1)
+                return work()
+
+            return super().make(context, dataclasses.replace(environment, aside=aside))
+
+    async def scenario(cluster: ControlCluster) -> None:
+        b0 = await SlowlyLoaded(cluster, 8080).start()
+        leaders = await asyncio.gather(*(b0.do(lambda manager: manager._leader()) for _ in range(3)))
+        assert all(each is leaders[0] for each in [*leaders, b0.manager._leading])
 
     on_virtual_time(scenario)
 
@@ -306,7 +331,7 @@ def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
 
 def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        snapshots, turns = brokers[0].manager._leader._snapshots, 0
+        snapshots, turns = (await brokers[0].manager._leader())._snapshots, 0
 
         async def count_turns() -> None:
             nonlocal turns
@@ -383,7 +408,7 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
         assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
-        scores = b0.manager._leader._snapshots.current().brokers.long.rate.tolist()
+        scores = (await b0.manager._leader())._snapshots.current().brokers.long.rate.tolist()
         assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
         await b1.report()
         await settled(brokers)

@@ -94,6 +94,8 @@ class LoadData:
         self._feed = feed
         self.fold = LiveFold()
         self.preallocations: dict[str, Preallocation] = {}
+        self._reported: dict[str, Preallocation] = {}
+        """Those of them that a report ended; they count until the refresh is over."""
         self.recently_unloaded: dict[str, int] = {}
         self._received_ms: dict[str, int] = {}
         self._published: _Published | None = None
@@ -114,17 +116,20 @@ class LoadData:
         registration = self._context.registration
         live = await registration.refresh()
         reports: dict[str, LocalBrokerData] = {}
+        received_ms: dict[str, int] = {}
         brokers = sorted(live)
         for start in range(0, len(brokers), _READ_AT_ONCE):
             some = brokers[start : start + _READ_AT_ONCE]
             found = await asyncio.gather(*map(self._report_of, some))
             reports |= {broker: report for broker, report in zip(some, found, strict=True) if report is not None}
+            received_ms |= dict.fromkeys(some, self._context.env.clock.now_ms())
             await asyncio.sleep(0)  # each of many bundles
         for broker, report in reports.items():
             if self.fold.is_new(broker, report):
                 await self._remember_unknown(report)
                 self.fold.accept(broker, report)
-                self._received_ms[broker] = self._context.env.clock.now_ms()
+                self._received_ms[broker] = received_ms[broker]
+                self._end_preallocations(report, received_ms[broker])
                 await asyncio.sleep(0)  # all brokers may have reported at once
         gone = sorted(set(self.fold.reports) - set(reports))
         forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
@@ -196,18 +201,19 @@ class LoadData:
         oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
         for bundle, preallocation in list(self.preallocations.items()):
             gone = preallocation.broker not in self.fold.reports
-            if gone or self._is_reported_since(bundle, preallocation.at_ms) or preallocation.at_ms < oldest_ms:
+            is_reported = self._reported.get(bundle) is preallocation  # not if it was sent elsewhere since
+            if gone or is_reported or preallocation.at_ms < oldest_ms:
                 del self.preallocations[bundle]
+        self._reported.clear()
 
-    def _is_reported_since(self, bundle: str, since_ms: int) -> bool:
-        """Tell whether a report that came after that time lists the bundle, at its destination or elsewhere.
+    def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
+        """Let those end whose bundle this report lists, at its destination or elsewhere.
 
-        One from before may list the bundle's former stay.
+        A report from before a bundle was sent may list its former stay, and ends nothing.
         """
-        return any(
-            bundle in report.last_stats and self._received_ms[broker] > since_ms
-            for broker, report in self.fold.reports.items()
-        )
+        for bundle in self.preallocations.keys() & report.last_stats.keys():
+            if received_ms > self.preallocations[bundle].at_ms:
+                self._reported[bundle] = self.preallocations[bundle]
 
     # ---- figures to decide by ----
 

@@ -11,6 +11,8 @@ from structlog.testing import capture_logs
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.modular import leader as leader_module
+from barycenter.broker.load_manager.modular import snapshots as snapshots_module
 from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.load.reasons import Code
@@ -313,7 +315,10 @@ def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
     on_virtual_time(scenario)
 
 
-def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+def test_of_more_bundles_than_are_stored_the_heaviest_are(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "_RANKED_AT_ONCE", at_once)
+
     async def scenario(cluster: ControlCluster) -> None:
         made = list((await cluster.create_namespace(4)).bundles)
         (b0,) = await balanced(cluster, 1)
@@ -329,7 +334,7 @@ def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
     on_virtual_time(scenario)
 
 
-def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
+def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
         snapshots, turns = (await brokers[0].manager._leader())._snapshots, 0
 
@@ -342,12 +347,17 @@ def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> 
         other = asyncio.create_task(count_turns())
         await asyncio.sleep(0)
         turns = 0
-        await snapshots.prepare()
+        await snapshots.current()
         assert turns >= len(brokers), "one for each broker's report"
-        snapshots.current()
         turns = 0
-        await snapshots.prepare()
+        await snapshots.current()
         assert turns == 0, "nothing changed"
+        for rows, is_long in ((1, True), (1_000, False)):
+            monkeypatch.setattr(snapshots_module, "_KEPT_AT_ONCE", rows)
+            brokers[0].manager._load_data.changed()
+            turns = 0
+            await snapshots.current()
+            assert (turns >= len(brokers) + 3) is is_long, "what was kept is many rows, or few"
         other.cancel()
 
     shed_scenario(run)
@@ -403,12 +413,15 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         await settled(brokers)
 
         def known_rate() -> float:
-            return b0.manager._load_data.bundle_data()[str(made[0])].long_term_data.msg_rate_in
+            known = b0.manager._load_data.known(str(made[0]))
+            assert known is not None
+            return known.long_term_data.msg_rate_in
 
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
         assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
-        scores = (await b0.manager._leader())._snapshots.current().brokers.long.rate.tolist()
+        snapshot = await (await b0.manager._leader())._snapshots.current()
+        scores = snapshot.brokers.long.rate.tolist()
         assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
         await b1.report()
         await settled(brokers)

@@ -12,6 +12,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -23,7 +24,7 @@ from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment, in_a_thread
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
@@ -120,7 +121,8 @@ async def measure(brokers: int, bundles: int, rounds: int) -> list[list[object]]
     environment = Environment(store, None, SystemClock(), random.Random(1), AnsweringPeers())  # type: ignore[arg-type]
 
     def factory(context: LoadManagerContext) -> ModularLoadManager:
-        return ModularLoadManager(context, LoadManagerEnvironment.in_memory(context))
+        environment = replace(LoadManagerEnvironment.in_memory(context), aside=in_a_thread)  # as a broker does
+        return ModularLoadManager(context, environment)
 
     plane = ControlPlane(config, environment, directory=FakeDirectory(), load_manager=factory)
     topics = FakeTopics()

@@ -4,6 +4,7 @@ What a load manager decides goes through here, whichever manager it is. Nothing 
 of what is no bundle any more is not tried.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _REMEMBERED_REFUSALS: Final = 10_000
+_TOLD_AT_ONCE: Final = 100
 
 
 class DecisionExecutor:
@@ -114,8 +116,11 @@ class DecisionExecutor:
             for name in sorted(unread):
                 with suppress(InvalidNameError):
                     counts[name] = len((await self._context.bundles.get(NamespaceName.parse(name))).bundles)
-        for refusal in islice(found.refusals(), _REMEMBERED_REFUSALS):
-            self.refuse("split", refusal.subject, "", refusal.reason)
+        refusals = islice(found.refusals(), _REMEMBERED_REFUSALS)
+        while some := list(islice(refusals, _TOLD_AT_ONCE)):
+            for refusal in some:
+                self.refuse("split", refusal.subject, "", refusal.reason)
+            await asyncio.sleep(0)
         return found
 
     async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]]) -> bool:

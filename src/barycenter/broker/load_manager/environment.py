@@ -1,8 +1,11 @@
 """What a load manager measures with and writes to; a simulation puts its own in place of files and /proc."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import FilePipeline, NoPipeline, PipelineFeed
@@ -11,6 +14,24 @@ from barycenter.broker.load_manager.reporting.load_report_topic import ClientRep
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.logs.load_report_log import FileReportLog, NoReportLog, ReportLog
 
+T = TypeVar("T")
+
+
+class Aside(Protocol):
+    """How work is done that would hold the event loop for long and touches nothing that the loop's own code does."""
+
+    async def __call__(self, work: Callable[[], T]) -> T: ...
+
+
+async def in_a_thread(work: Callable[[], T]) -> T:
+    """Return what `work` returns; others go on meanwhile."""
+    return await asyncio.to_thread(work)
+
+
+async def at_once(work: Callable[[], T]) -> T:
+    """Return what `work` returns, in this turn of the loop: on virtual time there are no threads."""
+    return work()
+
 
 @dataclass(frozen=True, slots=True)
 class LoadManagerEnvironment:
@@ -18,6 +39,7 @@ class LoadManagerEnvironment:
     report_log: ReportLog
     pipeline: PipelineFeed
     decisions: DecisionLog
+    aside: Aside = in_a_thread
 
     @staticmethod
     def of_machine(context: LoadManagerContext, decisions: DecisionLog | None = None) -> "LoadManagerEnvironment":
@@ -47,10 +69,12 @@ class LoadManagerEnvironment:
         report_log: ReportLog | None = None,
         pipeline: PipelineFeed | None = None,
     ) -> "LoadManagerEnvironment":
-        """Return some that touch no file; the usage is unknown, so 0 %, unless `meter` says otherwise."""
+        """Return some that touch no file and start no thread; the usage is unknown, so 0 %, unless `meter` says
+        otherwise."""
         return LoadManagerEnvironment(
             meter or FixedUsage(),
             report_log or NoReportLog(),
             pipeline or NoPipeline(),
             DecisionLog(context.urls.broker_id),
+            aside=at_once,
         )

@@ -94,7 +94,7 @@ class LoadDataWatch:
             self._changed.clear()
             try:
                 await work()
-            except MetadataError:
+            except (MetadataError, asyncio.CancelledError):  # of a caller that gave up half way, too
                 self._changed.set()
                 raise
 

@@ -3,6 +3,7 @@
 Needs numpy; only a leader imports it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
@@ -20,7 +21,8 @@ async def carry_out_round(
 ) -> list[Unload]:
     """Have every bundle unloaded by `unload`, and every refusal told, to `stays`, too; return what was unloaded.
 
-    `may_go_on` is asked before each step: a broker that leads no longer stops where it is.
+    `may_go_on` is asked before each step: a broker that leads no longer stops where it is. Others go on after each,
+    a refusal, too; what is reported meanwhile counts from the next unload on.
     """
     unloaded = []
     try:
@@ -29,6 +31,7 @@ async def carry_out_round(
             if isinstance(step, Refusal):
                 executor.refuse(step.action, step.subject, step.source, step.reason)
                 stays(step)
+                await asyncio.sleep(0)
                 step = next(steps)
                 continue
             carried = await unload(step)

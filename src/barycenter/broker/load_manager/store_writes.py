@@ -1,7 +1,8 @@
 """Many writes to the metadata store that do not depend on one another."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
+from itertools import islice
 from typing import Any, Final
 
 import structlog
@@ -13,10 +14,14 @@ log = structlog.get_logger(__name__)
 _AT_ONCE: Final = 64
 
 
-async def all_of(operations: list[Coroutine[Any, Any, None]]) -> None:
-    """Carry the operations out, some at once; one that the store refuses is logged and does not keep the others."""
-    for start in range(0, len(operations), _AT_ONCE):
-        for result in await asyncio.gather(*operations[start : start + _AT_ONCE], return_exceptions=True):
+async def all_of(operations: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Carry the operations out, some at once; one that the store refuses is logged and does not keep the others.
+
+    The next ones are asked for when those before are done.
+    """
+    ahead = iter(operations)
+    while some := list(islice(ahead, _AT_ONCE)):
+        for result in await asyncio.gather(*some, return_exceptions=True):
             if isinstance(result, MetadataError):
                 log.warning("load_data_not_stored", reason=str(result))
             elif isinstance(result, BaseException):

@@ -177,7 +177,8 @@ class LiveFold:
         self.reports: dict[str, LocalBrokerData] = {}
         self._as_of: dict[str, int] = {}
         self._none_before_ms = 0
-        """No bundle is as of an earlier time, so that none is looked through while none can be silent too long."""
+        """No bundle that no broker reports is as of an earlier time, so that none is looked through before one can be
+        silent too long."""
         self._seen: dict[str, _Identity] = {}
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
@@ -210,6 +211,9 @@ class LiveFold:
         """
         if not self.is_new(broker, report):
             return False
+        before = self.reports.get(broker)
+        if before is not None:
+            self._leave(before.last_stats.keys() - report.last_stats.keys())
         self.reports[broker] = report
         self._seen[broker] = _Identity(report.incarnation, report.sequence, report.start_timestamp, report.last_update)
         for name, sample in report.last_stats.items():
@@ -218,8 +222,12 @@ class LiveFold:
                 prior = default_bundle_data()
             self.bundles[name] = fold_bundle(prior, sample)
             self._as_of[name] = max(report.last_update, self._as_of.get(name, 0))
-        self._none_before_ms = min(self._none_before_ms, report.last_update)
         return True
+
+    def _leave(self, names: Iterable[str]) -> None:
+        """Note that these bundles may be reported by nobody from now on."""
+        times = (self._as_of[name] for name in names if name in self._as_of)
+        self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 
     def forget(self, name: str) -> None:
         """Drop a bundle that is no more."""
@@ -233,15 +241,12 @@ class LiveFold:
         remembered for brokers that left, too, lest a late sight of it counts again.
         """
         for broker in [name for name in self.reports if name not in live]:
-            del self.reports[broker]
+            self._leave(self.reports.pop(broker).last_stats)
         if now_ms - self._none_before_ms <= HISTORY_GAP_MS:
             return []
-        silent = [name for name, as_of in self._as_of.items() if now_ms - as_of > HISTORY_GAP_MS]
-        self._none_before_ms = min(self._as_of.values(), default=now_ms)
-        if not silent:
-            return []
-        reported = {name for report in self.reports.values() for name in report.last_stats}
-        dropped = sorted(name for name in silent if name not in reported)
+        unreported = set(self._as_of).difference(*(report.last_stats for report in self.reports.values()))
+        dropped = sorted(name for name in unreported if now_ms - self._as_of[name] > HISTORY_GAP_MS)
+        self._none_before_ms = min((self._as_of[name] for name in unreported.difference(dropped)), default=now_ms)
         for name in dropped:
             self.forget(name)
         return dropped

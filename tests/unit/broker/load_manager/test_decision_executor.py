@@ -1,13 +1,15 @@
 """DecisionExecutor that cannot be carried out are told, each once, and never raised: on virtual time, with real
 managers."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, cast
 
 import pytest
 
-from barycenter.load.decisions import Split, Unload
+from barycenter.load.decisions import Refusal, Split, Unload
 from barycenter.load.reasons import Code, Reason
+from barycenter.load.splitting.split_plan import SplitPlan
 from barycenter.naming.bundle import Bundle
 from support.balanced_cluster import Balanced, balanced
 from support.control_cluster import ControlCluster, on_virtual_time
@@ -42,6 +44,32 @@ def test_what_nobody_can_be_asked_for_is_refused_once_with_the_reason(
         assert (told.reason.code, told.reason.subject, told.reason.cause) == (Code.NO_OWNER, str(bundle), WHY)
         assert not await leader.broker.run(order(leader, "no bundle"))
         assert not leader.peers.unloads + leader.peers.splits
+
+    on_virtual_time(scenario)
+
+
+def test_others_go_on_while_many_refusals_of_splits_are_told() -> None:
+    class Plan:
+        def namespaces(self) -> frozenset[str]:
+            return frozenset()
+
+        def refusals(self) -> Iterator[Refusal]:
+            return (Refusal("split", f"b{number}", WHY) for number in range(250))
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (leader,) = await balanced(cluster, 1)
+        told: list[int] = []
+
+        async def look() -> None:
+            while True:
+                told.append(len(leader.told("refuse")))
+                await asyncio.sleep(0)
+
+        looking = asyncio.create_task(look())
+        await leader.broker.run(leader.manager._executor.counted_splits(lambda _: cast("SplitPlan", Plan())))
+        looking.cancel()
+        assert {100, 200, 250} <= set(told)
+        assert len(leader.told("refuse")) == 250
 
     on_virtual_time(scenario)
 

@@ -92,6 +92,27 @@ def test_a_refresh_that_fails_is_told_and_does_not_end_the_watch(error: Exceptio
     on_virtual_time(scenario)
 
 
+def test_what_somebody_began_to_refresh_who_then_gave_up_is_still_to_be_done() -> None:
+    async def scenario(_: Any) -> None:
+        cluster = Cluster()
+        registration = cast("Registration", cluster)
+        watch = LoadDataWatch(registration, cluster.refresh, lambda: cluster.known, pause_share=100)
+        await watch.start(cluster.refresh)
+        cluster.change("a", "b", "c")
+        await asyncio.sleep(2)  # from here on it rests
+        cluster.change("a", "b", "c", "d")
+        asking = asyncio.create_task(watch.catch_up(with_every_change=True))
+        await asyncio.sleep(0.5)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert cluster.known == {"a", "b", "c"}
+        await watch.catch_up(with_every_change=True)
+        assert cluster.known == {"a", "b", "c", "d"}
+        await watch.close()
+
+    on_virtual_time(scenario)
+
+
 def test_without_the_store_there_is_a_picture_only_if_there_was_one() -> None:
     async def scenario(_: Any) -> None:
         cluster = Cluster()

@@ -1,12 +1,18 @@
 """The modular load manager among several brokers, on virtual time: reports, assignment, shedding, splitting."""
 
 import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.modular import leader as leader_module
+from barycenter.broker.load_manager.modular import snapshots as snapshots_module
 from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.load.reasons import Code
@@ -21,6 +27,8 @@ from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
 from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time, topic
+
+T = TypeVar("T")
 
 
 def test_a_broker_registers_with_a_whole_report_and_numbers_its_reports() -> None:
@@ -54,6 +62,25 @@ def test_bundles_without_reports_in_between_spread_over_the_brokers() -> None:
         assert sorted(placement.broker for placement in chosen) == [b0.id] * 4 + [b1.id] * 4
         assert [record.destination for record in b0.told("assign")] == [placement.broker for placement in chosen]
         assert "LeastLongTermMessageRate" in b0.told("assign")[0].sentence
+
+    on_virtual_time(scenario)
+
+
+def test_all_who_ask_while_a_leaders_code_is_loaded_ask_one_leader() -> None:
+    """Or each would choose, and remember, without the others."""
+
+    class SlowlyLoaded(Balanced):
+        def make(self, context: LoadManagerContext, environment: LoadManagerEnvironment) -> ModularLoadManager:
+            async def aside(work: Callable[[], T]) -> T:
+                await asyncio.sleep(1)
+                return work()
+
+            return super().make(context, dataclasses.replace(environment, aside=aside))
+
+    async def scenario(cluster: ControlCluster) -> None:
+        b0 = await SlowlyLoaded(cluster, 8080).start()
+        leaders = await asyncio.gather(*(b0.do(lambda manager: manager._leader()) for _ in range(3)))
+        assert all(each is leaders[0] for each in [*leaders, b0.manager._leading])
 
     on_virtual_time(scenario)
 
@@ -288,7 +315,10 @@ def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
     on_virtual_time(scenario)
 
 
-def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1_000])
+def test_of_more_bundles_than_are_stored_the_heaviest_are(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "_RANKED_AT_ONCE", at_once)
+
     async def scenario(cluster: ControlCluster) -> None:
         made = list((await cluster.create_namespace(4)).bundles)
         (b0,) = await balanced(cluster, 1)
@@ -304,9 +334,9 @@ def test_of_more_bundles_than_are_stored_the_heaviest_are() -> None:
     on_virtual_time(scenario)
 
 
-def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> None:
+def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
-        snapshots, turns = brokers[0].manager._leader._snapshots, 0
+        snapshots, turns = (await brokers[0].manager._leader())._snapshots, 0
 
         async def count_turns() -> None:
             nonlocal turns
@@ -317,12 +347,17 @@ def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on() -> 
         other = asyncio.create_task(count_turns())
         await asyncio.sleep(0)
         turns = 0
-        await snapshots.prepare()
+        await snapshots.current()
         assert turns >= len(brokers), "one for each broker's report"
-        snapshots.current()
         turns = 0
-        await snapshots.prepare()
+        await snapshots.current()
         assert turns == 0, "nothing changed"
+        for rows, is_long in ((1, True), (1_000, False)):
+            monkeypatch.setattr(snapshots_module, "_KEPT_AT_ONCE", rows)
+            brokers[0].manager._load_data.changed()
+            turns = 0
+            await snapshots.current()
+            assert (turns >= len(brokers) + 3) is is_long, "what was kept is many rows, or few"
         other.cancel()
 
     shed_scenario(run)
@@ -378,12 +413,15 @@ def test_decisions_go_by_the_pipeline_while_it_keeps_up_and_by_the_own_fold_whil
         await settled(brokers)
 
         def known_rate() -> float:
-            return b0.manager._load_data.bundle_data()[str(made[0])].long_term_data.msg_rate_in
+            known = b0.manager._load_data.known(str(made[0]))
+            assert known is not None
+            return known.long_term_data.msg_rate_in
 
         assert (known_rate(), b0.manager.pipeline_state().in_use) == (7, False)
         b0.pipeline.publication = publication(brokers, bundle=str(made[0]), rate=700)
         assert (known_rate(), b0.manager.pipeline_state().lag_ms) == (700, 0)
-        scores = b0.manager._leader._snapshots.current().brokers.long.rate.tolist()
+        snapshot = await (await b0.manager._leader())._snapshots.current()
+        scores = snapshot.brokers.long.rate.tolist()
         assert scores[1] == pytest.approx(701 + 0), "a broker's averages are summed from the published windows"
         await b1.report()
         await settled(brokers)

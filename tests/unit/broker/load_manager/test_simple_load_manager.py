@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.factory import configured_load_manager, load_manager_factory
 from barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS
 from barycenter.broker.load_manager.simple.quota_store import DEFAULT_QUOTA_PATH, RESOURCE_QUOTA_ROOT
@@ -579,7 +580,9 @@ def all_run(brokers: list[ControlBroker], name: str) -> bool:
     return all(type(broker.plane.load_manager).__name__ == name for broker in brokers)
 
 
-def test_a_running_cluster_changes_to_it_and_back() -> None:
+def test_a_running_cluster_changes_to_it_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoadManagerEnvironment, "of_machine", LoadManagerEnvironment.in_memory)  # on virtual time
+
     async def scenario(cluster: ControlCluster) -> None:
         await cluster.create_namespace(4)
         brokers = [await cluster.add(8081 + index, configured_load_manager) for index in range(2)]

@@ -1,8 +1,10 @@
 """The windows: one recurrence, one closed form, each report counted once."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.load.reports.load_report import (
@@ -154,6 +156,53 @@ def test_the_window_sizes_are_those_of_pulsar() -> None:
         == (SHORT_SAMPLES, LONG_SAMPLES)
         == (10, 1000)
     )
+
+
+NAMES = ("t/n/0", "t/n/1", "t/n/2")
+HOURS = st.integers(0, 40).map(lambda tenths: tenths * HISTORY_GAP_MS // 10)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("reports"), st.sampled_from("ab"), st.frozensets(st.sampled_from(NAMES)), HOURS),
+            st.tuples(st.just("leaves"), st.sampled_from("ab")),
+            st.tuples(st.just("is forgotten"), st.sampled_from(NAMES)),
+            st.tuples(st.just("is remembered"), st.sampled_from(NAMES), HOURS),
+            st.tuples(st.just("is late"), st.integers(1, HISTORY_GAP_MS)),
+        ),
+        max_size=25,
+    )
+)
+@settings(max_examples=300)
+def test_what_nobody_reports_any_more_is_forgotten_on_time_whatever_the_brokers_clocks_say(events: list[Any]) -> None:
+    """Times of reports lie up to four hours beside the clock of whoever folds them in."""
+    live, brokers, now_ms, newest = LiveFold(), set[str](), 2 * HISTORY_GAP_MS, dict[str, int]()
+    for sequence, event in enumerate(events, 1):
+        match event:
+            case ("reports", broker, names, at_ms):
+                stats = {name: NamespaceBundleStats(msg_rate_in=1) for name in names}
+                live.accept(broker, with_stats(LocalBrokerData(sequence=sequence, last_update=at_ms), stats))
+                brokers.add(broker)
+                newest |= {name: max(at_ms, newest.get(name, 0)) for name in names}
+            case ("leaves", broker):
+                brokers.discard(broker)
+            case ("is forgotten", name):
+                live.forget(name)
+                newest.pop(name, None)
+            case ("is remembered", name, at_ms):
+                live.remember(name, default_bundle_data(), at_ms)
+                newest.setdefault(name, at_ms)
+            case ("is late", milliseconds):
+                now_ms += milliseconds
+        dropped = live.retain(brokers, now_ms)
+        reported = {name for broker in brokers for name in live.reports[broker].last_stats}
+        assert dropped == sorted(
+            name for name, at_ms in newest.items() if now_ms - at_ms > HISTORY_GAP_MS and name not in reported
+        )
+        for name in dropped:
+            del newest[name]
+        assert live.bundles.keys() == newest.keys()
 
 
 def test_a_silent_bundle_is_forgotten_on_time_however_often_was_looked_before() -> None:

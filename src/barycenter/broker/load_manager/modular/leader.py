@@ -48,7 +48,7 @@ from barycenter.naming.bundle import Bundle
 
 log = structlog.get_logger(__name__)
 
-_RANKED_AT_ONCE: Final = 2_000
+_RANKED_AT_ONCE: Final = 1_000
 
 
 class ModularLeader:
@@ -90,8 +90,7 @@ class ModularLeader:
             MetadataError: no broker is known, and the store does not answer.
         """
         await self._watch.catch_up(with_every_change=True)
-        await self._snapshots.prepare()
-        return self._snapshots.current()
+        return await self._snapshots.current()
 
     async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
         """Return the load as known now, with the anti-affinity groups that placing their bundles needs."""
@@ -100,7 +99,7 @@ class ModularLeader:
             await self._context.policies.learn_groups(
                 namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.arriving)
             )
-        return self._snapshots.current()
+        return await self._snapshots.current()
 
     def _request_for(self, bundle: str) -> PlacementRequest:
         return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
@@ -234,11 +233,14 @@ class ModularLeader:
             return
         await self._watch.refresh()
         bundles = (await self._snapshot()).bundles
-        data, averages = dict(self._load_data.bundle_data()), self._snapshots.averages
+        data, averages = self._load_data.bundle_data(self._load_data.published()), self._snapshots.averages
         heaviest = await self._to_store(bundles, data)
-        writes = [self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest]
-        writes += [self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()]
-        await all_of(writes)
+        await all_of(
+            chain(
+                (self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest),
+                (self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()),
+            )
+        )
 
     async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
         """Return the bundles worth storing: the heaviest, so many a broker (of equals the first by name), or all."""
@@ -247,9 +249,10 @@ class ModularLeader:
         each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
         limit = each * max(1, len(self._load_data.brokers)) if each > 0 else 0
         kept: list[str] = []
-        heaviest: list[tuple[object, int, str]] = []
+        heaviest: list[tuple[tuple[tuple[int, int, int], tuple[int, int, int]], int, str]] = []
         before = ""
         for start in range(0, len(bundles), _RANKED_AT_ONCE):
+            await asyncio.sleep(0)
             rows = range(start, min(start + _RANKED_AT_ONCE, len(bundles)))
             some = []
             for row, is_sampled in zip(rows, bundles.sampled[start : rows.stop].tolist(), strict=True):
@@ -257,13 +260,13 @@ class ModularLeader:
                 if is_sampled and name != before and name in data:  # one that two brokers report stands there twice
                     some.append((row, name))
                     before = name
-            if limit:
-                ranked = ((bundle_data_rank(data[name]), -row, name) for row, name in some)
-                heaviest = heapq.nlargest(limit, chain(heaviest, ranked))
-            else:
+            if not limit:
                 kept += [name for _, name in some if namespace_of(name) not in excluded]
-            await asyncio.sleep(0)
-        return [name for _, _, name in heaviest] if limit else kept
+                continue
+            for row, name in some:
+                add = heapq.heappush if len(heaviest) < limit else heapq.heappushpop
+                add(heaviest, (bundle_data_rank(data[name]), -row, name))
+        return [name for _, _, name in sorted(heaviest, reverse=True)] if limit else kept
 
     async def _write(self, path: str, value: object) -> None:
         await self._context.env.store.put(path, msgspec.json.encode(value))

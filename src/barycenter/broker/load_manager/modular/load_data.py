@@ -69,7 +69,7 @@ class Preallocation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Published:
+class Published:
     """A publication of the pipeline, and its columns as they are looked up."""
 
     publication: PipelinePublication
@@ -94,9 +94,11 @@ class LoadData:
         self._feed = feed
         self.fold = LiveFold()
         self.preallocations: dict[str, Preallocation] = {}
+        self._reported: dict[str, Preallocation] = {}
+        """Those of them that a report ended; they count until the refresh is over."""
         self.recently_unloaded: dict[str, int] = {}
         self._received_ms: dict[str, int] = {}
-        self._published: _Published | None = None
+        self._published: Published | None = None
         self._publishing = asyncio.Lock()
         self._summed: dict[str, tuple[LocalBrokerData, list[BundleData | None], TimeAverageBrokerData]] = {}
         self.generation = 0
@@ -114,17 +116,20 @@ class LoadData:
         registration = self._context.registration
         live = await registration.refresh()
         reports: dict[str, LocalBrokerData] = {}
+        received_ms: dict[str, int] = {}
         brokers = sorted(live)
         for start in range(0, len(brokers), _READ_AT_ONCE):
             some = brokers[start : start + _READ_AT_ONCE]
             found = await asyncio.gather(*map(self._report_of, some))
             reports |= {broker: report for broker, report in zip(some, found, strict=True) if report is not None}
+            received_ms |= dict.fromkeys(some, self._context.env.clock.now_ms())
             await asyncio.sleep(0)  # each of many bundles
         for broker, report in reports.items():
             if self.fold.is_new(broker, report):
                 await self._remember_unknown(report)
                 self.fold.accept(broker, report)
-                self._received_ms[broker] = self._context.env.clock.now_ms()
+                self._received_ms[broker] = received_ms[broker]
+                self._end_preallocations(report, received_ms[broker])
                 await asyncio.sleep(0)  # all brokers may have reported at once
         gone = sorted(set(self.fold.reports) - set(reports))
         forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
@@ -196,18 +201,19 @@ class LoadData:
         oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
         for bundle, preallocation in list(self.preallocations.items()):
             gone = preallocation.broker not in self.fold.reports
-            if gone or self._is_reported_since(bundle, preallocation.at_ms) or preallocation.at_ms < oldest_ms:
+            is_reported = self._reported.get(bundle) is preallocation  # not if it was sent elsewhere since
+            if gone or is_reported or preallocation.at_ms < oldest_ms:
                 del self.preallocations[bundle]
+        self._reported.clear()
 
-    def _is_reported_since(self, bundle: str, since_ms: int) -> bool:
-        """Tell whether a report that came after that time lists the bundle, at its destination or elsewhere.
+    def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
+        """Let those end whose bundle this report lists, at its destination or elsewhere.
 
-        One from before may list the bundle's former stay.
+        A report from before a bundle was sent may list its former stay, and ends nothing.
         """
-        return any(
-            bundle in report.last_stats and self._received_ms[broker] > since_ms
-            for broker, report in self.fold.reports.items()
-        )
+        for bundle in self.preallocations.keys() & report.last_stats.keys():
+            if received_ms > self.preallocations[bundle].at_ms:
+                self._reported[bundle] = self.preallocations[bundle]
 
     # ---- figures to decide by ----
 
@@ -232,41 +238,44 @@ class LoadData:
     def publication_in_use(self) -> PipelinePublication | None:
         return self._feed.latest() if self.pipeline_state().in_use else None
 
-    def _columns(self, publication: PipelinePublication) -> _Published:
+    def _columns(self, publication: PipelinePublication) -> Published:
         if self._published is None or self._published.publication is not publication:
-            self._published = _Published(publication, published_bundles(publication), published_averages(publication))
+            self._published = Published(publication, published_bundles(publication), published_averages(publication))
         return self._published
+
+    def published(self) -> Published | None:
+        """Return the publication that is in use; at once after `read_publication`."""
+        publication = self.publication_in_use()
+        return None if publication is None else self._columns(publication)
 
     async def read_publication(self) -> None:
         """Have the columns of the newest publication at hand, if it is in use."""
         async with self._publishing:
-            publication = self.publication_in_use()
-            if publication is None or (self._published and self._published.publication is publication):
-                return
-            bundles: dict[str, BundleData] = {}
-            for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
-                bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
-                await asyncio.sleep(0)
-            self._published = _Published(publication, bundles, published_averages(publication))
+            while (publication := self.publication_in_use()) is not None:
+                if self._published is not None and self._published.publication is publication:
+                    return
+                bundles: dict[str, BundleData] = {}
+                for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
+                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
+                    await asyncio.sleep(0)
+                self._published = Published(publication, bundles, published_averages(publication))
 
-    def bundle_data(self) -> Mapping[str, BundleData]:
-        """Return the windows of all bundles: the pipeline's while it is in use, for the rest those folded here."""
-        publication = self.publication_in_use()
-        if publication is None:
-            return self.fold.bundles
-        return {**self.fold.bundles, **self._columns(publication).bundles}
+    def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
+        """Return the windows of all bundles as of now: the published ones, for the rest those folded here."""
+        return {**self.fold.bundles, **(published.bundles if published is not None else {})}
 
-    def averages(self, data: Mapping[str, BundleData]) -> dict[str, TimeAverageBrokerData]:
-        """Return every broker's time averages: the published ones if of its newest report, else summed here."""
-        return {broker: self.average(broker, report, data) for broker, report in self.fold.reports.items()}
-
-    def average(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
-        """Return the time averages of the broker of that report."""
-        publication = self.publication_in_use()
-        if publication is not None and is_exactly(publication, broker, report):
-            published = self._columns(publication).averages.get(broker)
-            if published is not None:
-                return published
+    def average(
+        self,
+        broker: str,
+        report: LocalBrokerData,
+        data: Mapping[str, BundleData],
+        published: Published | None,
+    ) -> TimeAverageBrokerData:
+        """Return the time averages of the broker of that report: those published if of just this one, else sums."""
+        if published is not None and is_exactly(published.publication, broker, report):
+            found = published.averages.get(broker)
+            if found is not None:
+                return found
         return self._sums(broker, report, data)
 
     def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
@@ -279,23 +288,17 @@ class LoadData:
         self._summed[broker] = (report, known, sums)
         return sums
 
-    def preallocated(self) -> dict[str, dict[str, BundleData]]:
-        found: dict[str, dict[str, BundleData]] = {}
-        for bundle, preallocation in self.preallocations.items():
-            found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
-        return found
-
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
         """Return what snapshots are built from, and what else it takes to decide the same elsewhere."""
-        live, data = self._context.registration.brokers, self.bundle_data()
-        averages = self.averages(data)
+        live, published = self._context.registration.brokers, self.published()
+        data = self.bundle_data(published)
         reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
         return SnapshotDocument(
             taken_at=self._context.env.clock.now_ms(),
             brokers=reports,
-            bundle_data=dict(data),
-            broker_data={broker: averages[broker] for broker in reports},
-            preallocated=self.preallocated(),
+            bundle_data=data,
+            broker_data={broker: self.average(broker, report, data, published) for broker, report in reports.items()},
+            preallocated=by_broker(self.preallocations),
             recently_unloaded=dict(self.recently_unloaded),
             policies=PoliciesDocument.of(self._context.policies.current),
             memory=memory,
@@ -305,6 +308,14 @@ class LoadData:
     def changed(self) -> None:
         """Have the next snapshot built anew."""
         self.generation += 1
+
+
+def by_broker(preallocations: Mapping[str, Preallocation]) -> dict[str, dict[str, BundleData]]:
+    """Return what is on its way to each broker."""
+    found: dict[str, dict[str, BundleData]] = {}
+    for bundle, preallocation in preallocations.items():
+        found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
+    return found
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:

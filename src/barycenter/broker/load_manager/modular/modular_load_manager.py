@@ -10,6 +10,7 @@ Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 """
 
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -66,12 +67,12 @@ class ModularLoadManager:
         self._leading: ModularLeader | None = None
         self._pipeline_late = False
 
-    @property
-    def _leader(self) -> "ModularLeader":
+    async def _leader(self) -> "ModularLeader":
+        """Return the leader's half, which is made when it is first asked for: the same to all who ask at once."""
         if self._leading is None:
-            from barycenter.broker.load_manager.modular.leader import ModularLeader
-
-            self._leading = ModularLeader(self._context, self._load_data, self._watch, self._executor, self.metrics)
+            made = await self._environment.aside(_leaders_class)
+            if self._leading is None:
+                self._leading = made(self._context, self._load_data, self._watch, self._executor, self.metrics)
         return self._leading
 
     # ---- life ----
@@ -105,10 +106,10 @@ class ModularLoadManager:
         self._judge_pipeline()
         if self._context.is_leader():
             await all_of(
-                [
-                    *(self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
-                    *(self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
-                ]
+                chain(
+                    (self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
+                    (self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
+                )
             )
 
     async def _delete(self, path: str) -> None:
@@ -156,23 +157,30 @@ class ModularLoadManager:
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
         """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
-        return await self._leader.select_broker(bundle)
+        return await (await self._leader()).select_broker(bundle)
 
     async def shed(self) -> None:
         """Leader: unload bundles from overloaded brokers, each for a destination chosen beforehand."""
         if self._context.is_leader():
-            await self._leader.shed()
+            await (await self._leader()).shed()
 
     async def check_splits(self) -> None:
         """Leader: split bundles that grew too large."""
         if self._context.is_leader():
-            await self._leader.check_splits()
+            await (await self._leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
         """Leader: store bundle data and broker time averages."""
         if self._context.is_leader():
-            await self._leader.write_resource_quotas()
+            await (await self._leader()).write_resource_quotas()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
-        return await self._leader.snapshot_document()
+        return await (await self._leader()).snapshot_document()
+
+
+def _leaders_class() -> "type[ModularLeader]":
+    """Import what only a leader needs: numpy and the strategies, which takes a few hundred milliseconds."""
+    from barycenter.broker.load_manager.modular.leader import ModularLeader
+
+    return ModularLeader

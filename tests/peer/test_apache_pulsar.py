@@ -27,12 +27,12 @@ from barycenter.attach.collector import Collector, Round
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
-from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, report_lines
 from barycenter.pipeline.pulsar_source import PulsarDataSource
 from barycenter.pipeline.pulsar_source.options import PulsarSourceError
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.maven import PeerUnavailableError
+from support.report_log import MemoryReportLog
 
 pytestmark = [
     pytest.mark.peer,

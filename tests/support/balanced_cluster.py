@@ -14,9 +14,9 @@ from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.publication import PipelinePublication
-from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
+from support.report_log import MemoryReportLog
 
 HEAVY = 50e6
 """Bytes/s of a bundle worth moving and too light to be split."""

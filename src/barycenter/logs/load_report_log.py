@@ -44,19 +44,6 @@ class NoReportLog:
         pass
 
 
-class MemoryReportLog:
-    """Keeps reports in `reports`, oldest first; for simulations and tests."""
-
-    def __init__(self) -> None:
-        self.reports: list[LocalBrokerData] = []
-
-    def append(self, report: LocalBrokerData) -> None:
-        self.reports.append(report)
-
-    def close(self) -> None:
-        pass
-
-
 class FileReportLog:
     """Writes the files described above."""
 

@@ -18,7 +18,7 @@ from barycenter.attach.collector import CollectError, Collector, Round, admin_ur
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from barycenter.logs.load_report_log import MemoryReportLog
+from support.report_log import MemoryReportLog
 from support.rest_cluster import rest_cluster
 
 BUNDLE = "t/n/0x00000000_0x40000000"

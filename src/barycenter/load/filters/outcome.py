@@ -5,7 +5,6 @@ A filter only removes: what it keeps is a subset of the candidates it was given.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import repeat
 
 import msgspec
@@ -22,16 +21,15 @@ class FilterFailedError(Exception):
     """The filter could not judge the candidates; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRequest:
+class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """The bundle to place; `non_persistent` says that it holds non-persistent topics."""
 
     bundle: str
     non_persistent: bool = False
-    namespace: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "namespace", namespace_of(self.bundle))
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.bundle)
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):

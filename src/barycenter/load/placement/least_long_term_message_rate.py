@@ -69,7 +69,8 @@ class LeastLongTermMessageRate(Placer[None]):
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory
-        scores = np.where(candidates, self.scores(snapshot), np.nan)
+        scores = self.scores(snapshot)
+        scores[~candidates] = np.nan
         nearest = least_rows(scores, min(count, MAX_ALTERNATIVES + 1))
         ranked, figures = nearest.tolist(), scores[nearest].tolist()
         least, equal = figures[0], figures.count(figures[0])

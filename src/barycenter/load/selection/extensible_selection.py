@@ -43,10 +43,8 @@ def select_broker_extensible(
     """
     live = live_brokers(snapshot) & np.array([name not in without for name in snapshot.brokers.names], bool)
     narrowed = narrow(snapshot, request, settings, live)
-    if request.namespace in settings.excluded_namespaces:
-        choice, memory = next_in_turn(snapshot, narrowed.candidates, request, rng, memory)
-    else:
-        choice, memory = choose(snapshot, narrowed.candidates, request, placer, rng, memory)
+    chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
+    choice, memory = chosen_by(snapshot, narrowed.candidates, request, placer, rng, memory)
     notes = [outcome.note for outcome in narrowed.outcomes if outcome.note]
     notes += [f"a filter was left out: {failure}" for failure in narrowed.failures]
     return explained(snapshot, request.bundle, choice, narrowed.outcomes, notes), memory

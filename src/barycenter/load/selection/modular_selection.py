@@ -96,21 +96,19 @@ def select_broker(
     """Return who shall own the bundle, and what is to be remembered; the caller preallocates it."""
     policies = policy_candidates(snapshot, request)
     outcomes, notes = _narrowed(snapshot, request, settings, policies)
-    if not outcomes[-1].kept.any() and policies.kept.any():
+    chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
+    choice, memory = chosen_by(snapshot, outcomes[-1].kept, request, placer, rng, memory)
+    if choice.broker is None and policies.kept.any():
         notes.append("no broker passed the filters, so they were put aside")
         outcomes = [policies]
-    candidates = outcomes[-1].kept
-    if request.namespace in settings.excluded_namespaces:
-        choice, memory = next_in_turn(snapshot, candidates, request, rng, memory)
-    else:
-        choice, memory = choose(snapshot, candidates, request, placer, rng, memory)
+        choice, memory = chosen_by(snapshot, policies.kept, request, placer, rng, memory)
     overload: Compared | None = None
     if choice.broker is not None:
         usage = float(snapshot.brokers.weighted_usage(settings.weights)[choice.broker])
         if usage > settings.overload_limit:
-            first = snapshot.brokers.names[choice.broker]
+            what = f"usage of {snapshot.brokers.names[choice.broker]}"
             outcomes = [policies]
-            overload = Compared(f"usage of {first}", usage, ">", "overload limit", settings.overload_limit, "%")
+            overload = Compared(what, usage, ">", "overload limit", settings.overload_limit, "%")
             choice, memory = choose(snapshot, policies.kept, request, placer, rng, memory)
     placement = explained(snapshot, request.bundle, choice, outcomes, notes)
     return (placement if overload is None else _chosen_again(placement, overload)), memory
@@ -135,6 +133,7 @@ def next_in_turn(
     snapshot: LoadSnapshot,
     candidates: Flags,
     request: PlacementRequest,
+    placer: Placer[Any],
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:

@@ -21,9 +21,9 @@ from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.load.managers import LoadManagerNotOfferedError, ManagerKind, manager_in_force
 from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-from barycenter.logs.load_report_log import MemoryReportLog
 from barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
+from support.report_log import MemoryReportLog
 
 KEY = "loadManagerClassName"
 MODULAR, SIMPLE, NOOP = (kind.class_name for kind in (ManagerKind.MODULAR, ManagerKind.SIMPLE, ManagerKind.NOOP))

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from barycenter.broker.load_manager.reporting.load_report_topic import WAITING, ReportLogs, TopicReportLog
 from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.logs.load_report_log import MemoryReportLog
+from support.report_log import MemoryReportLog
 
 WAIT_S = 30
 

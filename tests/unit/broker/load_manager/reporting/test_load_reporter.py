@@ -16,8 +16,8 @@ from barycenter.load.reports.load_report import (
     SystemResourceUsage,
     percent_change,
 )
-from barycenter.logs.load_report_log import MemoryReportLog
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
+from support.report_log import MemoryReportLog
 
 MINUTE_MS = 60_000
 

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from barycenter.load.reports.publication import decode_publication
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.pipeline.storage.layout import PipelineLayout
 from support.daemon import daemon
 from support.load_history import START_MS, make_history
 from support.maven import PeerUnavailableError
 from support.pipeline_runs import assert_tables_equal_history, wait_until, write_reports
+from support.publications import decoded
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
@@ -142,7 +142,7 @@ def run_once(store: Store, data: str, *options: str) -> subprocess.CompletedProc
 
 
 def is_published(files: StoreFiles, data: str, report: LocalBrokerData) -> bool:
-    published = decode_publication(files.get(f"{data}/pipeline/publication/latest.json")).last_sequence
+    published = decoded(files.get(f"{data}/pipeline/publication/latest.json")).last_sequence
     return published.get(str(report.broker_id)) == (report.incarnation, report.sequence)
 
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.publication import decode_publication
 from barycenter.load.reports.windows import LONG_SAMPLES, fold
 from barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
 from barycenter.pipeline.stream.state import StateFolder
 from support.data_of_before import MISSING, copied, logged
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
+from support.publications import decoded
 
 pytestmark = pytest.mark.pipeline
 
@@ -35,7 +35,7 @@ def test_windows_are_continued_from_the_state_of_before(spark: SparkSession, tmp
 
     came = [report for report in reports if report.broker_id == "127.0.0.1:8080" and report.sequence > 5]
     assert [report.sequence for report in came] == [6, 7]
-    published = decode_publication(layout.publication.read_bytes())
+    published = decoded(layout.publication.read_bytes())
     for bundle in before:
         average, count = bundle["long_msg_rate_in"], bundle["long_num_samples"]
         for report in came:

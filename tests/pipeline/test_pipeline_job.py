@@ -17,7 +17,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.load.reports.publication import decode_publication
 from barycenter.pipeline.running.pipeline_job import ONCE_ATTEMPTS, JobSettings, PipelineJob
 from barycenter.pipeline.running.status import read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
@@ -29,6 +28,7 @@ from barycenter.pipeline.tables.files import Tables, live_files
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import wait_until, write_reports
+from support.publications import decoded
 
 pytestmark = pytest.mark.pipeline
 
@@ -63,7 +63,7 @@ def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[
 def is_published(layout: PipelineLayout, report: LocalBrokerData) -> bool:
     if not layout.publication.exists():
         return False
-    published = decode_publication(layout.publication.read_bytes()).last_sequence
+    published = decoded(layout.publication.read_bytes()).last_sequence
     return published.get(str(report.broker_id)) == (report.incarnation, report.sequence)
 
 

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS, decode_publication
+from barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS
 from barycenter.load.reports.windows import HISTORY_GAP_MS, LiveFold
 from barycenter.pipeline.parsing.report_lines import MAX_AHEAD_MS
 from barycenter.pipeline.reports.acceptance import HOLD_MS
@@ -33,6 +33,7 @@ from support.pipeline_runs import (
     run_available,
     write_reports,
 )
+from support.publications import decoded
 
 pytestmark = pytest.mark.pipeline
 
@@ -73,7 +74,7 @@ def test_live_fold_batch_and_stream_agree(spark: SparkSession, layout: PipelineL
 def check_publication(
     spark: SparkSession, layout: PipelineLayout, reports: list[LocalBrokerData], live: LiveFold
 ) -> None:
-    publication = decode_publication(layout.publication.read_bytes())
+    publication = decoded(layout.publication.read_bytes())
     assert publication.as_of == reports[-1].last_update
     assert publication.newest_lag_ms == 250
     assert publication.lag_ms == 250 + publication.as_of - reports[25].last_update
@@ -213,7 +214,7 @@ def test_silent_bundles_and_brokers_are_forgotten(spark: SparkSession, layout: P
     run_available(spark, layout)
     write_reports(layout, [at(second, START_MS + HISTORY_GAP_MS + 1)])
     run_available(spark, layout)
-    publication = decode_publication(layout.publication.read_bytes())
+    publication = decoded(layout.publication.read_bytes())
     assert publication.broker == [second.broker_id]
     assert publication.bundle == sorted(second.last_stats)
     expected = history(spark, layout)
@@ -266,7 +267,7 @@ def test_a_broker_without_bundles_is_published_with_zeros(spark: SparkSession, l
     write_reports(layout, [LocalBrokerData(broker_id="b:1", incarnation="i", sequence=1, last_update=START_MS)])
     (result,) = run_available(spark, layout)
     assert (result.reports, result.samples) == (1, 0)
-    publication = decode_publication(layout.publication.read_bytes())
+    publication = decoded(layout.publication.read_bytes())
     assert (publication.broker, publication.bundle) == (["b:1"], [])
     assert publication.long_term_msg_rate_in == [0.0]
 

@@ -28,6 +28,9 @@ class FixedPipeline:
     is_expected = True
     publication: PipelinePublication | None = None
 
+    async def read(self) -> None:
+        pass
+
     def latest(self) -> PipelinePublication | None:
         return self.publication
 

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from barycenter.cli.main import main
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, weighted_resource_usage
-from barycenter.load.reports.publication import decode_publication
 from barycenter.load.reports.windows import LiveFold
 from barycenter.pipeline.history import History
 from barycenter.pipeline.running.status import read_status
@@ -21,6 +20,7 @@ from barycenter.pipeline.tables.files import live_files
 from barycenter.pipeline.tables.schemas import TABLES
 from barycenter.snapshots.pipeline_tables import read_tables
 from support.data_of_before import copied, logged
+from support.publications import decoded
 
 DECIDED_ABOUT = "public/default/0x00000000_0x55555555"
 
@@ -112,7 +112,7 @@ def test_its_newest_state_is_where_the_next_batch_starts(layout: PipelineLayout)
 
 def test_its_publication_is_what_the_leader_reads(layout: PipelineLayout) -> None:
     """Averages and sequences are those of the newest state."""
-    published, fold = decode_publication(layout.publication.read_bytes()), folded(layout)
+    published, fold = decoded(layout.publication.read_bytes()), folded(layout)
     assert published.batch_id == 2
     assert published.last_sequence == {name: (each.incarnation, each.sequence) for name, each in fold.reports.items()}
     assert published.long_msg_rate_in == [

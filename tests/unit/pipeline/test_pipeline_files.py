@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from barycenter.load.reports.publication import PipelinePublication, decode_publication, encode_publication
+from barycenter.load.reports.publication import PipelinePublication, encode_publication
 from barycenter.pipeline.reports.acceptance import AcceptedReports
 from barycenter.pipeline.reports.archive import remove_old_archive
 from barycenter.pipeline.reports.quarantine import keep_refused, refused_report, remove_old
@@ -18,6 +18,7 @@ from barycenter.pipeline.stream.micro_batches import BatchResult
 from barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
 from barycenter.pipeline.tables.files import Tables, live_files
 from barycenter.pipeline.tables.schemas import TABLES
+from support.publications import decoded
 
 
 @pytest.fixture
@@ -38,10 +39,10 @@ def test_a_publication_reads_as_it_was_written() -> None:
         **{key: [1.5] for key in BROKERS},
     )
     document = encode_publication(publication)
-    assert decode_publication(document.replace(b"{", b'{"later":1,', 1)) == publication
+    assert decoded(document.replace(b"{", b'{"later":1,', 1)) == publication
     assert msgspec.json.decode(document)["shortTermMsgRateIn"] == [1.5]
     with pytest.raises(msgspec.DecodeError, match="column topics has 0 items, bundle has 1"):
-        decode_publication(b'{"batchId":1,"publishedAt":1,"asOf":1,"bundle":["x"]}')
+        decoded(b'{"batchId":1,"publishedAt":1,"asOf":1,"bundle":["x"]}')
 
 
 BROKERS = [name for name in PipelinePublication.__struct_fields__ if "_term_" in name]

@@ -1,9 +1,10 @@
 """What the pipeline published, as the leader reads it.
 
-The publication is one small file that is replaced by renaming, so it is read in place, without a thread: a look costs
-one `stat`, and only a new file is read.
+The publication is one file that is replaced by renaming, so it is read in place, without a thread: a look costs one
+`stat`, and only a new file is read. It may list a hundred thousand bundles, so others go on while it is decoded.
 """
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Protocol
@@ -31,7 +32,12 @@ class PipelineFeed(Protocol):
         ...
 
     def latest(self) -> PipelinePublication | None:
-        """Return the newest publication, the same object until there is a newer one; None if there is none."""
+        """Return the publication that was read last, the same object until there is a newer one; None: there is
+        none."""
+        ...
+
+    async def read(self) -> None:
+        """Read the newest publication, unless that was done before."""
         ...
 
 
@@ -43,6 +49,9 @@ class NoPipeline:
     def latest(self) -> PipelinePublication | None:
         return None
 
+    async def read(self) -> None:
+        pass
+
 
 class FilePipeline:
     """Reads `latest.json` in a folder. A file that cannot be read or understood leaves the one before in place."""
@@ -53,20 +62,36 @@ class FilePipeline:
         self._file = folder / PUBLICATION_FILE
         self._identity: tuple[int, int, int] | None = None
         self._publication: PipelinePublication | None = None
+        self._reading = asyncio.Lock()
 
     def latest(self) -> PipelinePublication | None:
-        try:
-            stat = os.stat(self._file)
-        except OSError:
-            return self._publication
-        identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        if identity != self._identity:
-            self._identity = identity
+        return self._publication
+
+    async def read(self) -> None:
+        async with self._reading:
             try:
-                self._publication = decode_publication(self._file.read_bytes())
+                stat = os.stat(self._file)
+            except OSError:
+                return
+            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if identity == self._identity:
+                return
+            try:
+                self._publication = await _decoded(self._file.read_bytes())
             except (OSError, msgspec.DecodeError) as error:
                 log.warning("pipeline_publication_unreadable", file=str(self._file), reason=str(error))
-        return self._publication
+            self._identity = identity
+
+
+async def _decoded(document: bytes) -> PipelinePublication:
+    columns = decode_publication(document)
+    while True:
+        try:
+            next(columns)
+        except StopIteration as end:
+            publication: PipelinePublication = end.value
+            return publication
+        await asyncio.sleep(0)
 
 
 def includes(publication: PipelinePublication, broker: str, report: LocalBrokerData) -> bool:

@@ -100,8 +100,11 @@ class LeastLongTermMessageRate(Placer[None]):
         return Compared("long-term rate", least, "<=", against, figures[0], "msg/s")
 
     def _of_limit(self, snapshot: LoadSnapshot, broker: int, relation: str) -> Compared:
-        usage = float(snapshot.brokers.weighted_usage(self.weights)[broker])
-        return Compared("usage", usage, relation, "overload limit", self.overload_limit, "%")
+        return self._of_limits(snapshot, [broker], relation)[0]
+
+    def _of_limits(self, snapshot: LoadSnapshot, brokers: list[int], relation: str) -> list[Compared]:
+        figures, limit = snapshot.brokers.weighted_usage(self.weights)[brokers].tolist(), self.overload_limit
+        return [Compared("usage", figure, relation, "overload limit", limit, "%") for figure in figures]
 
     def _rejected(
         self, snapshot: LoadSnapshot, rows: list[int], figures: list[float], least: float
@@ -109,7 +112,7 @@ class LeastLongTermMessageRate(Placer[None]):
         equal = figures.count(least)
         below_limit = len(rows) - (0 if least == math.inf else figures.count(math.inf))
         higher = [Compared("long-term rate", rate, ">", "least", least, "msg/s") for rate in figures[equal:below_limit]]
-        overloaded = [self._of_limit(snapshot, row, ">") for row in rows[below_limit:]]
+        overloaded = self._of_limits(snapshot, rows[below_limit:], ">")
         codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
         names = map(snapshot.brokers.names.__getitem__, rows)
         return tuple(map(Alternative, names, codes, [*repeat(None, equal), *higher, *overloaded]))

@@ -10,6 +10,9 @@ rates in msg/s, throughput in bytes/s.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import msgspec
 
 PUBLICATION_FILE = "latest.json"
@@ -90,10 +93,21 @@ def encode_publication(publication: PipelinePublication) -> bytes:
     return msgspec.json.encode(publication)
 
 
-def decode_publication(document: bytes) -> PipelinePublication:
-    """Return the publication in `document`; fields it does not know are ignored.
+def decode_publication(document: bytes) -> Generator[None, None, PipelinePublication]:
+    """Return the publication in `document`, with a pause before each column; fields it does not know are ignored.
 
     Raises:
         msgspec.DecodeError: the document is not JSON, lacks a required field, or its columns differ in length.
     """
-    return msgspec.json.decode(document, type=PipelinePublication)
+    columns = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    found: dict[str, Any] = {}
+    for column in msgspec.structs.fields(PipelinePublication):
+        yield
+        if column.encode_name in columns:
+            found[column.name] = msgspec.json.decode(columns[column.encode_name], type=column.type)
+        elif column.required:
+            raise msgspec.ValidationError(f"the required field `{column.encode_name}` is missing")
+    try:
+        return PipelinePublication(**found)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from error

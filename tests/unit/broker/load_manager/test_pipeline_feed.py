@@ -1,5 +1,6 @@
 """The pipeline's publication as the leader reads it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from barycenter.broker.load_manager.pipeline_feed import (
     published_bundles,
 )
 from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.load.reports.publication import PipelinePublication, encode_publication
+from barycenter.load.reports.publication import BUNDLE_COLUMNS, PipelinePublication, encode_publication
 
 
 def publication(batch_id: int = 1) -> PipelinePublication:
@@ -75,16 +76,38 @@ def replace(folder: Path, document: bytes) -> None:
     hidden.replace(folder / "latest.json")
 
 
-def test_a_publication_is_read_when_it_changes_and_kept_when_it_is_unreadable(tmp_path: Path) -> None:
+async def test_a_publication_is_read_when_it_changes_and_kept_when_it_is_unreadable(tmp_path: Path) -> None:
     feed = FilePipeline(tmp_path)
-    assert feed.latest() is None
+
+    async def newest() -> PipelinePublication | None:
+        await feed.read()
+        return feed.latest()
+
+    assert await newest() is None
     replace(tmp_path, encode_publication(publication(1)))
-    first = feed.latest()
+    assert feed.latest() is None, "nothing is read but by order"
+    first = await newest()
     assert first == publication(1)
-    assert feed.latest() is first
+    assert await newest() is first
     replace(tmp_path, b'{"batchId": ')
-    assert feed.latest() is first
+    assert await newest() is first
     replace(tmp_path, encode_publication(publication(22)))
-    assert feed.latest() == publication(22)
+    assert await newest() == publication(22)
     (tmp_path / "latest.json").unlink()
-    assert feed.latest() == publication(22)
+    assert await newest() == publication(22)
+
+
+async def test_others_go_on_while_a_publication_is_read_and_who_asks_meanwhile_waits_for_it(tmp_path: Path) -> None:
+    feed, turns = FilePipeline(tmp_path), 0
+    replace(tmp_path, encode_publication(publication(1)))
+    both = asyncio.gather(feed.read(), feed.read())
+    while not both.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= len(BUNDLE_COLUMNS)
+    replace(tmp_path, encode_publication(publication(2)))
+    first = asyncio.create_task(feed.read())
+    await asyncio.sleep(0)
+    await feed.read()
+    assert feed.latest() == publication(2)
+    await first

@@ -251,6 +251,7 @@ class LoadData:
     async def read_publication(self) -> None:
         """Have the columns of the newest publication at hand, if it is in use."""
         async with self._publishing:
+            await self._feed.read()
             while (publication := self.publication_in_use()) is not None:
                 if self._published is not None and self._published.publication is publication:
                     return

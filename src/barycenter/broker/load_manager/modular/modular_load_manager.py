@@ -103,7 +103,7 @@ class ModularLoadManager:
     async def _refresh(self) -> None:
         """Bring the load data up to date; on the leader, delete what dead brokers left."""
         gone, forgotten = await self._load_data.refresh()
-        self._judge_pipeline()
+        await self._judge_pipeline()
         if self._context.is_leader():
             await all_of(
                 chain(
@@ -128,7 +128,7 @@ class ModularLoadManager:
         """Publish this broker's load if it changed enough or `force`; return whether it was written."""
         written = await self._reporter.write(force=force)
         self.metrics.report(self._reporter.current())
-        self._judge_pipeline()
+        await self._judge_pipeline()
         return written
 
     @property
@@ -139,8 +139,9 @@ class ModularLoadManager:
     def pipeline_state(self) -> PipelineState:
         return self._load_data.pipeline_state()
 
-    def _judge_pipeline(self) -> None:
+    async def _judge_pipeline(self) -> None:
         """Show whether the pipeline is in use; tell the log once when it becomes late, once when it is back."""
+        await self._environment.pipeline.read()
         state = self._load_data.pipeline_state()
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)

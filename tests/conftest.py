@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.java_start import java_options, make_archive, submit_arguments
+
 if TYPE_CHECKING:
     import pulsar
     from pyspark.sql import SparkSession
@@ -20,10 +22,8 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Java of each Spark that a test starts, here or in a process: none lives long enough to earn the second compiler's work.
-os.environ.setdefault(
-    "PYSPARK_SUBMIT_ARGS", "--conf spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 pyspark-shell"
-)
+# Java of each Spark that a test starts, in this process or another.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments(java_options()))
 
 TESTS = Path(__file__).parent
 TRACED = {"unit", "contract"}
@@ -58,7 +58,12 @@ def spark() -> Iterator[SparkSession]:
     from barycenter.pipeline.spark.session import create_session
 
     # Compiling each plan to Java takes longer than running it on some rows; the job of test_pipeline_job compiles.
-    conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    conf = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    make_archive()
     session = create_session("barycenter tests", conf=conf)
     yield session
     session.stop()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.java_start import java_options, make_archive, submit_arguments
 
 if TYPE_CHECKING:
     import pulsar
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# Java of each Spark that a test starts, in this process or another.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments(java_options()))
 
 TESTS = Path(__file__).parent
 TRACED = {"unit", "contract"}
@@ -53,7 +58,12 @@ def spark() -> Iterator[SparkSession]:
     from barycenter.pipeline.spark.session import create_session
 
     # Compiling each plan to Java takes longer than running it on some rows; the job of test_pipeline_job compiles.
-    conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
+    conf = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    make_archive()
     session = create_session("barycenter tests", conf=conf)
     yield session
     session.stop()

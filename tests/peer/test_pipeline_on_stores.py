@@ -27,7 +27,7 @@ from support.publications import decoded
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
-pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1800)]
 
 _DEADLINE_S = 240.0
 _STEP_MS = 2000
@@ -47,8 +47,7 @@ _SHORT_FORM = {
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_full = metafunc.config.getoption("--peer-cases") >= _CASES_A_KILL
     names = sorted(STORES) if is_full else _SHORT_FORM.get(metafunc.function.__name__, sorted(STORES))
-    groups = [pytest.param(name, marks=pytest.mark.xdist_group(f"on {name}")) for name in names]
-    metafunc.parametrize("store", groups, indirect=True, scope="module")
+    metafunc.parametrize("store", names, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,9 @@ operators run it: what is acknowledged is synced, and the JVMs compile what is h
 """
 
 import asyncio
+import hashlib
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +24,7 @@ import aiohttp
 
 from barycenter.naming.topic import TopicName
 from barycenter.standalone.cluster import free_ports
-from support.maven import tool
+from support.maven import default_cache, tool
 from support.pulsar_peer import resolve_class_path
 from support.running_cluster import eventually, lookup_path
 
@@ -72,7 +74,8 @@ class Deployment:
     """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
 
     With `own_bookie` that is BookKeeper's server itself; without, the one that Pulsar's standalone starts, which is
-    made for small machines.
+    made for small machines. With `maps_classes` the JVMs map the classes that a broker of the first such cluster had
+    read until it was ready, where they would read them once more.
     """
 
     jvm: tuple[str, ...]
@@ -80,6 +83,7 @@ class Deployment:
     broker: Mapping[str, str]
     bookie: Mapping[str, str]
     own_bookie: bool
+    maps_classes: bool = False
 
 
 _QUICK_KEYS: Final[dict[str, str]] = {
@@ -104,6 +108,7 @@ QUICK: Final = Deployment(
     broker=_QUICK_KEYS,
     bookie=_QUICK_KEYS,
     own_bookie=False,
+    maps_classes=True,
 )
 DURABLE: Final = Deployment(
     jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC"),
@@ -168,6 +173,7 @@ class ApachePulsar:
         self._key = folder / "key.pem"
         self._class_path = class_path
         self._deployment = deployment
+        self._classes = _archive_of(class_path) if deployment.maps_classes else None
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
         self._bookie_port = ports[1]
@@ -210,6 +216,7 @@ class ApachePulsar:
             self._start_broker(broker)
         for broker in self.brokers:
             self._wait_until_ready(broker)
+        self._keep_classes()
 
     def restart(self, broker: ApacheBroker) -> None:
         """Start a broker that was killed; return once it serves."""
@@ -322,11 +329,31 @@ class ApachePulsar:
         file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
         return file
 
+    def _keep_classes(self) -> None:
+        """Have a broker write what classes it has read, unless that was done before or there is no jcmd to ask by."""
+        asking = shutil.which("jcmd")
+        if self._classes is None or self._classes.exists() or asking is None:
+            return
+        self._classes.parent.mkdir(parents=True, exist_ok=True)
+        made = self._classes.with_suffix(f".{os.getpid()}")
+        command = [asking, str(self._started["broker-0"].pid), "VM.cds", "dynamic_dump", str(made)]
+        subprocess.run(command, capture_output=True, timeout=_START_S, check=False)
+        if made.exists():
+            made.replace(self._classes)
+
+    def _class_options(self) -> list[str]:
+        if self._classes is None:
+            return []
+        if self._classes.exists():
+            return [f"-XX:SharedArchiveFile={self._classes}", "-Xlog:disable"]  # silent of one that does not fit
+        return ["-XX:+RecordDynamicDumpInfo"]
+
     def _java(self, name: str, *command: str) -> "subprocess.Popen[bytes]":
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        options = [*self._deployment.jvm, *self._class_options(), *_JVM, logging]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                ["java", *self._deployment.jvm, *_JVM, logging, "-cp", self._class_path, *command],
+                ["java", *options, "-cp", self._class_path, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -334,6 +361,13 @@ class ApachePulsar:
             )
         self._started[name] = process
         return process
+
+
+def _archive_of(class_path: str) -> Path:
+    """Where the classes of a Java and these jars are kept; Java itself looks whether they are still the same."""
+    java = Path(tool("java")).resolve()
+    made_from = f"{java} {java.stat().st_mtime_ns} {class_path}"
+    return default_cache() / "classes" / f"broker-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}.jsa"
 
 
 @contextmanager

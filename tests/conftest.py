@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
-    group.addoption("--peer-cases", type=int, default=2000, metavar="N", help="draw N random cases of each kind")
+    group.addoption("--peer-cases", type=int, default=400, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
     group = parser.getgroup("coverage", "which tests --cov traces")

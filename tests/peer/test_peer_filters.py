@@ -15,6 +15,7 @@ from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.extensible_choices import ExtensibleCluster
+from support.filter_outcomes import assert_narrows
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, load_document
 from support.pulsar_peer import PulsarPeer
@@ -65,8 +66,7 @@ class Case:
             outcome: FilterOutcome = judge(snapshot, flags, *arguments)
         except FilterFailedError:
             return "failed"
-        assert not (outcome.kept & ~flags).any()
-        assert ((outcome.kept | outcome.removed) == flags).all()
+        assert_narrows(snapshot, flags, outcome)
         return sorted(snapshot.brokers.names[row] for row in np.flatnonzero(outcome.kept).tolist())
 
 

@@ -207,9 +207,12 @@ class LiveFold:
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
         """Fold `report` in unless that was done; return whether it was new.
 
+        One that was folded in before stands in `reports` again if its broker left and came back with it.
+
         A bundle without prior data, or silent for longer than HISTORY_GAP_MS, starts from its first sample.
         """
         if not self.is_new(broker, report):
+            self.reports.setdefault(broker, report)
             return False
         before = self.reports.get(broker)
         if before is not None:

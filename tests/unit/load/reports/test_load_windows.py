@@ -131,6 +131,16 @@ def test_a_broker_that_left_is_forgotten_and_its_last_report_is_not_counted_agai
     assert not live.accept("a", report(10, 1))
 
 
+def test_a_broker_that_comes_back_with_its_last_report_stands_there_again_and_that_counts_once() -> None:
+    live = LiveFold()
+    live.accept("b", report(10, 1))
+    counted = dict(live.bundles)
+    live.retain([], 1)
+    assert not live.accept("b", report(10, 1))
+    assert live.reports == {"b": report(10, 1)}
+    assert live.bundles == counted
+
+
 def test_prior_data_is_continued() -> None:
     live = LiveFold()
     prior = default_bundle_data()

@@ -127,7 +127,7 @@ class LoadData:
         for broker, report in reports.items():
             if self.fold.is_new(broker, report):
                 await self._remember_unknown(report)
-                self.fold.accept(broker, report)
+            if self.fold.accept(broker, report) or broker not in self._received_ms:
                 self._received_ms[broker] = received_ms[broker]
                 self._end_preallocations(report, received_ms[broker])
                 await asyncio.sleep(0)  # all brokers may have reported at once

@@ -69,6 +69,10 @@ def _assert_same(one: Any, other: Any, place: str) -> None:
         for field in dataclasses.fields(one):
             if field.name != "_found":
                 _assert_same(getattr(one, field.name), getattr(other, field.name), f"{place}.{field.name}")
+    elif isinstance(one, msgspec.Struct):
+        assert type(one) is type(other), place
+        for name in one.__struct_fields__:
+            _assert_same(getattr(one, name), getattr(other, name), f"{place}.{name}")
     elif isinstance(one, Mapping):
         assert set(one) == set(other), place
         for key in one:

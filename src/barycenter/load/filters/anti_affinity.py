@@ -12,12 +12,11 @@ have a namespace each, even distribution decides as if there were no group.
 Source: Pulsar's `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers`, `shouldAntiAffinityNamespaceUnload`.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome, narrowed
+from barycenter.load.filters.outcome import FilterOutcome, compare, narrowed
 from barycenter.load.policies import ClusterPolicies
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
@@ -103,12 +102,13 @@ def anti_affinity(
 
 def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
     least = float(figures[candidates].min())
-
-    def compared(brokers: Sequence[int]) -> list[Compared]:
-        of_brokers = figures[brokers].astype(float).tolist()
-        return [Compared("of the group", figure, ">", "fewest", least) for figure in of_brokers]
-
-    return narrowed(candidates, candidates & (figures == least), code, settings, compared)
+    return narrowed(
+        candidates,
+        candidates & (figures == least),
+        code,
+        settings,
+        lambda brokers: compare(brokers, "of the group", figures, ">", ("fewest", least)),
+    )
 
 
 @lru_cache(maxsize=4)

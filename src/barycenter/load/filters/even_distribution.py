@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome
+from barycenter.load.filters.outcome import FilterOutcome, compare
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
@@ -34,7 +34,7 @@ def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str)
         left = int(np.count_nonzero(kept))
 
     def compared(brokers: Sequence[int]) -> list[Compared]:
-        what, figures = f"bundles of {namespace}", snapshot.bundles_of_namespace(namespace)[brokers].astype(float)
-        return [Compared(what, figure, ">", "fewest", float(least), "bundles") for figure in figures.tolist()]
+        counts = snapshot.bundles_of_namespace(namespace)
+        return compare(brokers, f"bundles of {namespace}", counts, ">", ("fewest", float(least)), "bundles")
 
     return FilterOutcome(candidates, kept, count - left, Code.NOT_FEWEST_BUNDLES, _KEYS, compared)

@@ -14,11 +14,10 @@ below the maximum it makes no difference.
 Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMaxTopicCountFilter`.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-from barycenter.load.filters.outcome import FilterOutcome, narrowed
-from barycenter.load.reasons import Code, Compared
+from barycenter.load.filters.outcome import FilterOutcome, compare, narrowed
+from barycenter.load.reasons import Code
 from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
 _KEYS: Final = ("loadBalancerBrokerMaxTopics",)
@@ -42,8 +41,10 @@ def below_max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) ->
 
 
 def _narrowed(candidates: Flags, kept: Flags, topics: Integers, relation: str, maximum: int) -> FilterOutcome:
-    def compared(brokers: Sequence[int]) -> list[Compared]:
-        figures = topics[brokers].astype(float).tolist()
-        return [Compared("topics", figure, relation, "maximum", float(maximum), "topics") for figure in figures]
-
-    return narrowed(candidates, kept, Code.TOO_MANY_TOPICS, _KEYS, compared)
+    return narrowed(
+        candidates,
+        kept,
+        Code.TOO_MANY_TOPICS,
+        _KEYS,
+        lambda brokers: compare(brokers, "topics", topics, relation, ("maximum", float(maximum)), "topics"),
+    )

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from barycenter.load.reasons import Alternative, Code, Compared
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot, namespace_of
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, namespace_of
 
 Comparisons = Callable[[Sequence[int]], Sequence[Compared]]
 """What was compared of the brokers in some rows; asked only if somebody shall be told of them."""
@@ -57,6 +57,19 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
         for rows, code in reversed(self.codes):
             codes = [code if rows[row] else before for row, before in zip(brokers, codes, strict=True)]
         return list(map(Alternative, [snapshot.brokers.names[row] for row in brokers], codes, compared))
+
+
+def compare(
+    brokers: Sequence[int],
+    what: str,
+    figures: Floats | Integers,
+    relation: str,
+    limit: tuple[str, float],
+    unit: str = "",
+) -> list[Compared]:
+    """Return that the figures of these brokers stand in a relation to `limit`, a name and a figure."""
+    of_brokers = figures[brokers].astype(float).tolist()
+    return [Compared(what, figure, relation, *limit, unit) for figure in of_brokers]
 
 
 def narrowed(

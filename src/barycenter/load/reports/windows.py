@@ -207,7 +207,7 @@ class LiveFold:
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
         """Fold `report` in unless that was done; return whether it was new.
 
-        One that was folded in before stands in `reports` again if its broker left and came back with it.
+        One that is not new stands in `reports` if no other of its broker does: the broker left, and came back with it.
 
         A bundle without prior data, or silent for longer than HISTORY_GAP_MS, starts from its first sample.
         """

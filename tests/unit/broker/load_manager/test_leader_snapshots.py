@@ -57,6 +57,10 @@ def figures_of(snapshot: LoadSnapshot, broker: str, bundle: Bundle) -> tuple[flo
     )
 
 
+def on_its_way_to_the_second(brokers: list[Balanced], bundles: list[Bundle], load_data: LoadData) -> None:
+    load_data.preallocate(str(bundles[0]), brokers[1].id, default_bundle_data())
+
+
 def test_what_is_reported_while_a_snapshot_is_made_counts_with_the_next() -> None:
     """Its broker, bundles and windows alike, so that no snapshot is half of one report and half of another."""
 
@@ -110,9 +114,6 @@ def test_a_bundle_sent_to_a_broker_while_a_snapshot_is_made_counts_there() -> No
 
 
 def test_a_bundle_that_arrived_while_a_snapshot_was_made_is_on_its_way_in_it_and_there_in_the_next() -> None:
-    def before(brokers: list[Balanced], bundles: list[Bundle], load_data: LoadData) -> None:
-        load_data.preallocate(str(bundles[0]), brokers[1].id, default_bundle_data())
-
     async def scenario(
         brokers: list[Balanced], bundles: list[Bundle], load_data: LoadData, snapshots: Snapshots, making: Any
     ) -> None:
@@ -126,13 +127,10 @@ def test_a_bundle_that_arrived_while_a_snapshot_was_made_is_on_its_way_in_it_and
         rows = [row for row, name in enumerate(after.bundles.names) if name == bundle]
         assert after.brokers.index[there] in after.bundles.owner[rows].tolist()
 
-    meanwhile_scenario(scenario, before)
+    meanwhile_scenario(scenario, on_its_way_to_the_second)
 
 
 def test_a_bundle_that_arrived_and_is_sent_on_counts_once_for_those_who_share_the_snapshot() -> None:
-    def before(brokers: list[Balanced], bundles: list[Bundle], load_data: LoadData) -> None:
-        load_data.preallocate(str(bundles[0]), brokers[1].id, default_bundle_data())
-
     async def scenario(
         brokers: list[Balanced], bundles: list[Bundle], load_data: LoadData, snapshots: Snapshots, making: Any
     ) -> None:
@@ -152,7 +150,7 @@ def test_a_bundle_that_arrived_and_is_sent_on_counts_once_for_those_who_share_th
         assert snapshots._begun == begun + 1
         assert [shared.is_on_its_way(bundle, each.id) for each in brokers] == [False, False, True]
 
-    meanwhile_scenario(scenario, before)
+    meanwhile_scenario(scenario, on_its_way_to_the_second)
 
 
 def test_a_broker_that_leaves_while_a_snapshot_is_made_is_left_out() -> None:

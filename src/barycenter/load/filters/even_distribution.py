@@ -24,17 +24,16 @@ _KEYS: Final = ("loadBalancerDistributeBundlesEvenlyEnabled",)
 
 def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str) -> FilterOutcome:
     """Remove brokers with more bundles of `namespace`, reported or preallocated, than the one with the fewest."""
+    counts = snapshot.bundles_of_namespace(namespace)
     count = int(np.count_nonzero(candidates))
-    least, kept = 0, snapshot.without_bundles_of(namespace, candidates)
+    least, kept = 0, candidates & (counts == 0)
     left = int(np.count_nonzero(kept))
     if count and not left:
-        counts = snapshot.bundles_of_namespace(namespace)
         least = int(counts[candidates].min())
         kept = candidates & (counts == least)
         left = int(np.count_nonzero(kept))
 
     def compared(brokers: Sequence[int]) -> list[Compared]:
-        counts = snapshot.bundles_of_namespace(namespace)
         return compare(brokers, f"bundles of {namespace}", counts, ">", ("fewest", float(least)), "bundles")
 
     return FilterOutcome(candidates, kept, count - left, Code.NOT_FEWEST_BUNDLES, _KEYS, compared)

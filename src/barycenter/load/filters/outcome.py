@@ -52,7 +52,7 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     def alternatives(self, snapshot: LoadSnapshot, brokers: Sequence[int]) -> list[Alternative]:
         """Say why the brokers in these rows were removed."""
-        compared = repeat(None, len(brokers)) if self.compared is None else self.compared(brokers)
+        compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
         for rows, code in reversed(self.codes):
             codes = [code if rows[row] else before for row, before in zip(brokers, codes, strict=True)]
@@ -68,8 +68,7 @@ def compare(
     unit: str = "",
 ) -> list[Compared]:
     """Return that the figures of these brokers stand in a relation to `limit`, a name and a figure."""
-    of_brokers = figures[brokers].astype(float).tolist()
-    return [Compared(what, figure, relation, *limit, unit) for figure in of_brokers]
+    return [Compared(what, float(figures.item(broker)), relation, *limit, unit) for broker in brokers]
 
 
 def narrowed(

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from barycenter.load.placement.placer import PlacementChoice, Placer, least_rows, no_choice
+from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
+from barycenter.load.placement.ranking import Ranking
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
@@ -62,6 +63,18 @@ class LeastLongTermMessageRate(Placer[None]):
             reported = memo[key] = np.where(usage > self.overload_limit, np.inf, snapshot.brokers.long.rate)
         return reported + snapshot.preallocated_long_rate
 
+    def _ranked(self, snapshot: LoadSnapshot, scores: Floats, candidates: Flags) -> list[tuple[float, int]]:
+        """Return the best candidates with their scores; one more than a reason names."""
+        memo, key = snapshot.brokers.memo, (f"{NAME} ranking", self)
+        ranking: Ranking | None = memo.pop(key, None)  # nobody else changes it meanwhile
+        if ranking is None:
+            ranking = Ranking(scores)
+        else:
+            ranking.follow(scores)
+        found = ranking.least(candidates, MAX_ALTERNATIVES + 1)
+        memo[key] = ranking
+        return found
+
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
@@ -70,12 +83,11 @@ class LeastLongTermMessageRate(Placer[None]):
         if not count:
             return no_choice(NAME), memory
         scores = self.scores(snapshot)
-        scores[~candidates] = np.nan
-        nearest = least_rows(scores, min(count, MAX_ALTERNATIVES + 1))
-        ranked, figures = nearest.tolist(), scores[nearest].tolist()
+        nearest = self._ranked(snapshot, scores, candidates)
+        ranked, figures = [row for _, row in nearest], [score for score, _ in nearest]
         least, equal = figures[0], figures.count(figures[0])
-        best = ranked[:equal] if equal < len(figures) else (scores == least).nonzero()[0]
-        chosen = int(best[rng.randrange(len(best)) if len(best) > 1 else 0])
+        best = ranked[:equal] if equal < len(figures) else (candidates & (scores == least)).nonzero()[0].tolist()
+        chosen = best[rng.randrange(len(best)) if len(best) > 1 else 0]
         place = ranked.index(chosen) if chosen in ranked else -1
         del ranked[place], figures[place]
         choice = PlacementChoice(
@@ -103,8 +115,8 @@ class LeastLongTermMessageRate(Placer[None]):
         return self._of_limits(snapshot, [broker], relation)[0]
 
     def _of_limits(self, snapshot: LoadSnapshot, brokers: list[int], relation: str) -> list[Compared]:
-        figures, limit = snapshot.brokers.weighted_usage(self.weights)[brokers].tolist(), self.overload_limit
-        return [Compared("usage", figure, relation, "overload limit", limit, "%") for figure in figures]
+        usage, limit = snapshot.brokers.weighted_usage(self.weights), self.overload_limit
+        return [Compared("usage", usage.item(broker), relation, "overload limit", limit, "%") for broker in brokers]
 
     def _rejected(
         self, snapshot: LoadSnapshot, rows: list[int], figures: list[float], least: float

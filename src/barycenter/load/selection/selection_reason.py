@@ -45,11 +45,12 @@ def explained(
 
 def _removed(snapshot: LoadSnapshot, narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
     """Return the first so many that were removed, by name, each with what its filter says."""
-    rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count]
+    rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count].tolist()
+    if len(narrowing) == 1:
+        return tuple(narrowing[0].alternatives(snapshot, rows))
     found: dict[int, Alternative] = {}
     for outcome in narrowing:
-        kept = outcome.kept[rows]
-        gone = rows[~kept].tolist()
+        gone = [row for row in rows if not outcome.kept.item(row)]
         found.update(zip(gone, outcome.alternatives(snapshot, gone), strict=True))
-        rows = rows[kept]
+        rows = [row for row in rows if row not in found]
     return tuple(found[row] for row in sorted(found))

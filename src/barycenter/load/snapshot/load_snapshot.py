@@ -34,8 +34,13 @@ Flags: TypeAlias = NDArray[np.bool_]
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 """The rows of `BrokerTable.usage`, `.limit` and `.percent`."""
 
+_FEW: Final = 16
+"""Rows of an array that are changed sooner one by one."""
+
 LARGEST_COUNT: Final = 2**53
 """Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
+LARGEST_RATE: Final = 1e300
+"""Rates that are summed one by one are bounded by it: no number of them becomes infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +197,17 @@ class BundleTable:
         return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
     def _rows_of_namespace(self, namespace: int) -> Integers | slice:
-        grouped, order = self._by_namespace
-        first, end = grouped.searchsorted(np.array((namespace, namespace + 1), grouped.dtype)).tolist()
-        return slice(first, end) if order is None else order[first:end]
+        ends, order = self._by_namespace
+        if namespace >= len(ends):
+            return slice(0, 0)
+        rows = slice(ends.item(namespace - 1) if namespace else 0, ends.item(namespace))
+        return rows if order is None else order[rows]
 
     @cached_property
-    def _by_namespace(self) -> tuple[Indices, Integers | None]:
-        """The namespaces in ascending order, and the rows in which they stand; None: in each its own."""
-        if not np.any(self.namespace[1:] < self.namespace[:-1]):
-            return self.namespace, None
-        order = np.argsort(self.namespace, kind="stable")
-        return self.namespace[order], order
+    def _by_namespace(self) -> tuple[Integers, Integers | None]:
+        """Where each namespace ends among the rows ordered by namespace, and that order; None: the rows are in it."""
+        ordered = not np.any(self.namespace[1:] < self.namespace[:-1])
+        return np.bincount(self.namespace).cumsum(), None if ordered else np.argsort(self.namespace, kind="stable")
 
     def reported(self, namespace: int, brokers: int) -> Integers:
         """Return how many bundles of a namespace each broker reports. Not to be changed."""
@@ -214,11 +219,6 @@ class BundleTable:
                 self.memo["reported", namespace] = found
         return found
 
-    def holders(self, namespace: int, brokers: int) -> Integers | Indices:
-        """Return the rows of the brokers that report bundles of a namespace, some perhaps more than once."""
-        owners = self.owner[self._rows_of_namespace(namespace)]
-        return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
-
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
         """What was computed of the table, by a word and a key; it lives as long as the table."""
@@ -227,14 +227,14 @@ class BundleTable:
     def row_with_windows(self, bundle: str) -> int | None:
         """Return a row of the bundle, if windows are known of it."""
         row = bisect_left(self.names, bundle)
-        known = row < len(self) and self.names[row] == bundle and self.has_windows[row]
+        known = row < len(self) and self.names[row] == bundle and self.has_windows.item(row)
         return row if known else None
 
     def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
         """Tell whether the broker in that row reports `bundle`; `known` may be one of its rows."""
         row = self._first_row(bundle, known)
         while row < len(self) and self.names[row] == bundle:
-            if self.owner[row] == broker:
+            if self.owner.item(row) == broker:
                 return True
             row += 1
         return False
@@ -286,11 +286,11 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     ) -> "Preallocations":
         """Return these and one more, `bundle` for the broker in that row; costs as much however many there are.
 
-        `rate` is its long-term rate in + out (msg/s); one that is no number counts as 0. `row` may be one of the
+        `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be one of the
         bundle's among `bundles`.
         """
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
-        long_rate[broker] += rate if math.isfinite(rate) else 0.0
+        long_rate[broker] += bounded_rate(rate)
         topics[broker] += bounded_count(topic_count)
         most_topics = max(self.most_topics, int(topics[broker]))
         arriving, pairs = self.arriving, self.pairs
@@ -357,24 +357,22 @@ class LoadSnapshot:
         return self.on_their_way.topics
 
     def bundles_of_namespace(self, namespace: str) -> Integers:
-        """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
+        """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once).
+
+        Not to be changed.
+        """
         row, brokers = self.namespace_row(namespace), len(self.brokers)
         counts = np.zeros(brokers, np.int64) if row is None else self.bundles.reported(row, brokers)
         arriving = self.on_their_way.arriving.get_or_none(namespace)
-        if arriving:
-            counts = counts.copy()
+        if not arriving:
+            return counts
+        counts = counts.copy()
+        if len(arriving) > _FEW:
             counts[list(arriving)] += list(arriving.values())
+        else:
+            for broker, more in arriving.items():
+                counts[broker] += more
         return counts
-
-    def without_bundles_of(self, namespace: str, among: Flags) -> Flags:
-        """Return which brokers `among` some neither report nor are about to get a bundle of `namespace`."""
-        row, without = self.namespace_row(namespace), among.copy()
-        if row is not None:
-            without[self.bundles.holders(row, len(self.brokers))] = False
-        arriving = self.on_their_way.arriving.get_or_none(namespace)
-        if arriving:
-            without[list(arriving)] = False
-        return without
 
     def namespace_row(self, namespace: str) -> int | None:
         """Return the place of a namespace that has bundles."""
@@ -396,8 +394,8 @@ class LoadSnapshot:
     def moving(self, bundle: int, broker: str) -> "LoadSnapshot":
         """Return the snapshot with the bundle of that row on its way to `broker`, which has no preallocation of it."""
         bundles, row = self.bundles, self.brokers.index[broker]
-        rate = float(bundles.long.rate_in[bundle] + bundles.long.rate_out[bundle])
-        topics = int(bundles.topics[bundle])
+        rate = bundles.long.rate_in.item(bundle) + bundles.long.rate_out.item(bundle)
+        topics = bundles.topics.item(bundle)
         return self._with(self.on_their_way.adding(row, bundles.names[bundle], rate, topics, bundles, bundle))
 
     def _with(self, preallocations: Preallocations) -> "LoadSnapshot":
@@ -413,7 +411,7 @@ class LoadSnapshot:
     def flags_of_broker(self, broker: int) -> tuple[str, ...]:
         return (
             (f"{self.brokers.names[broker]} reported figures that are no numbers",)
-            if self.brokers.suspect[broker]
+            if self.brokers.suspect.item(broker)
             else ()
         )
 
@@ -453,7 +451,7 @@ def _preallocations(
         for bundle in sorted(preallocated[broker]):
             data = preallocated[broker][bundle]
             rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
-            long_rate[row] += rate if math.isfinite(rate) else 0.0
+            long_rate[row] += bounded_rate(rate)
             topics[row] += bounded_count(data.topics)
             pairs.append((row, bundle))
     return Preallocations.of(long_rate, topics, pairs, bundles)
@@ -467,6 +465,11 @@ def namespace_of(bundle: str) -> str:
 def bounded_count(count: int) -> int:
     """Return `count`, or the nearest that is not beyond LARGEST_COUNT."""
     return max(-LARGEST_COUNT, min(LARGEST_COUNT, count))
+
+
+def bounded_rate(rate: float) -> float:
+    """Return `rate`, or the nearest that is not beyond LARGEST_RATE; 0 for what is no number."""
+    return max(-LARGEST_RATE, min(LARGEST_RATE, rate)) if math.isfinite(rate) else 0.0
 
 
 def finite(values: Floats) -> tuple[Floats, Flags]:

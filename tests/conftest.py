@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.commit import first_of_commit
 from support.java_start import java_options, make_archive, submit_arguments
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ TRACED = {"unit", "contract"}
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
     group.addoption("--sim-seeds", type=int, default=200, metavar="N", help="play the histories of N seeds")
-    group.addoption("--sim-first", type=int, default=0, metavar="SEED", help="the first of these seeds")
+    group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
@@ -42,6 +43,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which histories were played, and how to play them again at another commit."""
+    played = [each.nodeid for kind in ("passed", "failed") for each in terminalreporter.stats.get(kind, ())]
+    if any("[seed-" in name for name in played) and config.getoption("--sim-seed") is None:
+        first, count = config.getoption("--sim-first"), config.getoption("--sim-seeds")
+        first = first_of_commit() if first is None else first
+        again = f".venv/bin/python -m pytest tests/simulation -n 2 --sim-first {first} --sim-seeds {count}"
+        terminalreporter.write_line(f"simulated clusters: {count} fresh seeds; again: {again}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

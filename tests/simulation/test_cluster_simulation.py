@@ -1,6 +1,7 @@
 """Seeded histories of whole clusters: crashes, pauses, lost sessions, partitions, unloads, splits.
 
 .venv/bin/python -m pytest tests/simulation --sim-seeds 5000 -n 2        (nightly)
+.venv/bin/python -m pytest tests/simulation --sim-first 1000 -n 2        (others; without it the commit draws them)
 .venv/bin/python -m pytest tests/simulation -k survives --sim-seed 4711  (one again, with its last events)
 """
 
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
@@ -17,15 +19,21 @@ pytestmark = pytest.mark.simulation
 
 LAST_EVENTS = 60
 
-ONCE_FAILED = (207, 312, 896, 897, 1179, 1267, 1482)
-"""Seeds of histories that found a fault; they are always played."""
+FIRST_FAULTS = (
+    *("crash", "stop", "pause", "session loss", "store partition", "partition", "reset", "notifications"),
+    *("unload", "unload to", "split", "lookups", "burst", "full disk"),
+)
+ONCE_FAILED = dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), FIRST_FAULTS)
+"""Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 
 
 def pytest_generate_tests(metafunc):
     if "sim_seed" in metafunc.fixturenames:
         option = metafunc.config.getoption
         one, first = option("--sim-seed"), option("--sim-first")
-        seeds = dict.fromkeys((*range(first, first + option("--sim-seeds")), *ONCE_FAILED)) if one is None else [one]
+        first = first_of_commit() if first is None else first
+        seeds = [one] if one is not None else [*ONCE_FAILED, *range(first, first + option("--sim-seeds"))]
+        seeds = list(dict.fromkeys(seeds))
         metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 
@@ -36,14 +44,14 @@ def replay_command(seed):
 def events_of(seed):
     lines: list[str] = []
     with pytest.raises(BaseException):  # noqa: B017 (it failed before; here only its events are wanted)
-        run_scenario(seed, lines=lines)
+        run_scenario(seed, lines=lines, faults=ONCE_FAILED.get(seed))
     return lines
 
 
 def test_a_cluster_survives_what_befalls_it(sim_seed, request):
     """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
     try:
-        verdict = run_scenario(sim_seed)
+        verdict = run_scenario(sim_seed, faults=ONCE_FAILED.get(sim_seed))
     except Exception as error:
         lines = events_of(sim_seed)
         if (file := request.config.getoption("--sim-log")) is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
+from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.lookup.namespace_service import NamespaceServiceError
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
@@ -112,6 +113,7 @@ class Scenario:
             "lookups": (10, self._look_up_everywhere),
             "burst": (8, self._burst),
             "full disk": (3, self._fill_disk),
+            "lost registrations": (5, self._lose_registrations),
         }
         chosen = faults or tuple(actions)
         self._actions = [actions[name][1] for name in chosen]
@@ -297,6 +299,16 @@ class Scenario:
             self.cluster.lost_notifications = self.cluster.late_notifications_s = 0.0
 
         self._later(end(), "end of notification trouble")
+
+    def _lose_registrations(self) -> None:
+        """The store forgets who is registered, and for a moment or two does not remember."""
+        bring_back = self.cluster.backend.lose(BROKERS_ROOT)
+
+        async def remember() -> None:
+            await asyncio.sleep(self._random.choice((0.0, 0.001, 0.01, 0.3, 2.0)))
+            bring_back()
+
+        self._later(remember(), "registrations back")
 
     def _served(self) -> tuple[BrokerProcess, Bundle] | None:
         """Pick a bundle of the namespace that is served now, with its broker."""

@@ -84,11 +84,17 @@ class Registration:
             failure="broker_list_not_read",
         )
         self._regaining: asyncio.Task[None] | None = None
+        self._times_taken = 0
         self._is_kept = False
 
     @property
     def is_registered(self) -> bool:
         return self._lock is not None and self._lock.is_held
+
+    @property
+    def times_taken(self) -> int:
+        """How often this broker took its key: more than once if it lost it."""
+        return self._times_taken
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -146,6 +152,7 @@ class Registration:
 
     def _set_lock(self, lock: ResourceLock[BrokerRecord]) -> None:
         self._lock = lock
+        self._times_taken += 1
         lock.expired.add_done_callback(lambda _: self._on_expired(lock))
 
     def _on_expired(self, lock: ResourceLock[BrokerRecord]) -> None:

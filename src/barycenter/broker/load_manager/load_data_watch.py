@@ -18,7 +18,8 @@ _RETRY_S = 1.0
 class LoadDataWatch:
     """Has the load data refreshed, never twice at a time.
 
-    `refresh` reads what changed, `known` tells which brokers the load data holds. After a refresh the watch rests
+    `refresh` reads what changed, `known` tells which brokers the load data holds, and `unreported` hears how many
+    registered ones it does not; that it holds none of them is told in the log. After a refresh the watch rests
     `pause_share` times as long as it took: in a large cluster some broker reports all the time.
     """
 
@@ -27,12 +28,15 @@ class LoadDataWatch:
         registration: Registration,
         refresh: Callable[[], Awaitable[None]],
         known: Callable[[], frozenset[str]],
+        unreported: Callable[[int], None] = lambda _count: None,
         *,
         pause_share: float = 0.0,
     ) -> None:
         self._registration = registration
         self._refresh = refresh
         self._known = known
+        self._unreported = unreported
+        self._is_blind = False
         self._pause_share = pause_share
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -94,9 +98,21 @@ class LoadDataWatch:
             self._changed.clear()
             try:
                 await work()
+                self._judge()
             except (MetadataError, asyncio.CancelledError):  # of a caller that gave up half way, too
                 self._changed.set()
                 raise
+
+    def _judge(self) -> None:
+        registered = self._registration.brokers
+        unreported = registered - self._known()
+        self._unreported(len(unreported))
+        is_blind = bool(registered) and unreported == registered
+        if is_blind and not self._is_blind:
+            log.error("no_load_report_known", brokers=sorted(registered), effect="bundles are placed blindly")
+        elif self._is_blind and not is_blind:
+            log.info("load_reports_known_again", brokers=len(registered - unreported))
+        self._is_blind = is_blind
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()

@@ -43,6 +43,10 @@ class LoadMetrics:
             "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the broker's own fold"
         )
 
+        self.unreported = self._gauge(
+            "barycenter_brokers_without_load_report", "Registered brokers of which this broker knows no load report"
+        )
+
     def report(self, data: LocalBrokerData) -> None:
         """Show the usages of this broker's report."""
         for field, gauge in self._usages.items():

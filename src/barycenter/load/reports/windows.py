@@ -20,7 +20,9 @@ Free of numpy; `fold` takes numbers and numpy arrays alike.
 Source: Pulsar's `TimeAverageMessageData.update`, `BundleData.update`, `ModularLoadManagerImpl.updateBundleData`.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from barycenter.load.reports.load_report import (
@@ -37,9 +39,11 @@ from barycenter.load.reports.load_report import (
 
 __all__ = [
     "HISTORY_GAP_MS",
+    "LARGEST_RATE",
     "LONG_SAMPLES",
     "SHORT_SAMPLES",
     "LiveFold",
+    "bounded_rate",
     "broker_averages",
     "closed_form_weights",
     "fold",
@@ -47,8 +51,13 @@ __all__ = [
     "fold_window",
 ]
 
+LARGEST_RATE: Final = 1e300
+"""Rates and throughputs beyond it are bounded where sums of them would be infinite."""
+
 HISTORY_GAP_MS: Final = 3_600_000
 """How long a bundle may be silent before it is forgotten: well above 15 minutes, the longest time between reports."""
+INCARNATIONS: Final = 8
+"""How many starts of a broker are remembered, the newest."""
 
 Average = TypeVar("Average", bound="_Arithmetic")
 Count = TypeVar("Count", bound="_Arithmetic")
@@ -99,18 +108,42 @@ def closed_form_weights(prior_n: int, k: int, max_samples: int) -> tuple[float, 
     return prior_n * oldest, newer
 
 
+def bounded_rate(rate: float) -> float:
+    """Return `rate`, or the nearest that is not beyond LARGEST_RATE; 0 for what is no number or infinite."""
+    return max(-LARGEST_RATE, min(LARGEST_RATE, rate)) if math.isfinite(rate) else 0.0
+
+
 def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
-    """Return `window` after one more sample; counts out of range, as a foreign record may hold, are bounded first."""
+    """Return `window` after one more sample; counts out of range, as a foreign record may hold, are bounded first.
+
+    An average that would be no number is made of bounded figures (`bounded_rate`) instead.
+    """
     limit = max(1, window.max_samples)
     before = min(max(0, window.num_samples), limit)
     rate_in, count = fold(window.msg_rate_in, before, sample.msg_rate_in, limit)
-    return TimeAverageMessageData(
+    found = TimeAverageMessageData(
         max_samples=limit,
         num_samples=count,
         msg_throughput_in=fold(window.msg_throughput_in, before, sample.msg_throughput_in, limit)[0],
         msg_throughput_out=fold(window.msg_throughput_out, before, sample.msg_throughput_out, limit)[0],
         msg_rate_in=rate_in,
         msg_rate_out=fold(window.msg_rate_out, before, sample.msg_rate_out, limit)[0],
+    )
+    if math.isfinite(found.msg_throughput_in + found.msg_throughput_out + found.msg_rate_in + found.msg_rate_out):
+        return found
+
+    def bounded(average: float, figure: float, folded: float) -> float:
+        if math.isfinite(folded):
+            return folded
+        return fold(bounded_rate(average), before, bounded_rate(figure), limit)[0]
+
+    return TimeAverageMessageData(
+        max_samples=limit,
+        num_samples=count,
+        msg_throughput_in=bounded(window.msg_throughput_in, sample.msg_throughput_in, found.msg_throughput_in),
+        msg_throughput_out=bounded(window.msg_throughput_out, sample.msg_throughput_out, found.msg_throughput_out),
+        msg_rate_in=bounded(window.msg_rate_in, sample.msg_rate_in, found.msg_rate_in),
+        msg_rate_out=bounded(window.msg_rate_out, sample.msg_rate_out, found.msg_rate_out),
     )
 
 
@@ -157,7 +190,6 @@ def _add(sums: list[float], figures: NamespaceBundleStats | TimeAverageMessageDa
 
 
 class _Identity(NamedTuple):
-    incarnation: str
     sequence: int
     start_timestamp: int
     last_update: int
@@ -179,15 +211,22 @@ class LiveFold:
         self._none_before_ms = 0
         """No bundle that no broker reports is as of an earlier time, so that none is looked through before one can be
         silent too long."""
-        self._seen: dict[str, _Identity] = {}
+        self._seen: dict[str, dict[str, _Identity]] = {}
+        """Of each broker the newest report of each of its incarnations, at most INCARNATIONS."""
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
-        """Tell whether `report` has not been folded in and is not older than one that was."""
-        seen = self._seen.get(broker)
+        """Tell whether `report` has not been folded in and is not older than one that was.
+
+        What an incarnation said before another one counts once, too, however they take turns.
+        """
+        known = self._seen.get(broker)
+        if known is None:
+            return True
+        if report.start_timestamp < max(each.start_timestamp for each in known.values()):
+            return False
+        seen = known.get(report.incarnation)
         if seen is None:
             return True
-        if report.incarnation != seen.incarnation:
-            return report.start_timestamp >= seen.start_timestamp
         if report.sequence or seen.sequence:
             return report.sequence > seen.sequence
         # a broker of Apache Pulsar numbers nothing: its reports differ in their time
@@ -218,7 +257,7 @@ class LiveFold:
         if before is not None:
             self._leave(before.last_stats.keys() - report.last_stats.keys())
         self.reports[broker] = report
-        self._seen[broker] = _Identity(report.incarnation, report.sequence, report.start_timestamp, report.last_update)
+        self._see(broker, report)
         for name, sample in report.last_stats.items():
             prior = self.bundles.get(name)
             if prior is None or report.last_update - self._as_of[name] > HISTORY_GAP_MS:
@@ -226,6 +265,13 @@ class LiveFold:
             self.bundles[name] = fold_bundle(prior, sample)
             self._as_of[name] = max(report.last_update, self._as_of.get(name, 0))
         return True
+
+    def _see(self, broker: str, report: LocalBrokerData) -> None:
+        known = self._seen.setdefault(broker, {})
+        known.pop(report.incarnation, None)  # the newest comes last
+        known[report.incarnation] = _Identity(report.sequence, report.start_timestamp, report.last_update)
+        for incarnation in list(islice(known, max(0, len(known) - INCARNATIONS))):
+            del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
         """Note that these bundles may be reported by nobody from now on."""

@@ -21,7 +21,13 @@ from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from barycenter.load.snapshot.builder import belongs_to_a_broker, build_snapshot
-from barycenter.load.snapshot.load_snapshot import BundleTable, ExtensibleLoad, LoadSnapshot, MessageColumns
+from barycenter.load.snapshot.load_snapshot import (
+    BundleTable,
+    ExtensibleLoad,
+    LoadSnapshot,
+    MessageColumns,
+    bounded_count,
+)
 
 _Item = TypeVar("_Item", bound="np.generic[Any]")
 
@@ -64,7 +70,7 @@ def build_extensible_snapshot(
         weighted_max_ema=ema,
         throughput_ema=throughput_ema,
         max_usage=max_usage,
-        updated_at_ms=np.array([load.updated_at for load in known], np.int64),
+        updated_at_ms=np.array([bounded_count(load.updated_at) for load in known], np.int64),
         has_load=np.array([name in loads for name in names], bool),
         live=np.array([name in lookups for name in names], bool),
         top=top,
@@ -72,7 +78,7 @@ def build_extensible_snapshot(
     )
     brokers = replace(
         plain.brokers,
-        bundle_count=np.array([load.bundle_count for load in known], np.int64),
+        bundle_count=np.array([bounded_count(load.bundle_count) for load in known], np.int64),
         short=plain.brokers.latest,
         long=plain.brokers.latest,
         suspect=plain.brokers.suspect | odd.any(axis=0),

@@ -11,7 +11,6 @@ Needs numpy; only a leader imports it.
 Source: Pulsar's `LoadData`, `BrokerData`, `LocalBrokerData.getMaxResourceUsageWithWeight`.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from barycenter.load.growing_map import GrowingMap
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports.load_report import BundleData, ResourceWeights
+from barycenter.load.reports.windows import bounded_rate
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -39,8 +39,6 @@ _FEW: Final = 16
 
 LARGEST_COUNT: Final = 2**53
 """Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
-LARGEST_RATE: Final = 1e300
-"""Rates that are summed one by one are bounded by it: no number of them becomes infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,11 +463,6 @@ def namespace_of(bundle: str) -> str:
 def bounded_count(count: int) -> int:
     """Return `count`, or the nearest that is not beyond LARGEST_COUNT."""
     return max(-LARGEST_COUNT, min(LARGEST_COUNT, count))
-
-
-def bounded_rate(rate: float) -> float:
-    """Return `rate`, or the nearest that is not beyond LARGEST_RATE; 0 for what is no number."""
-    return max(-LARGEST_RATE, min(LARGEST_RATE, rate)) if math.isfinite(rate) else 0.0
 
 
 def finite(values: Floats) -> tuple[Floats, Flags]:

@@ -1,6 +1,7 @@
 """The keys of a memory store: values, versions, owners and the tree that the paths span. No I/O, no clock."""
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass
 
 from barycenter.metadata.conditions import PutOptions, check_delete, check_put, sequential_path
@@ -16,6 +17,14 @@ class _Key:
     ephemeral: bool
     session: int
     """The session that created the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Keys that were removed, and the changes to tell."""
+
+    keys: dict[str, _Key]
+    changes: list[Notification]
 
 
 class KeyTable:
@@ -76,6 +85,22 @@ class KeyTable:
         """Delete the ephemeral keys that `session` created, in the order of their paths."""
         own = sorted(path for path, key in self._keys.items() if key.ephemeral and key.session == session)
         return [self._remove(path) for path in own]
+
+    def take(self, below: str) -> "Taken":
+        """Remove all keys below a path, to be put back."""
+        paths = sorted(path for path in self._keys if path.startswith(f"{below}/"))
+        keys = {path: self._keys[path] for path in paths}
+        return Taken(keys, [self._remove(path) for path in paths])
+
+    def put_back(self, taken: "Taken", sessions: Container[int]) -> list[Notification]:
+        """Put keys back as they were; not those that were written meanwhile, nor ephemeral ones of other sessions."""
+        again = []
+        for path, key in taken.keys.items():
+            if path not in self._keys and (not key.ephemeral or key.session in sessions):
+                self._keys[path] = key
+                self._count_names(path, 1)
+                again.append(Notification(NotificationType.CREATED, path))
+        return again
 
     def _remove(self, path: str) -> Notification:
         del self._keys[path]

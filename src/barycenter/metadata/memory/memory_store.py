@@ -138,6 +138,21 @@ class MemoryBackend:
         """
         client.link.route = route
 
+    def lose(self, below: str) -> Callable[[], None]:
+        """Lose all keys below a path, told as deletions; what is returned brings them back unchanged.
+
+        Not back come those written anew meanwhile, and ephemeral ones whose sessions have ended.
+        """
+        taken = self.keys.take(below)
+        for change in taken.changes:
+            self._announce(change)
+
+        def bring_back() -> None:
+            for change in self.keys.put_back(taken, self._sessions):
+                self._announce(change)
+
+        return bring_back
+
     # What clients ask for. All that follows runs in the backend's own context.
 
     def open_session(self, link: _Link, timeout_s: float, former: int | None) -> int:

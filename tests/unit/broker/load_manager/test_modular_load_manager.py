@@ -566,3 +566,52 @@ def test_decisions_count_in_metrics_of_pulsars_names() -> None:
         assert registry.get_sample_value("pulsar_lb_cpu_usage", {**labels, "metric": "loadBalancing"}) == 90
 
     shed_scenario(scenario)
+
+
+def test_a_broker_that_came_back_after_it_lost_its_session_reports_anew() -> None:
+    """What the others knew of it may have been gone in between, and under steady load it would be silent for long."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        before = b1.report_log.reports[-1].sequence
+        await asyncio.sleep(20)
+        assert b1.report_log.reports[-1].sequence == before, "nothing changed"
+        cluster.backend.expire_session(b1.broker.store)
+        await cluster.until(lambda: b1.report_log.reports[-1].sequence == before + 1, "a new report", within_s=30)
+        await settled([b0, b1])
+        await asyncio.sleep(20)
+        assert b1.report_log.reports[-1].sequence == before + 1, "one is enough"
+
+    on_virtual_time(scenario)
+
+
+def test_where_no_report_is_known_bundles_go_to_whoever_is_registered() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        made = await cluster.create_namespace(4)
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        data_of = b0.broker.plane.registration.data_of
+
+        async def nothing(_: str) -> LocalBrokerData | None:
+            return None
+
+        b0.broker.plane.registration.data_of = nothing
+        with capture_logs() as logs:
+            await b0.do(lambda manager: manager._watch.refresh())
+            await b0.do(lambda manager: manager._watch.refresh())
+            chosen = [
+                await b0.do(lambda manager, bundle=bundle: manager.select_broker(bundle)) for bundle in made.bundles
+            ]
+        assert {placement.broker for placement in chosen} <= {b0.id, b1.id}
+        assert "only who is registered" in chosen[0].reason.flags[0]
+        told = [each for each in logs if each["event"] == "no_load_report_known"]
+        assert [(each["log_level"], each["brokers"]) for each in told] == [("error", [b0.id, b1.id])]
+        labels = {"cluster": b0.broker.config.current.cluster_name, "broker": b0.id}
+        unreported = "barycenter_brokers_without_load_report"
+        assert b0.manager.metrics.registry.get_sample_value(unreported, labels) == 2
+        b0.broker.plane.registration.data_of = data_of
+        await b0.do(lambda manager: manager._watch.refresh())
+        assert b0.manager.metrics.registry.get_sample_value(unreported, labels) == 0
+
+    on_virtual_time(scenario)

@@ -600,3 +600,30 @@ def test_a_running_cluster_changes_to_it_and_back(monkeypatch: pytest.MonkeyPatc
             cluster.check_one_server()
 
     on_virtual_time(scenario)
+
+
+def test_a_simple_broker_that_came_back_after_it_lost_its_session_reports_anew() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        b0, b1 = await simply_balanced(cluster, 2)
+        await simply_settled([b0, b1])
+        before = b1.newest
+        await asyncio.sleep(20)
+        assert b1.newest == before, "nothing changed"
+        cluster.backend.expire_session(b1.broker.store)
+        await cluster.until(lambda: b1.newest == before + 1, "a new report", within_s=60)
+        await simply_settled([b0, b1])
+
+    on_virtual_time(scenario)
+
+
+def test_brokers_of_which_no_report_is_known_are_drawn_where_no_other_is_left() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle = (await cluster.create_namespace(1)).bundles[0]
+        (b0,) = await simply_balanced(cluster, 1)
+        await simply_settled([b0])
+        b0.broker.plane.registration._brokers = frozenset({"127.0.0.1:9"})
+        placement = b0.manager._load_data.select(b0.manager._request_for(bundle))
+        assert (placement.broker, placement.reason.code) == ("127.0.0.1:9", Code.DRAWN)
+        assert b0.manager._load_data.availability(NAMESPACE) == {0: ["127.0.0.1:9"]}
+
+    on_virtual_time(scenario)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
+    BundleData,
     LocalBrokerData,
     NamespaceBundleStats,
     TimeAverageMessageData,
@@ -18,6 +20,7 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.windows import (
     HISTORY_GAP_MS,
+    INCARNATIONS,
     LiveFold,
     broker_averages,
     closed_form_weights,
@@ -225,3 +228,44 @@ def test_a_silent_bundle_is_forgotten_on_time_however_often_was_looked_before() 
     assert [live.retain({"a"}, HISTORY_GAP_MS + at) for at in (10, 11, 12)] == [[], ["t/n/old"], []]
     live.accept("a", report(10, 3, at_ms=HISTORY_GAP_MS + 20, bundle="t/n/other"))
     assert [live.retain({"a"}, 2 * HISTORY_GAP_MS + at) for at in (6, 7, 30)] == [[], [BUNDLE], []]
+
+
+def test_incarnations_that_take_turns_count_each_report_once() -> None:
+    """Two processes may report under one id for a while; no order in which both are seen counts one twice."""
+    live = LiveFold()
+    accepted = [
+        live.accept("b", report(10, sequence, incarnation=incarnation, at_ms=1000 * at))
+        for at, (incarnation, sequence) in enumerate((("i", 1), ("j", 1), ("i", 1), ("j", 1), ("i", 2), ("j", 1)), 1)
+    ]
+    assert accepted == [True, True, False, False, True, False]
+    assert live.bundles[BUNDLE].long_term_data.num_samples == 3
+
+
+def test_of_many_starts_the_newest_are_remembered() -> None:
+    live = LiveFold()
+    for number in range(5 * INCARNATIONS):
+        assert live.accept("b", report(10, 1, incarnation=f"i{number}", at_ms=1000 + number))
+        assert not live.accept("b", report(10, 1, incarnation=f"i{max(0, number - 1)}", at_ms=1000 + number))
+    assert len(live._seen["b"]) == INCARNATIONS
+
+
+@pytest.mark.parametrize("stored", [1e306, 1.7e308, -1e308])
+def test_no_average_becomes_infinite_and_each_recovers(stored: float) -> None:
+    live = LiveFold()
+    window = TimeAverageMessageData(
+        max_samples=10,
+        num_samples=10,
+        msg_throughput_in=stored,
+        msg_throughput_out=5.0,
+        msg_rate_in=stored,
+        msg_rate_out=stored,
+    )
+    longer = msgspec.structs.replace(window, max_samples=1000, num_samples=1000)
+    live.remember(BUNDLE, BundleData(short_term_data=window, long_term_data=longer), 0)
+    for sequence in range(1, 21):
+        live.accept("b", report(stored if sequence < 5 else 10.0, sequence))
+        data = live.bundles[BUNDLE]
+        for each in (data.short_term_data, data.long_term_data):
+            assert np.isfinite([each.msg_rate_in, each.msg_rate_out, each.msg_throughput_in]).all()
+    assert data.short_term_data.msg_throughput_out < 5.0, "the figures beside it are folded as ever"
+    assert abs(data.short_term_data.msg_rate_in) < 0.9 * abs(stored)

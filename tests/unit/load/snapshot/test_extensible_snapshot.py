@@ -7,7 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.policies import ClusterPolicies
+from barycenter.load.reasons import Code
 from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
@@ -15,9 +17,11 @@ from barycenter.load.reports.extensible_reports import (
     TopBundlesLoadData,
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage
+from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.snapshot.load_snapshot import LARGEST_COUNT
 from support.load_cases import bundle_name
-from support.transfer_cases import draw_round
+from support.transfer_cases import NOW_MS, draw_round
 
 
 def listing(*bundles: tuple[int, float]) -> TopBundlesLoadData:
@@ -147,3 +151,11 @@ def test_every_listed_and_every_owned_bundle_of_a_known_broker_has_one_row(seed:
     assert bundles.recently_unloaded.tolist() == [name in seen.recently_unloaded for name in bundles.names]
     assert bundles.listed.all()
     assert bundles.sampled.tolist() == (extensible.top >= 0).tolist()
+
+
+def test_counts_and_times_beyond_all_bounds_are_bounded_and_such_a_time_is_old() -> None:
+    wild = BrokerLoadData(bundle_count=2**63, topics=-(2**70), updated_at=-(2**63))
+    snapshot = build_extensible_snapshot({"wild": wild}, {}, {"wild": BrokerLookupData()}, {}, taken_at_ms=NOW_MS)
+    assert snapshot.brokers.bundle_count.tolist() == [LARGEST_COUNT]
+    plan, _ = TransferShedder.of(BrokerConfig()).decide(snapshot, TransferMemory())
+    assert plan.reason.code is Code.OUTDATED_LOAD_DATA

@@ -12,6 +12,7 @@ import asyncio
 import heapq
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -34,10 +35,11 @@ from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind, StrategyError
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports.load_report import BundleData, bundle_data_rank, default_bundle_data
+from barycenter.load.reports.load_report import BundleData, LocalBrokerData, bundle_data_rank, default_bundle_data
 from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.selection.unload_veto import unload_veto
 from barycenter.load.shedding.shedder import SheddingPlan
+from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.load_snapshot import BundleTable, LoadSnapshot, namespace_of
 from barycenter.load.splitting.splitter import no_boundaries
@@ -134,11 +136,24 @@ class ModularLeader:
         return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
 
     def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
+        """Choose by the load; where no load report at all is known, by who is registered."""
         selection = FilteredSelection.of(self._context.config.current)
+        is_blind = not len(snapshot.brokers) and bool(self._context.registration.brokers)
+        if is_blind:
+            snapshot = self._registered_only()
         placement, self._selection_memory = selection.choose(
             snapshot, self._request_for(bundle), self._context.env.random, self._selection_memory
         )
-        return placement
+        if not is_blind:
+            return placement
+        flags = ("no load report is known, so only who is registered played a part", *placement.reason.flags)
+        return msgspec.structs.replace(placement, reason=msgspec.structs.replace(placement.reason, flags=flags))
+
+    def _registered_only(self) -> LoadSnapshot:
+        """Return the registered brokers without any load, and the policies."""
+        blank = LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name)
+        snapshot = build_snapshot(dict.fromkeys(self._context.registration.brokers, blank), {}, {})
+        return replace(snapshot, policies=self._context.policies.current)
 
     # ---- shedding ----
 

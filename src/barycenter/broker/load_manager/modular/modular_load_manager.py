@@ -63,7 +63,9 @@ class ModularLoadManager:
         self._load_data = LoadData(context, self._environment.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
         self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics)
-        self._watch = LoadDataWatch(context.registration, self._refresh, lambda: self._load_data.brokers)
+        self._watch = LoadDataWatch(
+            context.registration, self._refresh, lambda: self._load_data.brokers, self.metrics.unreported.set
+        )
         self._leading: ModularLeader | None = None
         self._pipeline_late = False
 

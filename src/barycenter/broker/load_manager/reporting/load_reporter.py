@@ -105,6 +105,7 @@ class LoadReporter:
 
     def wrote(self, report: LocalBrokerData) -> None:
         """Take note that `report` was written."""
+        self._load.wrote()
         self._written = report
         self._local = msgspec.structs.replace(
             self._local,
@@ -118,7 +119,8 @@ class LoadReporter:
     async def write(self, *, force: bool = False) -> bool:
         """Write a report if one is due or `force`; return whether it was written.
 
-        Needs a registered broker and a store that answers; what fails is told in the log and tried again next time.
+        One is due, too, when this broker came back after it had lost its registration or its session. Needs a
+        registered broker and a store that answers; what fails is told in the log and tried again next time.
         """
         async with self._writing:
             if not self._load.may_write:
@@ -135,6 +137,8 @@ class LoadReporter:
             return True
 
     def _is_due(self, written: LocalBrokerData) -> bool:
+        if self._load.came_back:
+            return True
         config = self._context.config.current
         rule = ReportRule(
             max_interval_ms=config.load_balancer_report_update_max_interval_minutes * 60_000,

@@ -7,7 +7,7 @@ from typing import Final
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.reporting.host_usage import Traffic, UsageMeter
 from barycenter.load.reports.load_report import NamespaceBundleStats, SystemResourceUsage, exact_sum
-from barycenter.metadata.store import SessionEvent
+from barycenter.metadata.store import CONNECTED_EVENTS, SessionEvent
 
 _NO_STATS: Final = NamespaceBundleStats()
 
@@ -21,6 +21,8 @@ class LocalLoad:
         self._usage = SystemResourceUsage()
         self._measured_at_s = -math.inf
         self._connected = True
+        self._sessions = 1
+        self._written_in: tuple[int, int] | None = None
         self._closed = False
         self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
@@ -33,6 +35,22 @@ class LocalLoad:
     def may_write(self) -> bool:
         """Whether a report can be written: the broker is registered and its session connected."""
         return not self._closed and self._connected and self._context.registration.is_registered
+
+    def wrote(self) -> None:
+        """Take note that a report was written."""
+        self._written_in = self._life
+
+    @property
+    def came_back(self) -> bool:
+        """Whether the session, or the registration, is another one than that of the report written last.
+
+        What was written then may have been gone in between, so the others are to be told anew.
+        """
+        return self._written_in is not None and self._written_in != self._life
+
+    @property
+    def _life(self) -> tuple[int, int]:
+        return self._sessions, self._context.registration.times_taken
 
     def stats(self) -> dict[str, NamespaceBundleStats]:
         """Return the figures of every bundle owned here; one without loaded topics has zeros."""
@@ -56,4 +74,5 @@ class LocalLoad:
         return self._usage
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        self._connected = event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
+        self._connected = event in CONNECTED_EVENTS
+        self._sessions += event is SessionEvent.SESSION_REESTABLISHED

@@ -206,16 +206,16 @@ class SimpleLoadData:
     def availability(self, namespace: str) -> dict[int, list[str]]:
         """Return the brokers that may serve a namespace, by their rank; of rank 0 are all while no report is known."""
         ranking = self.ranking
-        if ranking is None:
-            live = sorted(self._context.registration.brokers)
-            return {0: live} if live else {}
+        live = self._context.registration.brokers
+        if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
+            return {0: sorted(live)} if live else {}
         return availability(ranking, namespace)
 
     def select(self, request: PlacementRequest) -> Placement:
         """Choose the owner-to-be of a bundle; under a strategy that preallocates it counts for that from now on."""
         ranking, live = self.ranking, self._context.registration.brokers
         settings, rng = self._settings.current, self._context.env.random
-        if ranking is None:
+        if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
             # Pulsar, too, draws one of the registered brokers while no report is known
             broker = rng.choice(sorted(live)) if live else None
             code = Code.NO_CANDIDATE if broker is None else Code.DRAWN

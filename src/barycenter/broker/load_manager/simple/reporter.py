@@ -89,6 +89,7 @@ class SimpleLoadReporter:
 
     def wrote(self, report: LoadReport) -> None:
         """Take note that `report` was written."""
+        self._load.wrote()
         self._written = report
         self._usage_compared_at_ms = report.timestamp
         self._report_log.append(as_local_broker_data(report))
@@ -96,7 +97,8 @@ class SimpleLoadReporter:
     async def write(self, settings: SimpleSettings, *, force: bool = False) -> bool:
         """Write a report if one is due or `force`; return whether it was written.
 
-        Needs a registered broker and a store that answers; what fails is told in the log and tried again next time.
+        One is due, too, when this broker came back after it had lost its registration or its session. Needs a
+        registered broker and a store that answers; what fails is told in the log and tried again next time.
         """
         async with self._writing:
             if not self._load.may_write:
@@ -125,7 +127,7 @@ class SimpleLoadReporter:
         now_ms = self._context.env.clock.now_ms()
         verdict = judge_report(self._written, len(stats), self._usage(stats), now_ms, self._usage_compared_at_ms, rule)
         self._usage_compared_at_ms = verdict.usage_compared_at_ms
-        return verdict.due
+        return verdict.due or self._load.came_back
 
     def _stats(self) -> dict[str, NamespaceBundleStats]:
         """Return the figures of the bundles owned here, but not of those bound to this broker without topics."""

@@ -62,7 +62,11 @@ class SimpleLoadManager:
         self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
         self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics)
         self._watch = LoadDataWatch(
-            context.registration, self._refresh, lambda: self._load_data.brokers, pause_share=_PAUSE_SHARE
+            context.registration,
+            self._refresh,
+            lambda: self._load_data.brokers,
+            self.metrics.unreported.set,
+            pause_share=_PAUSE_SHARE,
         )
         self._splitting = False
 

@@ -19,7 +19,7 @@ from barycenter.broker.lookup.namespace_service import NamespaceServiceError
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import heartbeat_namespaces
+from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
 from barycenter.naming.topic import TopicName
 from support.simulation.client import CheckingConsumer, NumberingProducer, RetryError, SimClient
 from support.simulation.cluster import BROKER_PORT, NAMESPACE, BrokerProcess, Cluster, Settings, quiet_logs
@@ -130,6 +130,8 @@ class Scenario:
         await self._all_arrived()
         settle_s = self._loop.time() - settling
         await self._all_agree()
+        if "lost registrations" in self._names:
+            await self._forgotten_in_peace()
         if self._random.random() < 0.3:
             await self._leave_in_order()
         for error in self._loop.unheard():
@@ -301,11 +303,12 @@ class Scenario:
         self._later(end(), "end of notification trouble")
 
     def _lose_registrations(self) -> None:
-        """The store forgets who is registered, and for a moment or two does not remember."""
-        bring_back = self.cluster.backend.lose(BROKERS_ROOT)
+        """The store forgets who is registered, with or without a word, and for a while does not remember."""
+        told = self._random.random() < 0.5
+        bring_back = self.cluster.backend.lose(BROKERS_ROOT, told=told)
 
         async def remember() -> None:
-            await asyncio.sleep(self._random.choice((0.0, 0.001, 0.01, 0.3, 2.0)))
+            await asyncio.sleep(self._random.choice((0.0, 0.01, 0.3, 2.0, 7.0)))
             bring_back()
 
         self._later(remember(), "registrations back")
@@ -403,6 +406,19 @@ class Scenario:
             if self._loop.time() > deadline:
                 raise SimulationError("all agree", "; ".join(disagreements))
             await asyncio.sleep(1)
+
+    async def _forgotten_in_peace(self) -> None:
+        """The store forgets who is registered, long enough for all to see, and remembers: the leader knows the brokers'
+        loads again, though nobody has anything new to report."""
+        bring_back = self.cluster.backend.lose(BROKERS_ROOT, told=False)
+        await asyncio.sleep(7)
+        bring_back()
+        await asyncio.sleep(1)
+        leader = next(each for each in self.cluster.up() if each.control.leadership.is_leader())
+        bundle = Bundle.full(NamespaceName.parse("public/nobody-has-it"))
+        placement = await leader.node.spawn(leader.control.load_manager.select_broker(bundle), f"place {bundle}")
+        if placement is None or placement.reason.flags:
+            raise SimulationError("loads are known again", f"placed: {placement}")
 
     async def _disagreements(self) -> list[str]:
         first, client = self.cluster.processes[0], self._clients[0]

@@ -138,13 +138,14 @@ class MemoryBackend:
         """
         client.link.route = route
 
-    def lose(self, below: str) -> Callable[[], None]:
-        """Lose all keys below a path, told as deletions; what is returned brings them back unchanged.
+    def lose(self, below: str, *, told: bool) -> Callable[[], None]:
+        """Lose all keys below a path; what is returned brings them back unchanged, and tells so.
 
-        Not back come those written anew meanwhile, and ephemeral ones whose sessions have ended.
+        `told` as deletions, or not at all. Not back come keys that were written anew meanwhile, and ephemeral ones
+        whose sessions have ended.
         """
         taken = self.keys.take(below)
-        for change in taken.changes:
+        for change in taken.changes if told else ():
             self._announce(change)
 
         def bring_back() -> None:

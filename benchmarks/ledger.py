@@ -52,8 +52,8 @@ class Progress:
         self.below = 0
         self.durations_s: list[float] = []
 
-    def on_durable(self, group: list[tuple[object, Position]]) -> None:
-        self.done += len(group)
+    def on_durable(self, contexts: list[object], first: Position) -> None:
+        self.done += len(contexts)
         self.groups += 1
         if self.done >= self.below:
             self.room.set()

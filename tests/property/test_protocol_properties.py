@@ -1,9 +1,10 @@
 import contextlib
 
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.protocol import client_commands, commands, frames
+from barycenter.protocol import client_commands, commands, frames, parsing
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import ProtocolError
 from barycenter.protocol.parsing import parse_command
@@ -48,9 +49,30 @@ def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut(sent, data):
 def test_a_send_reads_as_it_was_written_whatever_the_size_of_its_numbers(producer, sequence, count, chunk):
     frame = client_commands.send(producer, sequence, b"entry", num_messages=count, is_chunk=chunk)
     ((command, entry),) = frames.FrameDecoder().receive(frame)
-    number, send = parse_command(command)
-    assert (number, send.producer_id, send.sequence_id, entry) == (6, producer, sequence, b"entry")
-    assert (send.num_messages, send.is_chunk) == (1 if count is None else count, bool(chunk))
+    assert parse_command(command) == (6, (producer, sequence, 0, 1 if count is None else count, bool(chunk)))
+    assert entry == b"entry"
+
+
+small_ids = st.integers(0, 2**30)
+
+
+@given(st.integers(0, 130), small_ids, st.data())
+def test_a_send_that_is_read_by_hand_is_read_as_by_protobuf_or_refused_alike(producer, sequence, data):
+    """Also with a byte changed, taken out or put in, with a number longer than it need be, and with more behind it."""
+    ((command, _),) = frames.FrameDecoder().receive(client_commands.send(producer, sequence, b""))
+    at = data.draw(st.integers(0, len(command)))
+    by = data.draw(st.binary(max_size=3))
+    changed = command[:at] + by + command[at + data.draw(st.integers(0, 2)) :]
+    resized = changed[:3] + bytes((len(changed) - 4,)) + changed[4:] if len(changed) > 4 else changed
+    for each in (command, changed, resized):
+        assert outcome(parse_command, each) == outcome(parsing._parse_any, each)
+
+
+def outcome(read, data):
+    try:
+        return read(data)
+    except ProtocolError as error:
+        return type(error)
 
 
 @given(ids, ids, ids, ids, ids)
@@ -63,8 +85,72 @@ def test_a_hand_made_receipt_reads_as_it_was_written(producer, sequence, ledger,
     assert (position.ledgerId, position.entryId) == (ledger, entry)
 
 
+@given(ids, st.lists(ids, min_size=1, max_size=20) | st.builds(lambda n: list(range(n, n + 40)), small_ids), ids)
+def test_receipts_made_together_are_those_made_one_by_one(producer, sequences, ledger):
+    for first in (0, 100, 16_370, 2**21 - 5, 2**28 - 5, sequences[0] % 2**60):
+        for highest in [0] * len(sequences), [sequence // 2 for sequence in sequences]:
+            one_by_one = [
+                commands.send_receipt(producer, sequence, ledger, entry, its_highest)
+                for entry, (sequence, its_highest) in enumerate(zip(sequences, highest, strict=True), first)
+            ]
+            assert commands.send_receipts(producer, sequences, highest, ledger, first) == b"".join(one_by_one)
+
+
+@given(
+    ids, ids, ids.filter(lambda n: n < 2**63), st.lists(payloads, max_size=20), st.integers(-1, 2**31 - 1), st.data()
+)
+def test_messages_made_together_are_those_made_one_by_one(consumer, ledger, first, entries, partition, data):
+    first = data.draw(st.sampled_from([first, first % 20_000, 120, 16_380, 2**28 - 3]))
+    epoch = data.draw(st.none() | ids)
+    options = {"partition": partition, "consumer_epoch": epoch}
+    one_by_one = [
+        commands.message_header(consumer, ledger, entry_id, len(entry), **options) + entry
+        for entry_id, entry in enumerate(entries, first)
+    ]
+    together = commands.messages(consumer, ledger, first, entries, **options)
+    assert b"".join(together) == b"".join(one_by_one)
+
+
+@given(st.integers(0, 2**63), st.integers(0, 40_000))
+def test_varints_in_a_row_are_those_made_one_by_one(first, count):
+    assert commands.varints(first, count) == [commands.varint(number) for number in range(first, first + count)]
+
+
+@st.composite
+def metadata_bytes(draw):
+    """Metadata as clients write them, some changed afterwards, or fields in another order."""
+    metadata = api.MessageMetadata(producer_name=draw(names), sequence_id=draw(ids), publish_time=draw(ids))
+    if draw(st.booleans()):
+        metadata.uncompressed_size = draw(st.integers(0, 2**31))
+        metadata.partition_key = draw(names)
+        metadata.properties.add(key=draw(names), value=draw(names))
+        if draw(st.booleans()):
+            metadata.properties[0].ClearField("value")
+    data = metadata.SerializePartialToString()
+    at = draw(st.integers(0, len(data)))
+    return draw(st.sampled_from([data, data[:at], data[at:] + data[:at], data[:at] + draw(payloads) + data[at + 1 :]]))
+
+
+@given(metadata_bytes(), payloads, st.integers(-20, 20))
+def test_an_entry_is_checked_as_if_all_of_its_metadata_were_parsed(metadata, payload, shift):
+    entry = frames.encode_entry(metadata, payload)
+    size = max(0, len(metadata) + shift)
+    body = size.to_bytes(4, "big") + entry[10:]
+    for each in (entry, b"\x0e\x01" + crc32c(body).to_bytes(4, "big") + body, entry[6:]):
+        found = outcome(frames.check_entry, each)
+        # Twice: what was parsed is remembered.
+        assert found == outcome(frames.check_entry, each)
+        assert found == outcome(_checksum_and_publish_time, each)
+
+
+def _checksum_and_publish_time(entry):
+    frames.verify_checksum(entry)
+    return frames.read_metadata(entry).publish_time
+
+
 @given(st.binary(max_size=100))
 def test_arbitrary_bytes_end_in_a_protocol_error_or_a_command_and_nothing_else(data):
-    for read in (parse_command, frames.read_metadata, frames.verify_checksum, frames.FrameDecoder(1000).receive):
+    decode = frames.FrameDecoder(1000).receive
+    for read in (parse_command, frames.read_metadata, frames.verify_checksum, frames.check_entry, decode):
         with contextlib.suppress(ProtocolError):
             read(data)

@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import Position, positions
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
@@ -68,8 +68,8 @@ class _Topic:
         )
         return topic
 
-    def _durable(self, group: list[tuple[object, Position]]) -> None:
-        self.positions.extend(position for _, position in group)
+    def _durable(self, contexts: list[object], first: Position) -> None:
+        self.positions.extend(positions(first.ledger_id, first.entry_id, first.entry_id + len(contexts)))
         self._grown.set()
 
     async def append(self, *entries: bytes, num_messages: int = 1) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
-from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.position import EARLIEST, Position, positions
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.metadata.memory.memory_store import MemoryBackend
@@ -39,8 +39,9 @@ class Owner:
     ledger: ManagedLedger = field(init=False)
     storage: LedgerStorage = field(init=False)
 
-    def on_durable(self, group: list[tuple[object, Position]]) -> None:
-        self.durable.extend(group)
+    def on_durable(self, contexts: list[object], first: Position) -> None:
+        stop = first.entry_id + len(contexts)
+        self.durable.extend(zip(contexts, positions(first.ledger_id, first.entry_id, stop), strict=True))
         self.changed.set()
 
     def on_failed(self, contexts: list[object], error: LedgerError) -> None:

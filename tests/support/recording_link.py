@@ -1,11 +1,12 @@
 """A client that records what topics say to it, without a socket."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import StalledDispatcher
 from barycenter.broker.clients.producer import Producer
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import EntryRun, Position
 
 
 @dataclass(eq=False)
@@ -35,10 +36,15 @@ class RecordingLink:
         assert not consumer.closed, "a message for a consumer that is gone"
         self.delivered.append((consumer, position, redelivery_count))
 
-    def send_receipt(
-        self, producer: Producer, sequence_id: int, highest_id: int, position: Position, size: int
+    def send_messages(self, consumer: Consumer, run: EntryRun) -> None:
+        for place, entry in enumerate(run.data, run.first):
+            self.send_message(consumer, Position(run.ledger_id, place), 0, entry)
+
+    def send_receipts(
+        self, producer: Producer, sequence_ids: Sequence[int], highest_ids: Sequence[int], first: Position, size: int
     ) -> None:
-        self.receipts.append((sequence_id, position))
+        for place, sequence_id in enumerate(sequence_ids, first.entry_id):
+            self.receipts.append((sequence_id, Position(first.ledger_id, place)))
 
     def send_duplicate(self, producer: Producer, sequence_id: int, highest_id: int, size: int) -> None: ...
 

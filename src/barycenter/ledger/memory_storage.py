@@ -19,7 +19,7 @@ from barycenter.ledger.errors import (
     LedgerFullError,
     LedgerNotFoundError,
 )
-from barycenter.ledger.position import EntryInfo
+from barycenter.ledger.position import EntryInfo, NewEntry
 from barycenter.ledger.storage import OnDurable
 
 
@@ -203,7 +203,7 @@ class MemoryLedgerWriter:
         self._storage = storage
         self._ledger = ledger
         self._on_durable = on_durable
-        self._queue: list[tuple[bytes, int, int]] = []
+        self._queue: list[NewEntry] = []
         self._next = 0
         self._reader = MemoryLedgerReader(ledger, 0)
         self._timer: asyncio.Handle | None = None
@@ -215,14 +215,17 @@ class MemoryLedgerWriter:
         return self._reader
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
+        entry_id = self._next
+        self.extend([(entry, num_messages, publish_time_ms)])
+        return entry_id
+
+    def extend(self, entries: Sequence[NewEntry]) -> None:
         if not self._open:
             raise LedgerClosedError(f"{self._ledger.name}: the writer is closed")
-        entry_id = self._next
-        self._next = entry_id + 1
-        self._queue.append((entry, num_messages, publish_time_ms))
-        if self._timer is None:
+        self._next += len(entries)
+        self._queue.extend(entries)
+        if entries and self._timer is None:
             self._schedule()
-        return entry_id
 
     async def close(self) -> None:
         self._open = False
@@ -265,7 +268,7 @@ class MemoryLedgerWriter:
         if not self._queue:
             self._finish()
 
-    def _store(self, group: Sequence[tuple[bytes, int, int]]) -> None:
+    def _store(self, group: Sequence[NewEntry]) -> None:
         if group:
             entries, counts, times = zip(*group, strict=True)
             self._ledger.entries.extend(entries)

@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+
+NewEntry: TypeAlias = tuple[bytes, int, int]
+"""What is to be appended: data, number of messages, publish time in ms."""
 
 
 class Position(NamedTuple):
@@ -39,6 +42,17 @@ class Entry(NamedTuple):
     @property
     def info(self) -> EntryInfo:
         return EntryInfo(len(self.data), self.num_messages, self.publish_time_ms)
+
+
+class EntryRun(NamedTuple):
+    """Consecutive entries of a ledger, at least one: the id of the first, the data of each, and the messages and
+    bytes in all of them together."""
+
+    ledger_id: int
+    first: int
+    data: Sequence[bytes]
+    num_messages: int
+    size: int
 
 
 _new_position = partial(tuple.__new__, Position)

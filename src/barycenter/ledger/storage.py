@@ -8,11 +8,12 @@ afterwards; a writer looks for the fence after its bytes are durable and before 
 that a former owner reported is among those that the later owner recovers, and none can be reported after.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from barycenter.ledger.caches import Caches
 from barycenter.ledger.errors import LedgerError
+from barycenter.ledger.position import NewEntry
 from barycenter.ledger.reader import LedgerReader
 
 
@@ -30,6 +31,10 @@ class LedgerWriter(Protocol):
         Durability is reported to the `on_durable` of `LedgerStorage.create`, in order, once per group.
         Raises LedgerClosedError after `close` and after a failure.
         """
+        ...
+
+    def extend(self, entries: Sequence[NewEntry]) -> None:
+        """Queue `entries`, as `append` does one: all of them or, if it raises, none."""
         ...
 
     async def close(self) -> None:

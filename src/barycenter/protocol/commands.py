@@ -72,6 +72,78 @@ def send_receipt(
     return _RECEIPT_HEADS[len(body)] + body
 
 
+def varints(first: int, count: int) -> list[bytes]:
+    """Return the varints of `count` numbers from `first` on."""
+    found: list[bytes] = []
+    stop = first + count
+    while first < stop:
+        if not 16384 <= first < 268435456:
+            found.append(varint(first))
+            first += 1
+            continue
+        low = first & 16383
+        more = _MORE[low : low + stop - first]
+        last = _LAST[first >> 14]
+        found += [two + last for two in more]
+        first += len(more)
+    return found
+
+
+def send_receipts(
+    producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
+) -> bytes:
+    """Return the SEND_RECEIPT frames of entries that follow each other, at least one, as `send_receipt` makes one."""
+    count = len(sequence_ids)
+    if count == 1 or any(highest_ids):
+        ids = zip(sequence_ids, range(first_entry_id, first_entry_id + count), highest_ids, strict=True)
+        return b"".join([send_receipt(producer_id, sent, ledger_id, entry, highest) for sent, entry, highest in ids])
+    first = sequence_ids[0]
+    ascending = sequence_ids[-1] - first == count - 1 and list(sequence_ids) == list(range(first, first + count))
+    sequences = varints(first, count) if ascending else [varint(number) for number in sequence_ids]
+    head = b"\x08" + varint(producer_id) + b"\x10"
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    fixed = len(head) + 2 + len(ledger)
+    begin = middle = b""
+    sizes = (0, 0)
+    parts: list[bytes] = []
+    for sequence, entry in zip(sequences, varints(first_entry_id, count), strict=True):
+        if (len(sequence), len(entry)) != sizes:
+            sizes = len(sequence), len(entry)
+            begin = _RECEIPT_HEADS[fixed + len(sequence) + len(entry)] + head
+            middle = b"\x1a%c%b" % (len(ledger) + len(entry), ledger)
+        parts += (begin, sequence, middle, entry)
+    return b"".join(parts)
+
+
+def messages(
+    consumer_id: int,
+    ledger_id: int,
+    first_entry_id: int,
+    entries: Sequence[bytes],
+    *,
+    partition: int = -1,
+    consumer_epoch: int | None = None,
+) -> list[bytes]:
+    """Return the MESSAGE frames of entries that follow each other, in parts to be joined; each entry is one of them."""
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    of_partition = b"\x18" + varint(partition) if partition >= 0 else b""
+    of_epoch = b"\x28" + varint(consumer_epoch) if consumer_epoch is not None else b""
+    end = of_partition + of_epoch
+    begin = b""
+    sizes = (-1, -1)
+    parts: list[bytes] = []
+    for entry_id, entry in zip(varints(first_entry_id, len(entries)), entries, strict=True):
+        if (len(entry_id), len(entry)) != sizes:
+            sizes = len(entry_id), len(entry)
+            id_size = len(ledger) + len(entry_id) + len(of_partition)
+            head = b"\x08%b\x12%c%b" % (varint(consumer_id), id_size, ledger)
+            rest = len(entry_id) + len(end)
+            command = b"\x08\x09\x4a%c%b" % (len(head) + rest, head)
+            begin = payload_header(command + entry_id + end, len(entry))[:-rest]
+        parts += (begin, entry_id, end, entry)
+    return parts
+
+
 def message_header(
     consumer_id: int,
     ledger_id: int,

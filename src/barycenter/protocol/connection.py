@@ -20,7 +20,7 @@ from barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, 
 from barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
 
 Received: TypeAlias = tuple[int, Any, bytes]
-"""A command: its type, its sub-message, and the entry behind it (empty but for SEND and MESSAGE)."""
+"""A command: its type, its sub-message (`Send` of a SEND), and the entry behind it (only SEND and MESSAGE have one)."""
 
 
 class Role(enum.Enum):
@@ -104,6 +104,7 @@ _SAID: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
 """What a role may say in a state of the handshake, likewise."""
 _NOTHING: Final[Mapping[int, State]] = {}
 _WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
+_SEND: Final = int(api.BaseCommand.SEND)
 _PING: Final = int(api.BaseCommand.PING)
 _PONG: Final = int(api.BaseCommand.PONG)
 
@@ -146,8 +147,12 @@ class Connection:
         received: list[Received] = []
         is_open = self.state is State.OPEN
         legal = _LEGAL_WHEN_OPEN[self.role]
+        takes_sends = is_open and _SEND in legal
         for command, entry in frames:
             number, message = parse_command(command)
+            if takes_sends and number == _SEND:  # what comes most often is asked nothing else
+                received.append((number, message, entry))
+                continue
             if not is_open:
                 is_open = self._advance(number, message)
             elif number not in legal:

@@ -11,6 +11,7 @@ The checksum covers everything from `metadataSize` on. Source: binary-protocol r
 """
 
 import struct
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from crc32c import crc32c
@@ -33,8 +34,15 @@ FRAME_PADDING: Final = 10 * 1024
 _SIZES: Final = struct.Struct(">II")
 _CHECKSUM_HEAD: Final = struct.Struct(">HI")
 _U32: Final = struct.Struct(">I")
+_ENTRY_HEAD: Final = struct.Struct(">HIIBB")
+"""Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte behind it."""
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
+
+_COPY_BELOW_BYTES: Final = 4096
+"""A copy of so little costs less than a view of it."""
+
+_REMEMBERED_BYTES: Final = 64
 
 Frame: TypeAlias = tuple[bytes, bytes]
 """The bytes of the command, and those of the entry (empty for a simple command)."""
@@ -201,17 +209,43 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
     return read_metadata(entry), entry[metadata_span(entry)[1] :]
 
 
-def publish_time_ms(entry: bytes) -> int:
-    """Return the producer's publish time, the one figure of the metadata that a broker needs for each entry.
+@lru_cache(maxsize=512)
+def _publish_time_in(fields: bytes) -> int:
+    """Return the publish time in what follows producer name and sequence id; 0 if more is wanting than these two.
 
-    Cheaper than `read_metadata`: required fields are looked at only when the time is absent. Errors likewise.
+    Raises:
+        DecodeError: it does not parse.
     """
-    if entry[:2] == _CHECKSUM_MAGIC and len(entry) >= 10:
-        (size,) = _U32.unpack_from(entry, 6)
-        try:
-            found = MessageMetadata.FromString(entry[10 : 10 + size]).publish_time
-        except DecodeError as error:
-            raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
-        if found and len(entry) >= 10 + size:
-            return found
+    metadata = MessageMetadata(producer_name="", sequence_id=0)
+    metadata.MergeFromString(fields)
+    return metadata.publish_time if metadata.IsInitialized() else 0
+
+
+def check_entry(entry: bytes) -> int:
+    """Check the entry's checksum, and return the publish time of its metadata in ms.
+
+    As `verify_checksum` and then `read_metadata(entry).publish_time`, with their errors, but cheaper: what follows
+    producer name and sequence id is parsed once for all messages of a millisecond that have it alike. Fields may be
+    parsed apart, because a message is what they merge to.
+    """
+    if len(entry) > _ENTRY_HEAD.size:
+        magic, expected, size, tag, name_size = _ENTRY_HEAD.unpack_from(entry)
+        stop = 10 + size
+        at = 13 + name_size
+        if magic == 0x0E01 and tag == 0x0A and name_size < 0x80 and at < stop <= len(entry) and entry[at - 1] == 0x10:
+            actual = crc32c(entry[6:] if len(entry) < _COPY_BELOW_BYTES else memoryview(entry)[6:])
+            if actual != expected:
+                raise ChecksumMismatchError(expected, actual)
+            last = at + 9
+            while at < stop and entry[at] > 0x7F:
+                at += 1
+            if at < last and at < stop <= at + _REMEMBERED_BYTES:
+                try:
+                    found = _publish_time_in(entry[at + 1 : stop])
+                except DecodeError as error:
+                    raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
+                if found:
+                    return found
+            return read_metadata(entry).publish_time
+    verify_checksum(entry)
     return read_metadata(entry).publish_time

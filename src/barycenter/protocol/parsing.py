@@ -3,7 +3,7 @@
 Source: binary-protocol reference, section 2.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 
@@ -24,7 +24,16 @@ _TEXT_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     )
     for field in _FIELDS
 }
-_SEND_HEAD: Final = b"\x08\x06\x32"
+Send: TypeAlias = tuple[int, int, int, int, bool]
+"""A SEND: producer id, sequence id, highest sequence id, number of messages, and whether it is a chunk."""
+
+_SEND: Final = int(api.BaseCommand.SEND)
+_PLAIN_SENDS: Final = {
+    b"\x08\x06\x32" + bytes((3 + size, 0x08, producer_id, 0x10)): producer_id
+    for size in range(1, 5)
+    for producer_id in range(128)
+}
+"""How a SEND begins that is a producer id below 128 and a sequence id of one to four bytes alone: a single message."""
 _LOOKUP_HEAD: Final = b"\x08\x17\xba\x01"
 _NO_MORE_TEXT: Final = frozenset(
     authoritative + listener for authoritative in (b"", b"\x18\x00", b"\x18\x01") for listener in (b"", b"\x3a\x00")
@@ -33,32 +42,41 @@ _NO_MORE_TEXT: Final = frozenset(
 
 
 def parse_command(data: bytes) -> tuple[int, Any]:
-    """Return the type of the command in `data` and its sub-message, with all required fields present.
+    """Return the type of the command in `data` and its sub-message (a SEND's as `Send`), all required fields present.
 
     Raises:
         UnsupportedCommandError: a type number that is not defined.
         MalformedCommandError: anything else that is not a command.
     """
-    # The hot path: type SEND, then its sub-message up to the end, with both required ids in front (a producer id
-    # below 128). Presence has to be seen in the bytes because protobuf reports an absent number as 0.
-    if (
-        data[:3] == _SEND_HEAD
-        and 7 < len(data) < 132
-        and data[3] == len(data) - 4
-        and data[4] == 0x08
-        and data[5] < 0x80
-        and data[6] == 0x10
-    ):
-        try:
-            return 6, api.CommandSend.FromString(data[4:])
-        except DecodeError as error:
-            raise MalformedCommandError(f"a SEND does not parse: {error}") from error
+    producer_id = _PLAIN_SENDS.get(data[:7])
+    if producer_id is not None and (sequence_id := _plain_sequence_id(data)) >= 0:
+        return _SEND, (producer_id, sequence_id, 0, 1, False)
     if data[:4] == _LOOKUP_HEAD and _is_plain_lookup(data):
         try:
             return 23, api.CommandLookupTopic.FromString(data[5:])
         except DecodeError as error:
             raise MalformedCommandError(f"a LOOKUP does not parse: {error}") from error
     return _parse_any(data)
+
+
+def _plain_sequence_id(data: bytes) -> int:
+    """Return the varint of at most four bytes that a plain SEND has from 7 to its end; -1 if it ends otherwise."""
+    size = len(data) - 7
+    if size != data[3] - 3 or data[-1] > 0x7F:
+        return -1
+    # Unrolled. The last byte ends a number at the latest, so nothing behind it is looked at.
+    number = data[7]
+    if number < 0x80:
+        return number if size == 1 else -1
+    more = data[8]
+    number += (more << 7) - 0x80
+    if more < 0x80:
+        return number if size == 2 else -1
+    more = data[9]
+    number += (more << 14) - 0x4000
+    if more < 0x80:
+        return number if size == 3 else -1
+    return number + (data[10] << 21) - 0x200000
 
 
 def _is_plain_lookup(data: bytes) -> bool:
@@ -95,7 +113,21 @@ def _parse_any(data: bytes) -> tuple[int, Any]:
     for field in _TEXT_FIELDS[number]:
         if not isinstance(getattr(message, field), str):
             raise MalformedCommandError(f"{name}.{field} is not UTF-8")
+    if number == _SEND:
+        return number, _send(command.send)
     return number, message
+
+
+def _send(message: api.CommandSend) -> Send:
+    if message.num_messages < 0:
+        raise MalformedCommandError(f"a SEND of {message.num_messages} messages")
+    return (
+        message.producer_id,
+        message.sequence_id,
+        message.highest_sequence_id,
+        message.num_messages,
+        message.is_chunk,
+    )
 
 
 def _undefined_type(data: bytes) -> int | None:

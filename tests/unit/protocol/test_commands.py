@@ -145,6 +145,7 @@ def test_an_undefined_type_is_named(head):
         "0817ba0104" + "0a0174" + "10",  # its request id has no end
         "0817ba010e" + "0a0174" + "10" + 10 * "ff",
         "0817ba0105" + "0a0574" + "1001",  # its topic ends behind it
+        "080632" + "0f" + "08001000" + "18ffffffffffffffffff01",  # a SEND of -1 messages
     ],
 )
 def test_bytes_that_are_no_command_are_malformed(data):
@@ -153,5 +154,4 @@ def test_bytes_that_are_no_command_are_malformed(data):
 
 
 def test_unknown_fields_are_tolerated():
-    number, message = parse_command(bytes.fromhex("0806320708001000980601"))
-    assert (number, message.producer_id, message.sequence_id) == (6, 0, 0)
+    assert parse_command(bytes.fromhex("0806320708001000980601")) == (6, (0, 0, 0, 1, False))

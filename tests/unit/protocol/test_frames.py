@@ -1,4 +1,5 @@
 import pytest
+from crc32c import crc32c
 
 from barycenter.protocol import frames
 from barycenter.protocol.errors import ChecksumMismatchError, FrameTooLargeError, MalformedFrameError
@@ -28,7 +29,7 @@ def test_a_send_of_the_real_client_splits_into_command_metadata_and_payload():
     frames.verify_checksum(entry)
     metadata, payload = frames.split_entry(entry)
     assert (metadata.producer_name, metadata.sequence_id, payload) == ("standalone-0-1", 0, b"hello")
-    assert frames.publish_time_ms(entry) == metadata.publish_time == 1795207814998
+    assert frames.check_entry(entry) == metadata.publish_time == 1795207814998
 
 
 def test_encoding_the_entry_again_gives_the_bytes_of_the_real_client():
@@ -44,15 +45,16 @@ def test_an_entry_without_checksum_or_behind_broker_metadata_is_read_alike():
     for entry in (bare, broker_part + bare, broker_part + hello_entry()):
         frames.verify_checksum(entry)
         assert frames.split_entry(entry) == (metadata, payload)
-        assert frames.publish_time_ms(entry) == metadata.publish_time
+        assert frames.check_entry(entry) == metadata.publish_time
 
 
 @pytest.mark.parametrize("position", [6, 20, -1])
 def test_a_changed_byte_behind_the_checksum_is_noticed(position):
     damaged = bytearray(hello_entry())
     damaged[position] ^= 1
-    with pytest.raises(ChecksumMismatchError):
-        frames.verify_checksum(bytes(damaged))
+    for check in (frames.verify_checksum, frames.check_entry):
+        with pytest.raises(ChecksumMismatchError):
+            check(bytes(damaged))
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 5, 8, 9, 20])
@@ -60,14 +62,23 @@ def test_an_entry_that_ends_too_early_is_malformed(size):
     cut = hello_entry()[:size]
     with pytest.raises(MalformedFrameError):
         frames.read_metadata(cut)
-    with pytest.raises(MalformedFrameError):
-        frames.publish_time_ms(cut)
+    with pytest.raises((MalformedFrameError, ChecksumMismatchError)):
+        frames.check_entry(cut)
+
+
+@pytest.mark.parametrize("size", [1, 3, 15, 16, 18, 24])
+def test_an_entry_whose_metadata_end_too_early_is_malformed_though_its_checksum_holds(size):
+    cut = hello_entry()[10 : 10 + size]
+    for announced in (size, 25):
+        body = announced.to_bytes(4, "big") + cut
+        with pytest.raises(MalformedFrameError):
+            frames.check_entry(b"\x0e\x01" + crc32c(body).to_bytes(4, "big") + body)
 
 
 def test_metadata_without_its_required_fields_is_malformed():
     entry = frames.encode_entry(b"\x10\x01", b"")
     with pytest.raises(MalformedFrameError):
-        frames.publish_time_ms(entry)
+        frames.check_entry(entry)
 
 
 def test_a_frame_of_the_limit_passes_and_one_byte_more_is_refused_before_its_bytes_come():

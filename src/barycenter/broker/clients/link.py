@@ -4,9 +4,10 @@
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import EntryRun, Position
 
 
 class StalledDispatcher(Protocol):
@@ -68,10 +69,22 @@ class ClientLink(Protocol):
         self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes
     ) -> None: ...
 
-    def send_receipt(
-        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
+    def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
+        """Send entries that were not delivered before."""
+        ...
+
+    def send_receipts(
+        self,
+        producer: LinkedProducer,
+        sequence_ids: Sequence[int],
+        highest_ids: Sequence[int],
+        first: Position,
+        size: int,
     ) -> None:
-        """Answer a SEND whose entry of `size` bytes is no longer pending."""
+        """Answer SENDs whose entries, of `size` bytes together, are no longer pending.
+
+        The first entry is at `first`, the others follow it in the same ledger.
+        """
         ...
 
     def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:

@@ -2,13 +2,17 @@
 
 import enum
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
+from barycenter.ledger.position import NewEntry
 from barycenter.naming.topic import TopicName
+
+Sent: TypeAlias = "tuple[Producer, int, int, int, int]"
+"""What a SEND says beside its entry: producer, sequence id, highest sequence id, messages, and the entry's bytes."""
 
 
 class Publishable(Protocol):
@@ -18,16 +22,7 @@ class Publishable(Protocol):
     def name(self) -> TopicName: ...
     @property
     def producer_epoch(self) -> int | None: ...
-    def publish(
-        self,
-        producer: "Producer",
-        sequence_id: int,
-        highest_id: int,
-        num_messages: int,
-        entry: bytes,
-        *,
-        is_chunk: bool = False,
-    ) -> None: ...
+    def publish(self, sent: "Sequence[Sent]", entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None: ...
     def last_sequence_id(self, producer_name: str) -> int: ...
     def forget_producer(self, producer: "Producer") -> None: ...
     async def wait_drained(self) -> None: ...

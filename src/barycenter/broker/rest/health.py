@@ -5,6 +5,7 @@ out; whoever asks came over one. Source: Pulsar's `BrokersBase.internalRunHealth
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
@@ -15,7 +16,7 @@ from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.ledger.errors import LedgerError
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import EntryRun, Position
 from barycenter.naming.namespace import heartbeat_namespaces
 from barycenter.naming.topic import TopicName
 from barycenter.protocol.frames import encode_entry, split_entry
@@ -55,10 +56,10 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
     link = _OwnLink()
     producer = await topic.add_producer(link, 0, ProducerOptions(name=f"healthCheck-{token}"))
     try:
-        metadata = MessageMetadata(
-            producer_name=producer.name, sequence_id=0, publish_time=env.clock.now_ms()
-        ).SerializeToString()
-        topic.publish(producer, 0, 0, 1, encode_entry(metadata, token.encode()))
+        now_ms = env.clock.now_ms()
+        metadata = MessageMetadata(producer_name=producer.name, sequence_id=0, publish_time=now_ms)
+        entry = encode_entry(metadata.SerializeToString(), token.encode())
+        topic.publish([(producer, 0, 0, 1, len(entry))], [(entry, 1, now_ms)])
         position = await link.stored
     finally:
         topic.forget_producer(producer)
@@ -77,11 +78,16 @@ class _OwnLink:
     def __init__(self) -> None:
         self.stored: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
-    def send_receipt(
-        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
+    def send_receipts(
+        self,
+        producer: LinkedProducer,
+        sequence_ids: Sequence[int],
+        highest_ids: Sequence[int],
+        first: Position,
+        size: int,
     ) -> None:
         if not self.stored.done():
-            self.stored.set_result(position)
+            self.stored.set_result(first)
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         self._fail(LedgerError("the message was not stored"))
@@ -105,6 +111,8 @@ class _OwnLink:
     def send_message(
         self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes
     ) -> None: ...
+
+    def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None: ...
 
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.errors import SubscriptionBusyError
-from barycenter.broker.subscriptions.dispatch import Dispatcher
+from barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.broker.subscriptions.sticky_keys import active_consumer
 from barycenter.ledger.position import Position
@@ -90,9 +90,29 @@ class SingleActiveDispatcher(Dispatcher):
             if not link.writable:
                 link.wake_when_writable(self)
                 return
-            if not self._ready and not self._read_more_entries(consumer.permits):
-                return
+            if not self._ready:
+                if self._deliver_run(consumer):
+                    continue
+                if not self._read_more_entries(consumer.permits):
+                    return
             self._deliver(consumer)
+
+    def _deliver_run(self, consumer: Consumer) -> bool:
+        """Deliver entries of the cached tail as one, if there are any to be read, none of which is acknowledged."""
+        subscription = self.subscription
+        start = self.read_position
+        if self._reading or not subscription.cursor.is_unacked_from(start):
+            return False
+        run = subscription.ledger.cached_run(
+            start, subscription.settings.max_read_entries, READ_BYTES, consumer.permits
+        )
+        if run is None:
+            return False
+        self.read_position = Position(run.ledger_id, run.first + len(run.data))
+        consumer.link.send_messages(consumer, run)
+        consumer.sent(run.num_messages, run.size)
+        subscription.sent(run.num_messages, run.size)
+        return True
 
     def _deliver(self, consumer: Consumer) -> None:
         ready = self._ready

@@ -4,16 +4,16 @@ A subscription ends with its last consumer. Source: Pulsar's `NonPersistentTopic
 here ids count up, so that clients who track batches by id do not mix them up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import ClientLink
-from barycenter.broker.clients.producer import Producer
+from barycenter.broker.clients.producer import Sent
 from barycenter.broker.errors import NotAllowedError, SubscriptionBusyError, SubscriptionNotFoundError
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.non_persistent_subscription import NonPersistentSubscription
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import NewEntry, Position
 from barycenter.naming.topic import TopicName
 
 
@@ -25,23 +25,14 @@ class NonPersistentTopic(Topic):
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self._next_entry_id = 0
 
-    def publish(
-        self,
-        producer: Producer,
-        sequence_id: int,
-        highest_id: int,
-        num_messages: int,
-        entry: bytes,
-        *,
-        is_chunk: bool = False,
-    ) -> None:
-        position = Position(0, self._next_entry_id)
-        self._next_entry_id += 1
-        size = len(entry)
-        self.published(producer, num_messages, size)
-        producer.link.send_receipt(producer, sequence_id, highest_id, position, size)
-        for subscription in self.subscriptions.values():
-            subscription.deliver(position, num_messages, entry)
+    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+        for (producer, sequence_id, highest_id, num_messages, size), (entry, _, _) in zip(sent, entries, strict=True):
+            position = Position(0, self._next_entry_id)
+            self._next_entry_id += 1
+            self.published(producer, num_messages, size)
+            producer.link.send_receipts(producer, (sequence_id,), (highest_id,), position, size)
+            for subscription in self.subscriptions.values():
+                subscription.deliver(position, num_messages, entry)
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
         self.check_open()

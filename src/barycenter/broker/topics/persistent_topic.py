@@ -11,13 +11,15 @@ Source: Pulsar's `PersistentTopic`.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
 
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import ClientLink
-from barycenter.broker.clients.producer import Producer
+from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.errors import (
     NotAllowedError,
     SubscriptionBusyError,
@@ -31,17 +33,16 @@ from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatu
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.position import EARLIEST, NewEntry, Position
 from barycenter.naming.topic import TopicName
-from barycenter.protocol.frames import publish_time_ms, read_metadata
+from barycenter.protocol.frames import read_metadata
 
 log = structlog.get_logger(__name__)
 
 LATEST: Final = Position(2**63 - 1, 2**63 - 1)
 """Behind every entry, as clients say it."""
 
-Written: TypeAlias = tuple[Producer, int, int, int, int]
-"""What an entry in the ledger's queue belongs to: producer, sequence id, highest sequence id, messages, bytes."""
+_PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
@@ -79,38 +80,35 @@ class PersistentTopic(Topic):
 
     # ---- publishing ----
 
-    def publish(
-        self,
-        producer: Producer,
-        sequence_id: int,
-        highest_id: int,
-        num_messages: int,
-        entry: bytes,
-        *,
-        is_chunk: bool = False,
-    ) -> None:
-        """See `Topic.publish`.
+    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+        if are_chunks:
+            sent[0][0].chunked_messages += len(sent)
+        if self._deduplication is None:
+            self._append(sent, entries)
+        else:
+            self._publish_new(self._deduplication, sent, entries, are_chunks=are_chunks)
 
-        Raises:
-            MalformedFrameError: the entry has no readable metadata; nothing was stored.
-        """
-        published_ms = publish_time_ms(entry)
-        size = len(entry)
-        if is_chunk:
-            producer.chunked_messages += 1
-        memory = self._deduplication
-        if memory is not None and not self._is_new(memory, producer, sequence_id, highest_id, size):
-            return
-        producer.pushed += 1
-        self.pending += 1
-        written: Written = (producer, sequence_id, highest_id, num_messages, size)
+    def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
+        """Give entries of one producer to the ledger; False if it takes none, and they are answered."""
+        sent[0][0].pushed += len(sent)
+        self.pending += len(sent)
         try:
-            self.ledger.append(entry, num_messages, published_ms, written)
+            self.ledger.extend(entries, sent)
         except LedgerError as error:
-            self.write_failed([written], error)
-            return
-        if memory is not None:
-            memory.pushed(producer.name, sequence_id, highest_id, entry, is_chunk=is_chunk)
+            self.write_failed(sent, error)
+            return False
+        return True
+
+    def _publish_new(
+        self, memory: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
+    ) -> None:
+        """Publish, one by one, what was not sent before."""
+        for one, entry in zip(sent, entries, strict=True):
+            producer, sequence_id, highest_id, _, size = one
+            if producer.closed:  # by the answer to one before: its client sends these again
+                producer.link.publish_failed(producer, size)
+            elif self._is_new(memory, producer, sequence_id, highest_id, size) and self._append([one], [entry]):
+                memory.pushed(producer.name, sequence_id, highest_id, entry[0], is_chunk=are_chunks)
 
     def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
         """Tell whether a message is to be stored; answer it if not."""
@@ -127,23 +125,17 @@ class PersistentTopic(Topic):
             producer.link.close_producer(producer)
         return False
 
-    def write_durable(self, group: Sequence[tuple[Written, Position]]) -> None:
-        """Entries are on disk: answer their producers and feed the consumers."""
+    def write_durable(self, group: Sequence[Sent], first: Position) -> None:
+        """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
         owned = self.owned
         if self._deduplication is not None and self._deduplication.persisted(len(group)):
             self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:
             owned.acknowledged(len(group), self.clock.now_ms())
-            for (producer, sequence_id, highest_id, messages, size), position in group:
-                producer.completed += 1
-                producer.link.send_receipt(producer, sequence_id, highest_id, position, size)
-                rates = producer.rates
-                rates.messages += messages
-                rates.bytes += size
-            self._count(group)
+            self._send_receipts(group, first)
         else:
             log.warning("receipts_withheld", topic=str(self.name), epoch=owned.epoch, entries=len(group))
-            for (producer, _, _, _, size), _ in group:
+            for producer, _, _, _, size in group:
                 producer.completed += 1
                 producer.link.publish_failed(producer, size)
         self.completed(len(group))
@@ -151,23 +143,24 @@ class PersistentTopic(Topic):
             if subscription.dispatcher is not None:
                 subscription.dispatcher.dispatch()
 
-    def _count(self, group: Sequence[tuple[Written, Position]]) -> None:
-        messages = size = 0
-        for written, _ in group:
-            messages += written[3]
-            size += written[4]
-        self.in_rates.messages += messages
-        self.in_rates.bytes += size
-        counters = self.host.counters
-        counters.messages_in += messages
-        counters.bytes_in += size
+    def _send_receipts(self, group: Iterable[Sent], first: Position) -> None:
+        ledger_id, entry_id = first
+        for producer, run in groupby(group, key=_PRODUCER):
+            # Where an answer was put off, each receipt for itself: it may have its place behind any of them.
+            for sent in [list(run)] if producer.deferred is None else [[one] for one in run]:
+                _, sequence_ids, highest_ids, messages, sizes = zip(*sent, strict=True)
+                size = sum(sizes)
+                producer.completed += len(sent)
+                producer.link.send_receipts(producer, sequence_ids, highest_ids, Position(ledger_id, entry_id), size)
+                self.published(producer, sum(messages), size)
+                entry_id += len(sent)
 
     def fenced(self, error: LedgerFencedError) -> None:
         """A later owner has the ledger."""
         self.begin_closing()
         self.host.ledger_fenced(self, str(error))
 
-    def write_failed(self, group: Sequence[Written], error: LedgerError) -> None:
+    def write_failed(self, group: Sequence[Sent], error: LedgerError) -> None:
         """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
         the clients are told to look elsewhere, and send again there."""
         fenced = isinstance(error, LedgerFencedError)

@@ -7,7 +7,7 @@ Source: Pulsar's `AbstractTopic`.
 
 import asyncio
 import enum
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import structlog
 
 from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from barycenter.broker.clients.link import ClientLink
-from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
+from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions, Sent
 from barycenter.broker.clients.rates import Rates
 from barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
 from barycenter.broker.ownership.serving import OwnedBundle
@@ -23,7 +23,7 @@ from barycenter.broker.subscriptions.source import DispatchSettings
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.producer_access import ProducerAccess
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import NewEntry, Position
 from barycenter.metadata.clock import Clock
 from barycenter.naming.topic import TopicName
 
@@ -242,17 +242,11 @@ class Topic:
         if self._access is not None:
             self._access.left(producer)
 
-    def publish(
-        self,
-        producer: Producer,
-        sequence_id: int,
-        highest_id: int,
-        num_messages: int,
-        entry: bytes,
-        *,
-        is_chunk: bool = False,
-    ) -> None:
-        """Take an entry; its receipt, or an error, goes to the producer's link in the order of these calls."""
+    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+        """Take the entries that one producer sent, at least one, each beside what its SEND says.
+
+        Their receipts, or errors, go to the producer's link in the order of the SENDs.
+        """
         raise NotImplementedError
 
     def published(self, producer: Producer, messages: int, size: int) -> None:

@@ -10,23 +10,24 @@ reading stops while too many SENDs, bytes or requests are unanswered. Source: Pu
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
-from barycenter.broker.clients.producer import Producer
+from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.wire.errors import error_code
 from barycenter.broker.wire.services import WireServices
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import EntryRun, NewEntry, Position
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection as Wire
-from barycenter.protocol.connection import KeepAlive, Role, State
+from barycenter.protocol.connection import KeepAlive, Received, Role, State
 from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError, RemoteProtocolError
-from barycenter.protocol.frames import FRAME_PADDING, verify_checksum
+from barycenter.protocol.frames import FRAME_PADDING, check_entry
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,9 @@ CLOSED_ID_LIFE_S: Final = 30.0
 
 QUEUED_BYTES: Final = 1 << 20
 """What is collected for a client before dispatch waits; transports buffer about as much again."""
+
+_JOIN_BELOW_MEAN_BYTES: Final = 4 << 10
+"""Parts that are smaller in the mean are joined before they are written: cheaper than to hand over each."""
 
 PENDING_BYTES: Final = 64 << 20
 """Unanswered SENDs of a connection, in bytes, at which reading stops."""
@@ -45,6 +49,7 @@ OPEN_REQUESTS: Final = 5000
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 
 _SEND: Final = int(api.BaseCommand.SEND)
+_SIZE: Final = itemgetter(4)
 
 Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
 """Answers a command. One that has to wait returns a coroutine, which becomes a task of the connection."""
@@ -129,11 +134,14 @@ class Connection(asyncio.Protocol):
             return
         if self._liveness_checks:
             self._answer_liveness_checks()
-        for number, message, entry in received:
+        at = 0
+        while at < len(received):
+            number, message, _ = received[at]
             if number == _SEND:
-                self._handle_send(message, entry)
+                at = self._handle_sends(received, at)
             else:
                 self._handle_request(number, message)
+                at += 1
             if self.is_closed:
                 return
         owed = self._wire.data_to_send()
@@ -224,29 +232,38 @@ class Connection(asyncio.Protocol):
         if not self._reading:
             self._maybe_resume_reading()
 
-    def _handle_send(self, message: api.CommandSend, entry: bytes) -> None:
-        producer = self.producers.get(message.producer_id)
+    def _handle_sends(self, received: Sequence[Received], at: int) -> int:
+        """Publish the SENDs of one producer that follow each other from `at` on; return where others begin.
+
+        One that is damaged ends them: what came before it is published, and it is answered.
+        """
+        producer_id, are_chunks = received[at][1][0], received[at][1][4]
+        producer = self.producers.get(producer_id)
         if producer is None or producer.closed:
-            self._handle_late_send(message.producer_id, known=producer is not None)
-            return
-        # Counted first: the answer may come at once.
-        size = len(entry)
-        self._pending += 1
-        self._pending_bytes += size
-        try:
-            verify_checksum(entry)
-            producer.topic.publish(
-                producer,
-                message.sequence_id,
-                message.highest_sequence_id,
-                message.num_messages,
-                entry,
-                is_chunk=message.is_chunk,
-            )
-        except (ChecksumMismatchError, MalformedFrameError) as error:
-            self._pending -= 1
-            self._pending_bytes -= size
-            self._fail_send(producer, message.sequence_id, error)
+            self._handle_late_send(producer_id, known=producer is not None)
+            return at + 1
+        sent: list[Sent] = []
+        entries: list[NewEntry] = []
+        damage: Exception | None = None
+        while damage is None and at < len(received):
+            number, send, entry = received[at]
+            if number != _SEND or send[0] != producer_id or send[4] != are_chunks:
+                break
+            _, sequence_id, highest_id, messages, _ = send
+            try:
+                entries.append((entry, messages, check_entry(entry)))
+                sent.append((producer, sequence_id, highest_id, messages, len(entry)))
+            except (ChecksumMismatchError, MalformedFrameError) as error:
+                damage = error
+            at += 1
+        if sent:
+            # Counted first: the answers may come at once.
+            self._pending += len(sent)
+            self._pending_bytes += sum(map(_SIZE, sent))
+            producer.topic.publish(sent, entries, are_chunks=are_chunks)
+        if damage is not None:
+            self._fail_send(producer, sequence_id, damage)
+        return at
 
     def _handle_late_send(self, producer_id: int, *, known: bool) -> None:
         """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
@@ -280,21 +297,27 @@ class Connection(asyncio.Protocol):
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it is written with others at the end of this turn of the loop."""
+        self._queue((frame,), len(frame))
+
+    def _queue(self, parts: Sequence[bytes], size: int) -> None:
         if self.is_closed:
             return
-        out = self._out
-        if not out:
+        if not self._out:
             self._loop.call_soon(self._flush)
-        out.append(frame)
-        self._out_bytes += len(frame)
+        self._out += parts
+        self._out_bytes += size
 
     def _flush(self) -> None:
         out = self._out
         if not out or self._transport is None:
             return
+        are_small = self._out_bytes < _JOIN_BELOW_MEAN_BYTES * len(out)
         self._out = []
         self._out_bytes = 0
-        self._transport.writelines(out)
+        if are_small:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
         if self._stalled and not self._write_paused:
             self._wake()
 
@@ -338,31 +361,36 @@ class Connection(asyncio.Protocol):
     # ---- what topics say (ClientLink) ----
 
     def send_message(self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes) -> None:
-        if self.is_closed:
-            return
-        out = self._out
-        if not out:
-            self._loop.call_soon(self._flush)
-        out.append(
-            commands.message_header(
-                consumer.consumer_id,
-                position[0],
-                position[1],
-                len(entry),
-                partition=consumer.partition,
-                redelivery_count=redelivery_count,
-                consumer_epoch=consumer.epoch,
-            )
+        header = commands.message_header(
+            consumer.consumer_id,
+            position[0],
+            position[1],
+            len(entry),
+            partition=consumer.partition,
+            redelivery_count=redelivery_count,
+            consumer_epoch=consumer.epoch,
         )
-        out.append(entry)
-        self._out_bytes += len(entry) + 32
+        self._queue((header, entry), len(header) + len(entry))
 
-    def send_receipt(
-        self, producer: LinkedProducer, sequence_id: int, highest_id: int, position: Position, size: int
+    def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
+        ledger_id, first, data, _, size = run
+        parts = commands.messages(
+            consumer.consumer_id, ledger_id, first, data, partition=consumer.partition, consumer_epoch=consumer.epoch
+        )
+        self._queue(parts, size + 32 * len(data))
+
+    def send_receipts(
+        self,
+        producer: LinkedProducer,
+        sequence_ids: Sequence[int],
+        highest_ids: Sequence[int],
+        first: Position,
+        size: int,
     ) -> None:
-        self._pending -= 1
+        self._pending -= len(sequence_ids)
         self._pending_bytes -= size
-        self.send(commands.send_receipt(producer.producer_id, sequence_id, position[0], position[1], highest_id))
+        ledger_id, entry_id = first
+        self.send(commands.send_receipts(producer.producer_id, sequence_ids, highest_ids, ledger_id, entry_id))
         if producer.deferred is not None:
             self._send_deferred(producer)
         if not self._reading:

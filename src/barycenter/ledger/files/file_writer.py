@@ -20,6 +20,7 @@ from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_reader import FileLedgerReader
 from barycenter.ledger.files.folder import NO_SPACE, LedgerFolder, in_our_terms
 from barycenter.ledger.files.group_commit import GroupCommitter
+from barycenter.ledger.position import NewEntry
 from barycenter.ledger.storage import OnDurable
 
 _MAX_GROUP_BYTES: Final = 8 << 20
@@ -71,7 +72,7 @@ class FileLedgerWriter:
         self._epoch = epoch
         self._on_durable = on_durable
         self._on_closed = on_closed
-        self._queue: deque[tuple[bytes, int, int]] = deque()
+        self._queue: deque[NewEntry] = deque()
         self._next = 0
         self._open = True
         self._broken = False  # set by a worker
@@ -87,14 +88,17 @@ class FileLedgerWriter:
         return self._reader
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
+        entry_id = self._next
+        self.extend([(entry, num_messages, publish_time_ms)])
+        return entry_id
+
+    def extend(self, entries: Sequence[NewEntry]) -> None:
         if not self._open:
             raise LedgerClosedError(f"{self._name}: the writer is closed")
-        self._queue.append((entry, num_messages, publish_time_ms))
-        if self.gate.acquire(False):
+        self._queue.extend(entries)
+        self._next += len(entries)
+        if entries and self.gate.acquire(False):
             self._committer.submit(self)
-        entry_id = self._next
-        self._next = entry_id + 1
-        return entry_id
 
     async def close(self) -> None:
         self._open = False
@@ -145,7 +149,7 @@ class FileLedgerWriter:
         data, counts, times = zip(*items, strict=True)
         return _Group(list(map(len, data)), list(counts), list(times))
 
-    def _take(self) -> list[tuple[bytes, int, int]]:
+    def _take(self) -> list[NewEntry]:
         queue, items, size = self._queue, [], 0
         for _ in range(len(queue)):
             item = queue.popleft()
@@ -155,7 +159,7 @@ class FileLedgerWriter:
                 break
         return items
 
-    def _write(self, descriptor: int, items: list[tuple[bytes, int, int]]) -> None:
+    def _write(self, descriptor: int, items: list[NewEntry]) -> None:
         """Write a group, make it durable, look for a fence, note that it is durable: in this order."""
         try:
             end = _write_all(descriptor, fmt.encode_entries(items, self._seed), self._end)

@@ -1,5 +1,8 @@
 """What was appended to a topic and is not reported yet, in the order of the appends."""
 
+from collections.abc import Sequence
+
+from barycenter.ledger.position import NewEntry
 from barycenter.ledger.storage import LedgerWriter
 
 
@@ -14,7 +17,12 @@ class AppendQueue:
     def __init__(self) -> None:
         self.entries: list[bytes] = []
         self.contexts: list[object] = []
-        self.waiting: list[tuple[bytes, int, int, object]] = []
+        self.waiting: list[tuple[NewEntry, object]] = []
+
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+        """Take note of what was handed to the writer."""
+        self.entries.extend([data for data, _, _ in entries])
+        self.contexts.extend(contexts)
 
     def take(self, count: int) -> tuple[list[bytes], list[object]]:
         """Remove the `count` oldest entries in flight, which are durable, and their contexts."""
@@ -24,7 +32,7 @@ class AppendQueue:
 
     def take_all(self) -> list[object]:
         """Remove everything and return the contexts, those of the waiting entries last."""
-        contexts = self.contexts + [context for _, _, _, context in self.waiting]
+        contexts = self.contexts + [context for _, context in self.waiting]
         self.entries, self.contexts, self.waiting = [], [], []
         return contexts
 
@@ -34,8 +42,7 @@ class AppendQueue:
         Raises:
             LedgerClosedError: the writer is closed; everything still waits.
         """
-        for entry, num_messages, publish_time_ms, _ in self.waiting:
-            writer.append(entry, num_messages, publish_time_ms)
-        self.entries.extend(entry for entry, _, _, _ in self.waiting)
-        self.contexts.extend(context for _, _, _, context in self.waiting)
+        entries = [entry for entry, _ in self.waiting]
+        writer.extend(entries)
+        self.extend(entries, [context for _, context in self.waiting])
         self.waiting = []

@@ -7,7 +7,7 @@ next append begins another ledger.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -15,6 +15,7 @@ import structlog
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.managed.append_queue import AppendQueue
 from barycenter.ledger.managed.segments import Segment
+from barycenter.ledger.position import NewEntry
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerWriter
 
@@ -51,15 +52,14 @@ class Appender:
         self._roll_at_s = float("-inf")
         self._stopped = False
 
-    def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
         writer, queue = self._writer, self._queue
         if writer is not None:
-            writer.append(entry, num_messages, publish_time_ms)
-            queue.entries.append(entry)
-            queue.contexts.append(context)
+            writer.extend(entries)
+            queue.extend(entries, contexts)
             return
         self._owner.check_open()
-        queue.waiting.append((entry, num_messages, publish_time_ms, context))
+        queue.waiting.extend(zip(entries, contexts, strict=True))
         if self._switch is None:
             self._switch = self._owner.start(self._begin(), f"begin-ledger-{self._owner.name}")
 

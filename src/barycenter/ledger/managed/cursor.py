@@ -113,6 +113,10 @@ class Cursor:
     def is_acked(self, position: Position) -> bool:
         return position <= self._mark_delete or self._ranges.contains(*position)
 
+    def is_unacked_from(self, position: Position) -> bool:
+        """Tell whether no entry at `position` or behind it is acknowledged; False if that would take a search."""
+        return position > self._mark_delete and not self._ranges
+
     def ack_individual(self, positions: Iterable[Position]) -> int:
         """Acknowledge entries, in any order; return how many were not before. Unknown ones are ignored."""
         before = self._mark_delete

@@ -10,7 +10,7 @@ Source: Pulsar's `ManagedLedgerImpl`, with the epoch in BookKeeper's place.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Literal, NamedTuple, Self, TypeAlias
@@ -25,7 +25,7 @@ from barycenter.ledger.managed.ledger_list import LedgerList
 from barycenter.ledger.managed.records import RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments
 from barycenter.ledger.managed.topic_cursors import TopicCursors
-from barycenter.ledger.position import EARLIEST, Entry, EntryInfo, Position, positions
+from barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from barycenter.ledger.tail_cache import TailWindow
@@ -35,8 +35,9 @@ from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-OnEntriesDurable: TypeAlias = Callable[[list[tuple[object, Position]]], None]
-"""Called with the contexts and positions of one group of durable entries, in the order of their appends."""
+OnEntriesDurable: TypeAlias = Callable[[list[object], Position], None]
+"""Called with the contexts of one group of durable entries, in the order of their appends, and the position of the
+first; the others follow it in the same ledger."""
 OnEntriesFailed: TypeAlias = Callable[[list[object], LedgerError], None]
 """Called with the contexts of all appends that are not durable and never reported later, in their order. Appends
 after the call may succeed again, so whoever resends must resend all of these first to keep the order."""
@@ -199,9 +200,14 @@ class ManagedLedger:
             LedgerClosedError: it is closed or closing.
             ValueError: `num_messages` is negative.
         """
-        if num_messages < 0:
-            raise ValueError(f"an entry has no negative number of messages: {num_messages}")
-        self._appender.append(entry, num_messages, publish_time_ms, context)
+        self.extend([(entry, num_messages, publish_time_ms)], [context])
+
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+        """Queue `entries`, each with the context of its place, as `append` does one: if it raises, none is queued."""
+        for _, num_messages, _ in entries:
+            if num_messages < 0:
+                raise ValueError(f"an entry has no negative number of messages: {num_messages}")
+        self._appender.extend(entries, contexts)
 
     def check_open(self) -> None:
         if self._state is _State.FENCED:
@@ -216,8 +222,7 @@ class ManagedLedger:
         assert segment.reader is not None, "a ledger being written keeps its reader"
         self._tail.append(segment.ledger_id, first, entries, segment.reader.index)
         self._last = segment.last_position
-        places = positions(segment.ledger_id, first, first + len(entries))
-        self.on_durable(list(zip(contexts, places, strict=True)))
+        self.on_durable(contexts, Position(segment.ledger_id, first))
 
     def entries_failed(self, contexts: list[object], error: LedgerError) -> None:
         if contexts:
@@ -292,6 +297,12 @@ class ManagedLedger:
     ) -> list[Entry] | None:
         """Return entries as `read` does if the first is in memory; an empty list at the end, None on a miss."""
         return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
+
+    def cached_run(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> EntryRun | None:
+        """Return what `read_cached` does as one value; None at the end too."""
+        return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None

@@ -75,7 +75,7 @@ async def test_no_receipt_before_the_entry_is_durable() -> None:
     await client.settled()
     assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.MESSAGE) == []
     topic = topic_of(running)
-    topic.write_durable([((next(iter(topic.producers.values())), 0, 0, 1, 10), topic.ledger.last_position)])
+    topic.write_durable([(next(iter(topic.producers.values())), 0, 0, 1, 10)], topic.ledger.last_position)
     assert (await client.expect(TYPE.SEND_RECEIPT)).sequence_id == 0
     running.server.abort()
 
@@ -99,6 +99,42 @@ async def test_a_damaged_message_fails_alone_and_in_its_turn(broker: OneBroker) 
             assert message.error == api.ChecksumError
     assert answers == [(True, 0), (False, 1), (True, 2)]
     assert await stored(client, 2) == [b"0", b"2"]
+
+
+async def test_damaged_messages_between_those_of_two_producers_fail_alone_and_in_their_turn(broker: OneBroker) -> None:
+    """One read has messages of both producers, in turns and in rows; the answers of each keep its order."""
+    client = await WireClient.connect(broker.port)
+    for producer_id in (1, 2):
+        await client.produce(TOPIC, producer_id)
+    damaged = {(1, 0), (1, 3), (2, 4), (2, 5), (1, 9)}
+    order = [1, 2, 1, 1, 2, 2, 2, 1, 2, 1]
+    data = b""
+    for sequence_id, producer_id in enumerate(order):
+        entry = entry_of(b"%d" % sequence_id, sequence_id=sequence_id)
+        if (producer_id, sequence_id) in damaged:
+            entry = entry[:-1] + b"?"
+        data += client_commands.send(producer_id, sequence_id, entry)
+    client.write(data)
+    answers: list[tuple[int, int, bool]] = []
+    while len(answers) < len(order):
+        number, message, _ = await client.take(lambda number, _: number in (TYPE.SEND_RECEIPT, TYPE.SEND_ERROR))
+        answers.append((message.producer_id, message.sequence_id, number == TYPE.SEND_ERROR))
+    assert {(producer, sequence) for producer, sequence, failed in answers if failed} == damaged
+    for producer_id in (1, 2):
+        sent = [sequence_id for sequence_id, producer in enumerate(order) if producer == producer_id]
+        assert [sequence_id for producer, sequence_id, _ in answers if producer == producer_id] == sent
+    kept = [b"%d" % n for n, producer_id in enumerate(order) if (producer_id, n) not in damaged]
+    assert await stored(client, len(kept)) == kept
+
+
+async def test_a_message_of_a_negative_number_of_messages_ends_the_connection_and_leaves_nothing_pending(
+    broker: OneBroker,
+) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    client.write(client_commands.send(1, 0, entry_of(b"0"), num_messages=-1))
+    await client.expect_closed()
+    assert topic_of(broker).pending == 0
 
 
 async def test_an_entry_without_metadata_fails_alone(broker: OneBroker) -> None:

@@ -64,6 +64,11 @@ def positions(ledger_id: int, first: int, stop: int) -> Iterator[Position]:
     return map(_new_position, zip(repeat(ledger_id), range(first, stop)))
 
 
+def positions_of(pairs: Iterable[tuple[int, int]]) -> list[Position]:
+    """Return pairs of a ledger's and an entry's id as positions."""
+    return list(map(_new_position, pairs))
+
+
 def entries(
     ledger_id: int, first: int, data: Sequence[bytes], counts: Iterable[int], times: Iterable[int]
 ) -> list[Entry]:

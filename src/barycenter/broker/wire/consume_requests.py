@@ -15,7 +15,7 @@ from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.stats import timestamp
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import error_code
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import Position, positions_of
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
@@ -51,11 +51,10 @@ def ack(connection: Connection, request: api.CommandAck) -> None:
     else:
         # An ack_set with bits left names a batch of which some is not acknowledged: the entry stays, and what is
         # left of it comes again with the rest. A last acknowledgement of the batch comes without.
-        positions = [
-            Position(signed(message_id.ledgerId), signed(message_id.entryId))
-            for message_id in request.message_id
-            if not any(message_id.ack_set)
-        ]
+        # Ids need no sign here: no entry has one of 2^63 or more, nor a negative one.
+        positions = positions_of(
+            [(each.ledgerId, each.entryId) for each in request.message_id if not each.ack_set or not any(each.ack_set)]
+        )
         if positions:
             consumer.subscription.ack_individual(consumer, positions)
     if request.HasField("request_id"):

@@ -114,13 +114,10 @@ def encode_entries(items: Sequence[tuple[bytes, int, int]], checksum_seed: int) 
         struct.error: a number does not fit its field.
     """
     parts: list[bytes] = []
-    put = parts.append
     pack, checksum, pack_checksum = _ENTRY.pack, crc32c, _CRC.pack
     for data, num_messages, publish_time_ms in items:
         head = pack(len(data), num_messages, publish_time_ms, checksum(data))
-        put(head)
-        put(pack_checksum(checksum(head, checksum_seed)))
-        put(data)
+        parts += (head, pack_checksum(checksum(head, checksum_seed)), data)
     return parts
 
 

@@ -91,6 +91,21 @@ async def test_entries_are_reported_in_order_and_read_back(place: Place) -> None
     assert writer.reader.index.messages_between(0, 3) == 6
 
 
+async def test_entries_appended_together_stand_in_their_order_between_those_appended_one_by_one(place: Place) -> None:
+    reports = Reports()
+    writer = await place.first.create(7, epoch=1, on_durable=reports)
+    append_numbers(writer, 0, 3)
+    writer.extend([])
+    writer.extend([(b"entry %d" % n, n % 3 + 1, 1000 + n) for n in range(3, 9)])
+    append_numbers(writer, 9, 12)
+    await reports.until_durable(11)
+    assert list(await writer.reader.read(0, 11, 1 << 20)) == [b"entry %d" % n for n in range(12)]
+    assert writer.reader.info(4) == EntryInfo(7, 2, 1004)
+    await writer.close()
+    with pytest.raises(LedgerClosedError):
+        writer.extend([(b"late", 1, 0)])
+
+
 async def test_reports_match_what_the_reader_knows(place: Place) -> None:
     """When an entry is reported, the writer's reader has it already."""
     known: list[tuple[int, int]] = []

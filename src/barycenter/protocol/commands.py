@@ -140,7 +140,7 @@ def messages(
             rest = len(entry_id) + len(end)
             command = b"\x08\x09\x4a%c%b" % (len(head) + rest, head)
             begin = payload_header(command + entry_id + end, len(entry))[:-rest]
-        parts += (begin, entry_id, end, entry)
+        parts += (begin, entry_id, end, entry) if end else (begin, entry_id, entry)
     return parts
 
 

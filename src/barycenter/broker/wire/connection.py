@@ -261,7 +261,7 @@ class Connection(asyncio.Protocol):
             self._pending += len(sent)
             self._pending_bytes += sum(map(_SIZE, sent))
             producer.topic.publish(sent, entries, are_chunks=are_chunks)
-        if damage is not None:
+        if damage is not None and not producer.closed:
             self._fail_send(producer, sequence_id, damage)
         return at
 

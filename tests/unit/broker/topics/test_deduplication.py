@@ -6,6 +6,7 @@ import pytest
 
 from barycenter.broker.topics.deduplication import CURSOR_NAME
 from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.wire.connection import Connection
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.naming.topic import TopicName
@@ -60,6 +61,27 @@ async def test_a_message_that_is_still_under_way_must_be_sent_again_later() -> N
     client.send(0)
     assert (await client.expect(TYPE.SEND_ERROR)).sequence_id == 0
     await client.expect(TYPE.CLOSE_PRODUCER)
+    await running.stop()
+
+
+async def test_what_comes_in_the_same_read_behind_a_message_still_under_way_is_dropped() -> None:
+    """The producer is closed by the answer: its client sends all of it again, and nothing stays pending."""
+    storage = MemoryLedgerStorage(MemoryDisk(), durability_delay_s=lambda: 0.05)
+    running = await OneBroker(BrokerConfig(broker_deduplication_enabled=True), ledgers=storage).start()
+    client = await WireClient.connect(running.port)
+    await client.produce(TOPIC, producer_name="p")
+    client.write(
+        b"".join(client_commands.send(1, number, entry_of(b"x", sequence_id=number)) for number in (0, 0, 1, 2))
+    )
+    assert (await client.expect(TYPE.SEND_ERROR)).sequence_id == 0
+    await client.expect(TYPE.CLOSE_PRODUCER)
+    assert (await receipt(client))[0] == 0
+    await client.settled()
+    assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.SEND_ERROR) == []
+    assert (topic_of(running).ledger.last_position.entry_id, topic_of(running).pending) == (0, 0)
+    (connection,) = running.server._services.connections
+    assert isinstance(connection, Connection)
+    assert (connection._pending, connection._pending_bytes) == (0, 0)
     await running.stop()
 
 

@@ -84,7 +84,11 @@ async def test_reads_obey_their_limits(world: LedgerWorld) -> None:
     async def count(max_entries: int, max_bytes: int, max_messages: int | None = None) -> list[int]:
         cached = ledger.read_cached(places[2], max_entries, max_bytes, max_messages)
         read = await ledger.read(places[2], max_entries, max_bytes, max_messages)
+        run = ledger.cached_run(places[2], max_entries, max_bytes, max_messages)
         assert cached == read
+        assert run is not None
+        assert (run.ledger_id, run.first, list(run.data)) == (*read[0].position, [entry.data for entry in read])
+        assert (run.num_messages, run.size) == (sum(e.num_messages for e in read), sum(len(e.data) for e in read))
         return [entry.position.entry_id for entry in read]
 
     assert await count(3, 1000) == [2, 3, 4]
@@ -93,6 +97,9 @@ async def test_reads_obey_their_limits(world: LedgerWorld) -> None:
     assert await count(100, 1000, 1) == [2]
     assert await count(100, 1000, 5) == [2, 3]
     assert await count(100, 1000) == list(range(2, 10))
+    behind = Position(places[-1].ledger_id, 10)
+    assert ledger.read_cached(behind, 100, 1000) == []
+    assert ledger.cached_run(behind, 100, 1000) is None
 
 
 async def test_an_entry_carries_what_was_appended_beside_it(world: LedgerWorld) -> None:

@@ -43,6 +43,10 @@ _COPY_BELOW_BYTES: Final = 4096
 """A copy of so little costs less than a view of it."""
 
 _REMEMBERED_BYTES: Final = 64
+_REMEMBERED: Final = 512
+"""So many parts of metadata, of so many bytes at most, are not parsed again when they come again."""
+
+_NO_NAME_NOR_SEQUENCE: Final = b"\x0a\x00\x10\x00"
 
 Frame: TypeAlias = tuple[bytes, bytes]
 """The bytes of the command, and those of the entry (empty for a simple command)."""
@@ -209,15 +213,14 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
     return read_metadata(entry), entry[metadata_span(entry)[1] :]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=_REMEMBERED)
 def _publish_time_in(fields: bytes) -> int:
     """Return the publish time in what follows producer name and sequence id; 0 if more is wanting than these two.
 
     Raises:
         DecodeError: it does not parse.
     """
-    metadata = MessageMetadata(producer_name="", sequence_id=0)
-    metadata.MergeFromString(fields)
+    metadata = MessageMetadata.FromString(_NO_NAME_NOR_SEQUENCE + fields)
     return metadata.publish_time if metadata.IsInitialized() else 0
 
 
@@ -236,10 +239,10 @@ def check_entry(entry: bytes) -> int:
             actual = crc32c(entry[6:] if len(entry) < _COPY_BELOW_BYTES else memoryview(entry)[6:])
             if actual != expected:
                 raise ChecksumMismatchError(expected, actual)
-            last = at + 9
-            while at < stop and entry[at] > 0x7F:
+            end = min(at + 9, stop)  # of a sequence id below 2^63
+            while at < end and entry[at] > 0x7F:
                 at += 1
-            if at < last and at < stop <= at + _REMEMBERED_BYTES:
+            if at < end and stop <= at + _REMEMBERED_BYTES:
                 try:
                     found = _publish_time_in(entry[at + 1 : stop])
                 except DecodeError as error:

@@ -37,7 +37,7 @@ CLOSED_ID_LIFE_S: Final = 30.0
 QUEUED_BYTES: Final = 1 << 20
 """What is collected for a client before dispatch waits; transports buffer about as much again."""
 
-_JOIN_BELOW_MEAN_BYTES: Final = 4 << 10
+_JOIN_BELOW_MEAN_BYTES: Final = 1 << 10
 """Parts that are smaller in the mean are joined before they are written: cheaper than to hand over each."""
 
 PENDING_BYTES: Final = 64 << 20

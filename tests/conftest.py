@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.commit import first_of_commit
-from support.java_start import java_options, make_archive, submit_arguments
+from support.java_start import INTERPRETED, java_options, make_archive, submit_arguments
 
 if TYPE_CHECKING:
     import pulsar
@@ -63,18 +64,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker("no_cover")
 
 
+def pytest_collection_finish() -> None:
+    """Let Python pass over what was collected when it looks for garbage, and look less often: a tenth of a simulation.
+
+    Modules and test items are most of what there is to look through, and stay until the end.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture
+def spark(spark_of_the_process: SparkSession) -> Iterator[SparkSession]:
+    """One session for all tests of a process; what a test had Spark keep is forgotten after it."""
+    yield spark_of_the_process
+    spark_of_the_process.catalog.clearCache()  # else Spark compares every later plan with each that it keeps
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One session for all tests of a process."""
+def spark_of_the_process() -> Iterator[SparkSession]:
     from barycenter.pipeline.spark.session import create_session
 
-    # Compiling each plan to Java takes longer than running it on some rows; the job of test_pipeline_job compiles.
-    conf = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
     make_archive()
+    conf = {"spark.sql.adaptive.enabled": "false", **INTERPRETED}  # the job of test_pipeline_job compiles
     session = create_session("barycenter tests", conf=conf)
     yield session
     session.stop()

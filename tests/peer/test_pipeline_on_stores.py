@@ -20,6 +20,7 @@ from barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.pipeline.storage.layout import PipelineLayout
 from support.daemon import daemon
+from support.java_start import INTERPRETED
 from support.load_history import START_MS, make_history
 from support.maven import PeerUnavailableError
 from support.pipeline_runs import assert_tables_equal_history, wait_until, write_reports
@@ -71,7 +72,8 @@ def files(store: Store, spark: SparkSession) -> StoreFiles:
 @pytest.fixture(scope="module")
 def there(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreSession]:
     """A session that reaches the store."""
-    with store_session(store.conf, environment(), tmp_path_factory.mktemp("session") / "log") as session:
+    log = tmp_path_factory.mktemp("session") / "log"
+    with store_session({**INTERPRETED, **store.conf}, environment(), log) as session:
         yield session
 
 

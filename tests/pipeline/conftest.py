@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.pipeline.storage.layout import PipelineLayout
+from support.java_start import make_archive
 
 HERE = Path(__file__).parent
 
@@ -14,6 +15,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def archive_of_classes() -> None:
+    """Have it made before the first Spark starts, be that in this process or in one that a test runs."""
+    make_archive()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from barycenter.pipeline.running.status import read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.tables.files import live_files
 from support import cluster_driver
-from support.java_start import java_options
+from support.java_start import INTERPRETED, java_options
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import assert_same, first_columns, history, write_reports
@@ -26,8 +26,7 @@ pytestmark = pytest.mark.pipeline
 _CONF = {
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "3",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **INTERPRETED,
     "spark.driver.extraJavaOptions": f"{java_options()} -XX:+UseSerialGC",
     "spark.executor.extraJavaOptions": f"{java_options()} -XX:+UseSerialGC",
 }

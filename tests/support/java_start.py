@@ -18,13 +18,21 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 TESTS = Path(__file__).parents[1]
 
-_BRIEF = "-XX:TieredStopAtLevel=1"
-"""None lives long enough to earn what the second compiler does."""
+_BRIEF = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""None lives long enough to earn what the second compiler does. The first alone would get 48 MB for its code, as much
+as the session of the tests fills; Java then looks for what to throw away, and compiles it again."""
 _SILENT = "-Xlog:disable"
 """Of an archive that does not fit."""
+
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings of a session that compiles no plan to Java, which takes longer than running it on some rows."""
 
 
 def java_options() -> str:

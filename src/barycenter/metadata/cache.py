@@ -97,6 +97,11 @@ class _LoadingCache(Generic[V]):
             task.add_done_callback(lambda done: self._loaded(path, done))
         return task
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is known and nothing is being loaded."""
+        return not (self._entries or self._loads)
+
     def drop(self, path: str, *, reload: bool = False) -> None:
         """Forget `path`; `reload` reads it again in the background if it was known."""
         was_known = self._entries.pop(path, None) is not None
@@ -289,7 +294,7 @@ class MetadataCache(Generic[T]):
             self._children.drop(change.path)
         else:
             self._values.drop(change.path, reload=change.type is not NotificationType.DELETED)
-            if change.type is not NotificationType.MODIFIED:
+            if change.type is not NotificationType.MODIFIED and not self._children.is_empty:
                 for above in (*ancestors(change.path), "/"):
                     self._children.drop(above)
 

@@ -38,7 +38,7 @@ def drawn(seed: int) -> tuple[TransferShedderSettings, list[TransferRound], int]
     return replace(options, count_exchanged=rng.random() < 0.3), case.rounds, rng.choice((0, 0, 1, 2, 3))
 
 
-@settings(max_examples=2_500, deadline=None)
+@settings(max_examples=1_000, deadline=None)
 @given(seeds)
 def test_the_transfer_shedder_agrees_with_its_oracle(seed: int) -> None:
     """The same bundles in the same order, the same memory and the same label, round after round."""

@@ -1,22 +1,24 @@
 """A map that is a value: adding to it makes another one, at a price that hardly grows with its size."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
+_NOTHING: Final[Mapping[Any, Any]] = {}
 _MERGE: Final = 128
 """Entries since the last merge; few, so that one more costs little however many there are."""
 
 
-@dataclass(frozen=True, slots=True)
 class GrowingMap(Mapping[_Key, _Value]):
-    """Keys to values, none of which is None. `recent` entries stand above the `settled` ones."""
+    """Keys to values, none of which is None. `recent` entries stand above the `settled` ones; neither is changed."""
 
-    settled: Mapping[_Key, _Value] = field(default_factory=dict)
-    recent: Mapping[_Key, _Value] = field(default_factory=dict)
+    __slots__ = ("recent", "settled")
+
+    def __init__(self, settled: Mapping[_Key, _Value] = _NOTHING, recent: Mapping[_Key, _Value] = _NOTHING) -> None:
+        self.settled = settled
+        self.recent = recent
 
     def __getitem__(self, key: _Key) -> _Value:
         found = self.recent.get(key)

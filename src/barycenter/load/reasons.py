@@ -5,7 +5,9 @@ build reasons on demand; `render` is the one place that makes a sentence of one.
 """
 
 import math
+from collections.abc import Iterable
 from enum import StrEnum
+from itertools import repeat
 from typing import Final
 
 import msgspec
@@ -140,6 +142,13 @@ class Compared(msgspec.Struct, frozen=True, gc=False):
     against: str
     limit: float
     unit: str = ""
+
+
+def of_figures(
+    what: str, figures: Iterable[float], relation: str, against: str, limit: float, unit: str = ""
+) -> list[Compared]:
+    """Return the comparison of each figure with one limit."""
+    return list(map(Compared, repeat(what), figures, repeat(relation), repeat(against), repeat(limit), repeat(unit)))
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from itertools import repeat
 import msgspec
 import numpy as np
 
-from barycenter.load.reasons import Alternative, Code, Compared
+from barycenter.load.reasons import Alternative, Code, Compared, of_figures
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, namespace_of
 
 Comparisons = Callable[[Sequence[int]], Sequence[Compared]]
@@ -68,7 +68,7 @@ def compare(
     unit: str = "",
 ) -> list[Compared]:
     """Return that the figures of these brokers stand in a relation to `limit`, a name and a figure."""
-    return [Compared(what, float(figures.item(broker)), relation, *limit, unit) for broker in brokers]
+    return of_figures(what, map(float, map(figures.item, brokers)), relation, *limit, unit)
 
 
 def narrowed(

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 
-@dataclass(frozen=True, slots=True)
 class Pins(GrowingMap[str, str]):
     """Bundle to broker; a value: adding makes another one."""
+
+    __slots__ = ()
 
     def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
         """Return these with `destinations` on top, and without those to other than `brokers`."""

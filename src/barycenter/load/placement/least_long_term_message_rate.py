@@ -20,7 +20,7 @@ import numpy as np
 
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.placement.ranking import Ranking
-from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared
+from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, of_figures
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
@@ -63,8 +63,8 @@ class LeastLongTermMessageRate(Placer[None]):
             reported = memo[key] = np.where(usage > self.overload_limit, np.inf, snapshot.brokers.long.rate)
         return reported + snapshot.preallocated_long_rate
 
-    def _ranked(self, snapshot: LoadSnapshot, scores: Floats, candidates: Flags) -> list[tuple[float, int]]:
-        """Return the best candidates with their scores; one more than a reason names."""
+    def _ranked(self, snapshot: LoadSnapshot, scores: Floats, candidates: Flags) -> list[int]:
+        """Return the best candidates, best first; one more than a reason names."""
         memo, key = snapshot.brokers.memo, (f"{NAME} ranking", self)
         ranking: Ranking | None = memo.pop(key, None)  # nobody else changes it meanwhile
         if ranking is None:
@@ -83,8 +83,8 @@ class LeastLongTermMessageRate(Placer[None]):
         if not count:
             return no_choice(NAME), memory
         scores = self.scores(snapshot)
-        nearest = self._ranked(snapshot, scores, candidates)
-        ranked, figures = [row for _, row in nearest], [score for score, _ in nearest]
+        ranked = self._ranked(snapshot, scores, candidates)
+        figures = list(map(scores.item, ranked))
         least, equal = figures[0], figures.count(figures[0])
         best = ranked[:equal] if equal < len(figures) else (candidates & (scores == least)).nonzero()[0].tolist()
         chosen = best[rng.randrange(len(best)) if len(best) > 1 else 0]
@@ -115,15 +115,15 @@ class LeastLongTermMessageRate(Placer[None]):
         return self._of_limits(snapshot, [broker], relation)[0]
 
     def _of_limits(self, snapshot: LoadSnapshot, brokers: list[int], relation: str) -> list[Compared]:
-        usage, limit = snapshot.brokers.weighted_usage(self.weights), self.overload_limit
-        return [Compared("usage", usage.item(broker), relation, "overload limit", limit, "%") for broker in brokers]
+        usage = snapshot.brokers.weighted_usage(self.weights)
+        return of_figures("usage", map(usage.item, brokers), relation, "overload limit", self.overload_limit, "%")
 
     def _rejected(
         self, snapshot: LoadSnapshot, rows: list[int], figures: list[float], least: float
     ) -> tuple[Alternative, ...]:
         equal = figures.count(least)
         below_limit = len(rows) - (0 if least == math.inf else figures.count(math.inf))
-        higher = [Compared("long-term rate", rate, ">", "least", least, "msg/s") for rate in figures[equal:below_limit]]
+        higher = of_figures("long-term rate", figures[equal:below_limit], ">", "least", least, "msg/s")
         overloaded = self._of_limits(snapshot, rows[below_limit:], ">")
         codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
         names = map(snapshot.brokers.names.__getitem__, rows)

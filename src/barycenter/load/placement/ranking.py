@@ -1,6 +1,6 @@
 """Brokers in the order of their scores, kept in order while scores change one by one."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from itertools import islice
 from typing import Final
 
@@ -21,24 +21,29 @@ class Ranking:
     def _sort(self, scores: Floats) -> None:
         order = scores.argsort(kind="stable")
         self._scores = scores
-        self._order = list(zip(scores[order].tolist(), order.tolist(), strict=True))
+        self._rows: list[int] = order.tolist()
+        self._keys = list(zip(scores[order].tolist(), self._rows, strict=True))
 
     def follow(self, scores: Floats) -> None:
         """Take other scores of the same rows; costs little where few differ. They are not to be changed after."""
         changed = (scores != self._scores).nonzero()[0].tolist()
         if len(changed) * _MANY > len(scores):
             return self._sort(scores)
-        before, order = self._scores, self._order
+        before, keys, rows = self._scores, self._keys, self._rows
         for row in changed:
-            del order[bisect_left(order, (before.item(row), row))]
-            insort(order, (scores.item(row), row))
+            place = bisect_left(keys, (before.item(row), row))
+            del keys[place], rows[place]
+            key = (scores.item(row), row)
+            place = bisect_left(keys, key)
+            keys.insert(place, key)
+            rows.insert(place, row)
         self._scores = scores
         return None
 
-    def least(self, among: Flags, count: int) -> list[tuple[float, int]]:
-        """Return the first `count` of the rows `among`, each with its score; fewer if there are not so many."""
+    def least(self, among: Flags, count: int) -> list[int]:
+        """Return the first `count` of the rows `among`; fewer if there are not so many."""
         if np.count_nonzero(among) * _MANY < len(among):
-            rows = among.nonzero()[0]
-            return sorted(zip(self._scores[rows].tolist(), rows.tolist(), strict=True))[:count]
-        flags = among.tobytes()
-        return list(islice((each for each in self._order if flags[each[1]]), count))
+            few = among.nonzero()[0]
+            found: list[int] = few[self._scores[few].argsort(kind="stable")[:count]].tolist()
+            return found
+        return list(islice(filter(among.tobytes().__getitem__, self._rows), count))

@@ -24,7 +24,9 @@ def explained(
     """
     shown, keys = choice.rejected, choice.settings
     narrowing = [outcome for outcome in outcomes if outcome.gone]
+    removed = 0
     if narrowing:
+        removed = sum([outcome.gone for outcome in narrowing])
         keys = tuple(dict.fromkeys((*keys, *(key for outcome in narrowing for key in outcome.settings))))
         if len(shown) < MAX_ALTERNATIVES:
             shown += _removed(snapshot, narrowing, MAX_ALTERNATIVES - len(shown))
@@ -35,7 +37,7 @@ def explained(
         subject=broker or "",
         compared=choice.compared,
         alternatives=shown,
-        more_alternatives=choice.rejected_count + sum([each.gone for each in narrowing]) - len(shown),
+        more_alternatives=choice.rejected_count + removed - len(shown),
         settings=keys,
         flags=() if choice.broker is None else snapshot.flags_of_broker(choice.broker),
         detail="; ".join(notes),

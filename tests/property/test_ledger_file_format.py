@@ -8,6 +8,7 @@ from barycenter.ledger.errors import LedgerCorruptedError
 from barycenter.ledger.files import file_format as fmt
 
 LEDGER_ID = 77
+HEADS = fmt.Heads.of(LEDGER_ID)
 ENTRY = st.tuples(st.binary(max_size=60), st.integers(0, 2**32 - 1), st.integers(0, 2**62))
 GROUPS = st.lists(st.lists(ENTRY, min_size=1, max_size=5), min_size=1, max_size=4)
 Items = list[tuple[bytes, int, int]]
@@ -19,10 +20,10 @@ def written(groups: list[Items], durable_groups: int) -> tuple[bytes, Items, int
     file = bytearray(fmt.encode_header(LEDGER_ID, 3))
     mark = fmt.HEADER_SIZE
     for n, group in enumerate(groups):
-        file += b"".join(fmt.encode_entries(group, fmt.seed(LEDGER_ID)))
+        file += b"".join(fmt.encode_entries(group, HEADS, sum(map(len, groups[:n]))))
         if n < durable_groups:
             mark = len(file)
-    file[fmt.MARK_OFFSET : fmt.MARK_OFFSET + 8] = fmt.encode_mark(mark)
+    file[fmt.MARK_OFFSET : fmt.HEADER_SIZE] = fmt.encode_mark(mark)
     items = [item for group in groups for item in group]
     return bytes(file), items, sum(len(group) for group in groups[:durable_groups]), mark
 
@@ -31,7 +32,7 @@ def recovered(file: bytes) -> tuple[Items, fmt.Scan]:
     header = fmt.decode_header("file", file[: fmt.HEADER_SIZE], LEDGER_ID)
     scan = fmt.scan("file", lambda at, n: file[at : at + n], len(file), header, with_data=True)
     data = fmt.decode_entries(
-        "file", file[fmt.HEADER_SIZE : scan.end], fmt.HEADER_SIZE, len(scan.index), fmt.seed(LEDGER_ID)
+        "file", file[fmt.HEADER_SIZE : scan.end], fmt.HEADER_SIZE, 0, len(scan.index), HEADS
     )
     count = len(scan.index)
     return list(zip(data, scan.index.message_counts(0, count), scan.index.publish_times(0, count), strict=True)), scan
@@ -114,7 +115,8 @@ def test_a_group_that_reached_the_disk_in_part_is_cut(groups: list[Items], data:
 def test_bytes_of_another_ledger_are_no_entries(groups: list[Items]) -> None:
     """What a reused disk block still holds of another ledger does not pass for a tail."""
     own, _, _, _ = written(groups, 0)
-    other = b"".join(fmt.encode_entries([item for group in groups for item in group], fmt.seed(LEDGER_ID + 1)))
+    items = [item for group in groups for item in group]
+    other = b"".join(fmt.encode_entries(items, fmt.Heads.of(LEDGER_ID + 1), 0))
     found, scan = recovered(own[: fmt.HEADER_SIZE] + other)
     assert found == []
     assert scan.torn

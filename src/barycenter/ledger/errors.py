@@ -3,11 +3,15 @@
 LedgerError
 ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
 ├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
+├── LedgerVersionError       a later release wrote the file
 ├── LedgerNotFoundError      the ledger's file is absent
+├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or these are being checked
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
 ├── LedgerClosedError        the writer, or the whole storage, was closed
 └── LedgerUnavailableError   the metadata store did not answer; whether a write took effect is unknown
 """
+
+from pathlib import PurePath
 
 
 class LedgerError(Exception):
@@ -22,13 +26,29 @@ class LedgerFencedError(LedgerError):
 
 
 class LedgerCorruptedError(LedgerError):
-    def __init__(self, file: str, offset: int, detail: str) -> None:
-        super().__init__(f"{file}: damaged at byte {offset}: {detail}. Restore the file from a copy, or move it away.")
+    """`entries` are the first and the last entry that cannot be read, None if that is all of the ledger."""
+
+    def __init__(self, file: str, offset: int, detail: str, entries: tuple[int, int] | None = None) -> None:
+        super().__init__(f"{file}: damaged at byte {offset}: {detail}. {how_to_mend(file)}")
         self.file = file
         self.offset = offset
+        self.entries = entries
+
+
+class LedgerVersionError(LedgerError):
+    def __init__(self, file: str, version: int, known: int) -> None:
+        super().__init__(
+            f"{file}: written by format version {version}, this program reads up to {known}; run a later release"
+        )
+        self.file = file
+        self.version = version
 
 
 class LedgerNotFoundError(LedgerError):
+    pass
+
+
+class LedgerFolderInUseError(LedgerError):
     pass
 
 
@@ -42,3 +62,12 @@ class LedgerClosedError(LedgerError):
 
 class LedgerUnavailableError(LedgerError):
     pass
+
+
+def how_to_mend(file: str) -> str:
+    """Return what an operator does about a ledger's damaged or absent `file`."""
+    ledgers = PurePath(file).parent.parent  # see `LedgerFolder.path`
+    return (
+        f"Restore the file from a copy; or stop the brokers, see `barycenter ledger check --data {ledgers.parent}`, and"
+        " keep what is whole with `barycenter ledger repair`; or set autoSkipNonRecoverableData=true to go on without"
+    )

@@ -16,6 +16,7 @@ import fcntl
 import os
 import time
 import uuid
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,10 +24,10 @@ from typing import Final
 import structlog
 
 from barycenter.ledger.caches import Caches
-from barycenter.ledger.entry_index import EntryIndex
-from barycenter.ledger.errors import LedgerError, LedgerFencedError
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerFencedError
 from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.file_reader import FileLedgerReader, read_exactly
+from barycenter.ledger.files.examine import examine
+from barycenter.ledger.files.file_reader import FileLedgerReader
 from barycenter.ledger.files.file_writer import FileLedgerWriter
 from barycenter.ledger.files.folder import LedgerFolder
 from barycenter.ledger.files.group_commit import GroupCommitter
@@ -76,12 +77,12 @@ class FileLedgerStorage:
         return writer
 
     async def fence(self, ledger_id: int, *, epoch: int) -> FileLedgerReader:
-        index = await self.folder.run(partial(_fence, self.folder, ledger_id, epoch))
-        return FileLedgerReader(self.folder, ledger_id, index)
+        found = await self.folder.run(partial(_fence, self.folder, ledger_id, epoch))
+        return FileLedgerReader(self.folder, ledger_id, found)
 
     async def open(self, ledger_id: int, *, entry_count: int) -> FileLedgerReader:
-        index = await self.folder.run(partial(_index, self.folder, ledger_id, entry_count))
-        return FileLedgerReader(self.folder, ledger_id, index)
+        found = await self.folder.run(partial(_open, self.folder, ledger_id, entry_count))
+        return FileLedgerReader(self.folder, ledger_id, found)
 
     async def delete(self, ledger_id: int) -> None:
         await self.folder.run(partial(_delete, self.folder, ledger_id))
@@ -144,41 +145,30 @@ def _delete(folder: LedgerFolder, ledger_id: int) -> None:
         return
 
 
-def _index(folder: LedgerFolder, ledger_id: int, entry_count: int) -> EntryIndex:
+def _open(folder: LedgerFolder, ledger_id: int, entry_count: int) -> fmt.Scan:
     path = folder.path(ledger_id)
     file = folder.files.pin(path)
     try:
-        found = _scan(path, file.descriptor, ledger_id, entry_count=entry_count)
+        return examine(path, file.descriptor, ledger_id, entry_count=entry_count, with_data=False)
     finally:
         folder.files.unpin(file)
-    return found.index
 
 
-def _scan(path: str, descriptor: int, ledger_id: int, *, entry_count: int | None) -> fmt.Scan:
-    header = fmt.decode_header(path, os.pread(descriptor, fmt.HEADER_SIZE, 0), ledger_id)
-    size = os.fstat(descriptor).st_size
-    return fmt.scan(
-        path,
-        partial(read_exactly, descriptor),
-        size,
-        header,
-        with_data=entry_count is None,
-        entry_count=entry_count,
-    )
+def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
+    """Write the fence, then read: nothing that is reported later than the fence is missing from what is read.
 
-
-def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> EntryIndex:
-    """Write the fence, then read: nothing that is reported later than the fence is missing from what is read."""
+    Where the header is damaged the fence is written all the same: a former owner's writer will find it.
+    """
     path = folder.path(ledger_id)
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # its own, as locks belong to an opening of the file
     try:
         _lock(path, descriptor)
-        header = fmt.decode_header(path, os.pread(descriptor, fmt.HEADER_SIZE, 0), ledger_id)
-        if epoch < header.fenced_by:
-            raise LedgerFencedError(path, epoch, header.fenced_by)
+        fenced_by = _fenced_by(path, descriptor, ledger_id)
+        if epoch < fenced_by:
+            raise LedgerFencedError(path, epoch, fenced_by)
         os.pwrite(descriptor, fmt.encode_fence(epoch), fmt.FENCE_OFFSET)
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        found = _scan(path, descriptor, ledger_id, entry_count=None)
+        found = examine(path, descriptor, ledger_id, entry_count=None, with_data=True)
         if folder.sync:
             os.fdatasync(descriptor)  # entries that the former owner had written and not synced count from now on
     finally:
@@ -187,7 +177,19 @@ def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> EntryIndex:
         log.error("ledger_shortened", file=path, end=found.end, entries=len(found.index))
     elif found.torn:
         log.info("ledger_tail_cut", file=path, end=found.end, entries=len(found.index))
-    return found.index
+    return found
+
+
+def _fenced_by(path: str, descriptor: int, ledger_id: int) -> int:
+    """Return the epoch in the fence field; 0 if it cannot be read, though the file is this ledger's."""
+    data = os.pread(descriptor, fmt.HEADER_SIZE, 0)
+    try:
+        return fmt.decode_header(path, data, ledger_id).fenced_by
+    except LedgerCorruptedError:
+        examine(path, descriptor, ledger_id, entry_count=None, with_data=True)
+    with suppress(LedgerCorruptedError):
+        return fmt.decode_fence(path, data[fmt.FENCE_OFFSET : fmt.FENCE_OFFSET + fmt.FENCE_SIZE])
+    return 0
 
 
 def _lock(path: str, descriptor: int) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
-from barycenter.ledger.entry_index import EntryIndex
 from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_reader import FileLedgerReader
@@ -46,6 +45,7 @@ class FileLedgerWriter:
         "_epoch",
         "_failed",
         "_folder",
+        "_heads",
         "_name",
         "_next",
         "_on_closed",
@@ -53,7 +53,7 @@ class FileLedgerWriter:
         "_open",
         "_queue",
         "_reader",
-        "_seed",
+        "_written",
         "gate",
     )
 
@@ -77,8 +77,9 @@ class FileLedgerWriter:
         self._open = True
         self._broken = False  # set by a worker
         self._failed = False  # and this when it is reported
-        self._reader = FileLedgerReader(folder, ledger_id, EntryIndex())
-        self._seed = fmt.seed(ledger_id)
+        self._reader = FileLedgerReader(folder, ledger_id, fmt.Scan())
+        self._heads = fmt.Heads.of(ledger_id)
+        self._written = 0
         self._end = fmt.HEADER_SIZE
         self._drained: asyncio.Future[None] | None = None
         self.gate = Lock()
@@ -162,7 +163,7 @@ class FileLedgerWriter:
     def _write(self, descriptor: int, items: list[NewEntry]) -> None:
         """Write a group, make it durable, look for a fence, note that it is durable: in this order."""
         try:
-            end = _write_all(descriptor, fmt.encode_entries(items, self._seed), self._end)
+            end = _write_all(descriptor, fmt.encode_entries(items, self._heads, self._written), self._end)
             if self._folder.sync:
                 os.fdatasync(descriptor)
         except OSError as error:
@@ -171,6 +172,7 @@ class FileLedgerWriter:
             raise OSError(error.errno, error.strerror, self._name) from error
         self._check_fence(descriptor)
         self._end = end
+        self._written += len(items)
         os.pwrite(descriptor, fmt.encode_mark(end), fmt.MARK_OFFSET)
 
     def _check_fence(self, descriptor: int) -> None:

@@ -152,7 +152,7 @@ async def test_a_read_takes_one_entry_at_least_and_then_keeps_within_its_limit(p
 
 
 async def test_a_closed_ledger_is_opened_at_its_known_length(place: Place) -> None:
-    """Another broker reads a ledger by its length; a greater length than there is names the damage."""
+    """Another broker reads a ledger by its length; of a greater one than there is the rest is damaged."""
     reports = Reports()
     writer = await place.first.create(3, epoch=1, on_durable=reports)
     append_numbers(writer, 0, 20)
@@ -160,8 +160,12 @@ async def test_a_closed_ledger_is_opened_at_its_known_length(place: Place) -> No
     reader = await place.second.open(3, entry_count=15)
     assert reader.entry_count == 15
     assert (await reader.read(14, 19, 1000))[-1] == b"entry 14"
+    lacking = await place.second.open(3, entry_count=22)
+    assert [entry_id for first, last in lacking.damage for entry_id in range(first, last + 1)] == [20, 21]
+    assert list(await lacking.read(18, 21, 1000)) == [b"entry 18", b"entry 19"]
     with pytest.raises(LedgerCorruptedError):
-        await place.second.open(3, entry_count=21)
+        await lacking.read(20, 21, 1000)
+    assert lacking.info(21) == EntryInfo(0, 0, 0)
 
 
 async def test_large_and_empty_entries_are_kept(place: Place) -> None:

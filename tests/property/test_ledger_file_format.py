@@ -31,9 +31,7 @@ def written(groups: list[Items], durable_groups: int) -> tuple[bytes, Items, int
 def recovered(file: bytes) -> tuple[Items, fmt.Scan]:
     header = fmt.decode_header("file", file[: fmt.HEADER_SIZE], LEDGER_ID)
     scan = fmt.scan("file", lambda at, n: file[at : at + n], len(file), header, with_data=True)
-    data = fmt.decode_entries(
-        "file", file[fmt.HEADER_SIZE : scan.end], fmt.HEADER_SIZE, 0, len(scan.index), HEADS
-    )
+    data = fmt.decode_entries("file", file[fmt.HEADER_SIZE : scan.end], fmt.HEADER_SIZE, 0, len(scan.index), HEADS)
     count = len(scan.index)
     return list(zip(data, scan.index.message_counts(0, count), scan.index.publish_times(0, count), strict=True)), scan
 

@@ -1,10 +1,18 @@
-"""Whatever happens to the bytes of a ledger file, every entry whose bytes are whole is found, at its own position."""
+"""Whatever happens to the bytes of a ledger file, every entry whose bytes are whole is found, at its own position, and
+kept by a repair."""
+
+import asyncio
+import tempfile
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barycenter.ledger.errors import LedgerCorruptedError
 from barycenter.ledger.files import file_format as fmt
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.files.folder import ledger_path
+from barycenter.ledger.files.repair import FileState, inspect, repair
 from barycenter.ledger.files.survey import survey
 
 LEDGER_ID = 77
@@ -151,3 +159,55 @@ def test_entries_marked_as_gone_are_known_as_such(items: Items, data: st.DataObj
         assert {at for first, last in scan.gone for at in range(first, last + 1)} == gone
         assert not scan.damage
         assert len(scan.index) == len(items)
+
+
+async def read_back(root: str, entry_count: int | None) -> tuple[dict[int, tuple[bytes, int, int]], set[int]]:
+    """Open the ledger as a broker does; return its entries by id, and the ids that are gone."""
+    storage = FileLedgerStorage(root)
+    try:
+        if entry_count is None:
+            reader = await storage.fence(LEDGER_ID, epoch=9)
+        else:
+            reader = await storage.open(LEDGER_ID, entry_count=entry_count)
+        assert not reader.damage
+        gone = {at for first, last in reader.gone for at in range(first, last + 1)}
+        found = {}
+        for at in set(range(reader.entry_count)) - gone:
+            (data,) = await reader.read(at, at, 1 << 20)
+            found[at] = (data, *reader.info(at)[1:])
+        return found, gone
+    finally:
+        await storage.close()
+
+
+@settings(max_examples=150, deadline=None)
+@given(ENTRIES, DAMAGE, st.booleans())
+def test_a_repair_keeps_exactly_what_is_whole(items: Items, steps: list[tuple[str, int, int]], closed: bool) -> None:
+    """Checking tells it before; repairing again finds nothing to do; the damaged file is kept as it was."""
+    file, begins = written(items)
+    broken = damaged(file, steps)
+    entry_count = len(items) if closed else None
+    expected = intact(items, begins, file, broken)
+    with tempfile.TemporaryDirectory() as root:
+        path = Path(ledger_path(root, LEDGER_ID))
+        path.parent.mkdir(parents=True)
+        path.write_bytes(broken)
+        before = inspect(root, LEDGER_ID, entry_count)
+        told = {at for first, last in before.readable for at in range(first, last + 1)}
+        assert told == set(expected)
+        if before.state is FileState.WHOLE:
+            assert len(expected) == len(items)
+        else:
+            kept = repair(before, epoch=4)
+            assert kept is not None
+            assert Path(kept).read_bytes() == broken
+        found, gone = asyncio.run(read_back(root, entry_count))
+        assert found == expected
+        if closed:
+            assert gone == set(range(len(items))) - set(expected)
+        else:
+            last = max(expected, default=-1)
+            assert {at for at in gone if at <= last} == set(range(last + 1)) - set(expected)
+        after = inspect(root, LEDGER_ID, entry_count)
+        assert after.state is FileState.WHOLE
+        assert len(list(path.parent.iterdir())) == 1 + (before.state is not FileState.WHOLE)

@@ -1,4 +1,4 @@
-"""A small data folder of a broker, written by the stores themselves, and kept in `tests/data/broker`.
+"""A small data folder of a broker, written by the stores themselves, and kept in `tests/data/broker-2`.
 
 It looks as a broker leaves it that is killed: one topic was closed, of one a ledger was trimmed away, one was never
 written to, and one is still open, with an entry half written; an ephemeral key waits for the end of its session.
@@ -6,7 +6,8 @@ Times, names drawn by chance and the order of all writes are fixed, so it is wri
 but for the SQLite file, whose header names SQLite's version.
 
 `PYTHONPATH=src:tests python -m support.broker_data FOLDER` writes one. The folder that is kept is never written
-again: it stands for those that users have. A format that changes gets a second one beside it.
+again: it stands for those that users have. A format that changes gets another one beside it: `tests/data/broker` has
+ledger files of version 1.
 """
 
 import asyncio
@@ -30,7 +31,8 @@ from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MUST_NOT_EXIST
 from barycenter.naming.topic import TopicName
 
-KEPT = Path(__file__).parents[1] / "data" / "broker"
+KEPT = Path(__file__).parents[1] / "data" / "broker-2"
+OF_VERSION_1 = Path(__file__).parents[1] / "data" / "broker"
 METADATA = "metadata.sqlite"
 SESSIONS = "metadata.sqlite-sessions"
 LEDGERS = "ledgers"

@@ -1,6 +1,6 @@
-"""Data folders that were written before open as they are: the one kept in `tests/data/broker` is opened here.
+"""Data folders that were written before open as they are: those kept in `tests/data` are opened here.
 
-What is in it is written down here by hand, and today's code must write the same anew, to the byte.
+What is in it is written down here by hand, and today's code must write the latest anew, to the byte.
 """
 
 import shutil
@@ -24,6 +24,7 @@ from support.broker_data import (
     METADATA,
     NEVER_WRITTEN,
     NOW_MS,
+    OF_VERSION_1,
     OPEN,
     SESSIONS,
     TORN_TAIL,
@@ -67,10 +68,10 @@ class Folder:
         return await ManagedLedger.open(self.store, self.storage, name, epoch=epoch, clock=FixedClock(), create=False)
 
 
-@pytest.fixture
-async def folder(tmp_path: Path) -> AsyncIterator[Folder]:
+@pytest.fixture(params=[OF_VERSION_1, KEPT], ids=["version-1", "version-2"])
+async def folder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Folder]:
     path = tmp_path / "data"
-    shutil.copytree(KEPT, path)
+    shutil.copytree(request.param, path)
     store = await SqliteStore.open(path / METADATA)
     storage = FileLedgerStorage(path / LEDGERS)
     yield Folder(path, store, storage)

@@ -72,6 +72,7 @@ ledger
     storage
     files memory_storage
     managed
+    inspection
 
 broker
     changes environment errors periodic start_errors
@@ -123,8 +124,9 @@ snapshots
     rounds
 
 cli
-    failure moments progress terminal
+    failure folders moments progress terminal
     run
+    ledger
     record
     ask
     pipeline

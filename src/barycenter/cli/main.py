@@ -18,6 +18,7 @@ _COMMANDS: Final = {
         "barycenter.cli.record.generate_load",
         "Write the load reports of a made-up cluster, for trials and sizing.",
     ),
+    "ledger": ("barycenter.cli.ledger", "Check and repair the messages of a stopped data folder."),
     "history": ("barycenter.cli.history.command", "Ask the recorded history of a cluster."),
 }
 

@@ -32,6 +32,7 @@ class LedgerCorruptedError(LedgerError):
         super().__init__(f"{file}: damaged at byte {offset}: {detail}. {how_to_mend(file)}")
         self.file = file
         self.offset = offset
+        self.detail = detail
         self.entries = entries
 
 
@@ -45,7 +46,9 @@ class LedgerVersionError(LedgerError):
 
 
 class LedgerNotFoundError(LedgerError):
-    pass
+    def __init__(self, text: str, file: str = "") -> None:
+        super().__init__(text)
+        self.file = file
 
 
 class LedgerFolderInUseError(LedgerError):

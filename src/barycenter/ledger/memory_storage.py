@@ -6,6 +6,7 @@ everything queued by then as one group.
 """
 
 import asyncio
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -70,16 +71,23 @@ class MemoryDisk:
         try:
             return self._ledgers[ledger_id]
         except KeyError:
-            raise LedgerNotFoundError(f"memory ledger {ledger_id}: does not exist") from None
+            name = f"memory ledger {ledger_id}"
+            raise LedgerNotFoundError(f"{name}: does not exist", name) from None
 
     def remove(self, ledger_id: int) -> None:
         self._ledgers.pop(ledger_id, None)
 
 
 class MemoryLedgerReader:
+    gone: Sequence[tuple[int, int]] = ()
+
     def __init__(self, ledger: _StoredLedger, entry_count: int) -> None:
         self._ledger = ledger
         self._count = entry_count
+        self._index = ledger.index
+        if lacking := entry_count - len(ledger.index):
+            self._index = copy.deepcopy(ledger.index)
+            self._index.extend([0] * lacking, [0] * lacking, [0] * lacking)
 
     @property
     def entry_count(self) -> int:
@@ -87,25 +95,33 @@ class MemoryLedgerReader:
 
     @property
     def index(self) -> EntryIndex:
-        return self._ledger.index
+        return self._index
+
+    @property
+    def file(self) -> str:
+        return self._ledger.name
+
+    @property
+    def damage(self) -> Sequence[tuple[int, int]]:
+        return [(entry_id, entry_id) for entry_id in range(self._count) if self._is_damaged(entry_id)]
+
+    def _is_damaged(self, entry_id: int) -> bool:
+        return entry_id in self._ledger.damaged or entry_id >= len(self._ledger.entries)
 
     def info(self, entry_id: int) -> EntryInfo:
         if entry_id >= self._count:
             raise IndexError(entry_id)
-        return self._ledger.index.info(entry_id)
+        return self._index.info(entry_id)
 
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
         stop = min(last + 1, self._count)
         if not 0 <= first < stop:
             return []
-        ledger = self._ledger
-        stop = ledger.index.stop_within(first, stop, max_bytes, None)
-        damaged = [entry_id for entry_id in range(first, stop) if entry_id in ledger.damaged]
-        if damaged:
-            raise LedgerCorruptedError(
-                ledger.name, ledger.index.bytes_before(damaged[0]), f"entry {damaged[0]} fails its checksum"
-            )
-        return ledger.entries[first:stop]
+        if self._is_damaged(first):
+            offset = self._index.bytes_before(first)
+            raise LedgerCorruptedError(self.file, offset, f"entry {first} fails its checksum", (first, first))
+        stop = self._index.stop_within(first, stop, max_bytes, None)
+        return self._ledger.entries[first : next(filter(self._is_damaged, range(first, stop)), stop)]
 
     def close(self) -> None:
         return
@@ -162,10 +178,6 @@ class MemoryLedgerStorage:
     async def open(self, ledger_id: int, *, entry_count: int) -> MemoryLedgerReader:
         self._check_alive()
         ledger = self.disk.ledger(ledger_id)
-        if len(ledger.entries) < entry_count:
-            raise LedgerCorruptedError(
-                ledger.name, ledger.index.total_bytes, f"{entry_count} entries expected, {len(ledger.entries)} found"
-            )
         return MemoryLedgerReader(ledger, entry_count)
 
     async def delete(self, ledger_id: int) -> None:

@@ -19,6 +19,12 @@ class Position(NamedTuple):
         return f"{self.ledger_id}:{self.entry_id}"
 
 
+def positions_text(ledger_id: int, first: int, last: int) -> str:
+    """Return a range of entries, both ends inclusive, for people: `3:7` or `3:7-3:9`."""
+    begin = str(Position(ledger_id, first))
+    return begin if first == last else f"{begin}-{Position(ledger_id, last)}"
+
+
 EARLIEST: Final = Position(-1, -1)
 """Before every entry; also the last position of a topic that was never written."""
 

@@ -75,7 +75,7 @@ class LedgerStorage(Protocol):
 
         Raises:
             LedgerNotFoundError: there is no such ledger.
-            LedgerCorruptedError: entries that were durable are damaged.
+            LedgerCorruptedError: nothing of it can be read; else the reader tells which entries are damaged.
         """
         ...
 
@@ -84,7 +84,8 @@ class LedgerStorage(Protocol):
 
         Raises:
             LedgerNotFoundError: there is no such ledger.
-            LedgerCorruptedError: it has fewer complete entries.
+            LedgerCorruptedError: nothing of it can be read; else the reader tells which entries are damaged, those
+                that it lacks at the end among them.
         """
         ...
 

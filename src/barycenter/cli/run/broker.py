@@ -6,6 +6,7 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 import structlog
@@ -17,9 +18,11 @@ from barycenter.broker.environment import Environment
 from barycenter.broker.rest.server import start_web
 from barycenter.broker.start_errors import BrokerStartError
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_metadata, keep_private
 from barycenter.cli.run.process_log import configure_logging
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.load.advice.configuration_advice import key_advice
 from barycenter.load.managers import StrategyError
@@ -31,6 +34,17 @@ from barycenter.standalone.process import READY
 from barycenter.standalone.scheduling import take_short_turns
 
 log = structlog.get_logger(__name__)
+
+_CANNOT_START: Final = (
+    BrokerStartError,
+    ConfigError,
+    LedgerError,
+    MetadataError,
+    OSError,
+    StrategyError,
+    UnknownStoreError,
+    WrongFolderError,
+)
 
 
 @click.command(name="broker")
@@ -47,18 +61,25 @@ def command(conf: Path) -> None:
         result = load_broker_conf(conf)
         for unknown in key_advice(result.unknown_keys):
             log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
+        keep_private()
         Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
         take_short_turns()
         uvloop.run(_serve(result.config))
-    except (ConfigError, OSError, BrokerStartError, MetadataError, UnknownStoreError, StrategyError) as error:
+    except _CANNOT_START as error:
         fail(in_words(error))
 
 
 async def _serve(config: BrokerConfig) -> None:
     data = Path(config.barycenter_data_dir)
-    url = config.metadata_store_url or f"sqlite:{data / 'metadata.sqlite'}"
+    url = config.metadata_store_url or f"sqlite:{data / METADATA}"
+    if url.startswith("sqlite:"):
+        check_metadata(data, Path(url.removeprefix("sqlite:")))
     store = await open_store(url, session_timeout_ms=config.metadata_store_session_timeout_millis)
-    ledgers = FileLedgerStorage(data / "ledgers")
+    try:
+        ledgers = FileLedgerStorage(data / LEDGERS)
+    except LedgerError:
+        await store.close()
+        raise
     try:
         env = Environment(store, ledgers, SystemClock(), random.Random(), HttpPeers())
         await _until_stopped(config, env)

@@ -1,11 +1,15 @@
 """Reading an open ledger file from its first byte to its last: quickly while it holds, carefully where it does not."""
 
+import errno
 import os
 from functools import partial
+from typing import Final
 
 from barycenter.ledger.errors import LedgerCorruptedError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.survey import survey
+
+_BLOCK: Final = 4096
 
 
 def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | None, with_data: bool) -> fmt.Scan:
@@ -34,7 +38,29 @@ def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | No
 
 
 def read_exactly(descriptor: int, offset: int, length: int) -> bytes:
-    """Read `length` bytes; fewer only at the end of the file."""
+    """Read `length` bytes; fewer only at the end of the file.
+
+    Blocks that the disk cannot give come as zeros, which no checksum takes for an entry: so the rest can be read.
+    """
+    try:
+        return _read(descriptor, offset, length)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+    length = min(length, max(os.fstat(descriptor).st_size - offset, 0))
+    parts = []
+    for at in range(offset, offset + length, _BLOCK):
+        size = min(_BLOCK, offset + length - at)
+        try:
+            parts.append(_read(descriptor, at, size))
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            parts.append(bytes(size))
+    return b"".join(parts)
+
+
+def _read(descriptor: int, offset: int, length: int) -> bytes:
     data = os.pread(descriptor, length, offset)
     while 0 < len(data) < length:
         more = os.pread(descriptor, length - len(data), offset + len(data))

@@ -29,7 +29,7 @@ from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.examine import examine
 from barycenter.ledger.files.file_reader import FileLedgerReader
 from barycenter.ledger.files.file_writer import FileLedgerWriter
-from barycenter.ledger.files.folder import LedgerFolder
+from barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, LedgerFolder
 from barycenter.ledger.files.group_commit import GroupCommitter
 from barycenter.ledger.storage import OnDurable
 
@@ -41,7 +41,10 @@ _LOCK_INTERVAL_S: Final = 0.005
 
 class FileLedgerStorage:
     """Ledger files under `root`, which is created. `sync` False leaves durability to the operating system: it
-    survives the end of the process, not of the machine."""
+    survives the end of the process, not of the machine.
+
+    Raises (on construction): LedgerFolderInUseError, LedgerError: as `shared_lock`.
+    """
 
     def __init__(
         self,
@@ -107,10 +110,10 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
     path = folder.path(ledger_id)
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
-        os.makedirs(parent, exist_ok=True)
+        os.makedirs(parent, mode=FOLDER_MODE, exist_ok=True)
         _sync(folder, os.path.dirname(parent))
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError as error:
         raise LedgerError(f"{path}: exists already") from error
     try:

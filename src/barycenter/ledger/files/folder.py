@@ -2,14 +2,28 @@
 
 import asyncio
 import errno
-from collections.abc import Callable
+import fcntl
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final, TypeVar
 
-from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFullError, LedgerNotFoundError
+from barycenter.ledger.errors import (
+    LedgerClosedError,
+    LedgerError,
+    LedgerFolderInUseError,
+    LedgerFullError,
+    LedgerNotFoundError,
+    how_to_mend,
+)
 from barycenter.ledger.files.open_files import OpenFiles
 
 _LEDGERS_PER_FOLDER_BITS: Final = 12
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+"""Messages are for the brokers' user alone; files and folders that are there keep the rights they have."""
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 T = TypeVar("T")
@@ -19,7 +33,12 @@ class LedgerFolder:
     """What a storage and its writers and readers share. `sync` says whether bytes are forced to the disk."""
 
     def __init__(self, root: str, *, sync: bool, max_open_files: int) -> None:
+        """Raises:
+        LedgerFolderInUseError: its files are being checked or repaired.
+        LedgerError: it cannot be made or written to.
+        """
         self.root = root
+        self._lock = shared_lock(root)
         self.sync = sync
         self.files = OpenFiles(max_open_files)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-files")
@@ -27,7 +46,7 @@ class LedgerFolder:
 
     def path(self, ledger_id: int) -> str:
         """Return a ledger's file; a folder holds 4096 consecutive ids."""
-        return f"{self.root}/{ledger_id >> _LEDGERS_PER_FOLDER_BITS:06x}/{ledger_id:012x}.ledger"
+        return ledger_path(self.root, ledger_id)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do blocking file work on the pool; its OSErrors come as LedgerErrors."""
@@ -46,6 +65,70 @@ class LedgerFolder:
         """Wait for the work that was begun, and close the files."""
         self._pool.shutdown()
         self.files.close()
+        os.close(self._lock)
+
+
+def ledger_path(root: str, ledger_id: int) -> str:
+    return f"{root}/{ledger_id >> _LEDGERS_PER_FOLDER_BITS:06x}/{ledger_id:012x}.ledger"
+
+
+def ledger_files(root: str) -> Iterator[tuple[int, str]]:
+    """Yield the ledgers' files with their ids, the lowest first; other files are passed over."""
+    for path in sorted(Path(root).glob("*/*.ledger")):
+        with suppress(ValueError):
+            ledger_id = int(path.stem, 16)
+            if ledger_path(root, ledger_id) == str(path):
+                yield ledger_id, str(path)
+
+
+def shared_lock(root: str) -> int:
+    """Hold the folder, which is made if need be, together with others that use it; return the descriptor to close.
+
+    Raises:
+        LedgerFolderInUseError: its files are being checked or repaired.
+        LedgerError: it cannot be made or written to.
+    """
+    try:
+        os.makedirs(root, mode=FOLDER_MODE, exist_ok=True)
+        return _locked(root, fcntl.LOCK_SH)
+    except BlockingIOError:
+        raise LedgerFolderInUseError(
+            f"{root}: the ledgers are being checked or repaired by `barycenter ledger`; wait until it has ended"
+        ) from None
+    except OSError as error:
+        raise in_our_terms(error) from error
+
+
+@contextmanager
+def exclusive(root: str) -> Iterator[None]:
+    """Hold the folder alone.
+
+    Raises:
+        LedgerFolderInUseError: a broker runs on it.
+        LedgerError: it is not there, or cannot be written to.
+    """
+    try:
+        descriptor = _locked(root, fcntl.LOCK_EX)
+    except BlockingIOError:
+        raise LedgerFolderInUseError(f"{root}: a broker runs on these ledgers; stop it first") from None
+    except OSError as error:
+        raise in_our_terms(error) from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(root: str, kind: int) -> int:
+    """Lock the file `lock` of the folder; it has no content, and a link in its place is refused."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(f"{root}/lock", flags, FILE_MODE)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def in_our_terms(error: OSError) -> LedgerError:
@@ -53,5 +136,6 @@ def in_our_terms(error: OSError) -> LedgerError:
     if error.errno in NO_SPACE:
         return LedgerFullError(text)
     if error.errno == errno.ENOENT:
-        return LedgerNotFoundError(text)
+        file = str(error.filename or "")
+        return LedgerNotFoundError(f"{text}. {how_to_mend(file)}", file)
     return LedgerError(text)

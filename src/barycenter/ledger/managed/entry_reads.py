@@ -1,7 +1,8 @@
 """Reading a topic's entries: from the cached tail where they are in it, else from the ledgers."""
 
 from barycenter.ledger.entry_index import EntryIndex
-from barycenter.ledger.errors import LedgerNotFoundError
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
+from barycenter.ledger.managed.losses import Losses
 from barycenter.ledger.managed.segments import Segment, Segments
 from barycenter.ledger.position import Entry, EntryInfo, EntryRun, Position, entries
 from barycenter.ledger.reader import LedgerReader
@@ -12,9 +13,10 @@ from barycenter.ledger.tail_cache import TailWindow
 class EntryReads:
     """The read half of a managed ledger, whose methods of the same names say what these do."""
 
-    __slots__ = ("_segments", "_storage", "_tail")
+    __slots__ = ("_losses", "_segments", "_storage", "_tail")
 
-    def __init__(self, storage: LedgerStorage, segments: Segments, tail: TailWindow) -> None:
+    def __init__(self, storage: LedgerStorage, segments: Segments, tail: TailWindow, losses: Losses) -> None:
+        self._losses = losses
         self._storage = storage
         self._segments = segments
         self._tail = tail
@@ -73,13 +75,16 @@ class EntryReads:
             segment, first = found
             try:
                 reader = await self._reader(segment)
+                if not self._segments.has(Position(segment.ledger_id, first)):
+                    continue  # known to be missing since the ledger was opened
                 index = reader.index
-                stop = index.stop_within(first, min(first + max_entries, segment.entries), max_bytes, max_messages)
+                stop = segment.missing.next_after(first, min(first + max_entries, segment.entries))
+                stop = index.stop_within(first, stop, max_bytes, max_messages)
                 data = await reader.read(first, stop - 1, max_bytes)
-            except LedgerNotFoundError:
-                if segment in self._segments:
+            except (LedgerNotFoundError, LedgerCorruptedError) as error:
+                if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
                     raise
-                continue  # trimmed meanwhile
+                continue  # passed over, or trimmed meanwhile
             stop = first + len(data)
             return entries(
                 segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
@@ -91,6 +96,7 @@ class EntryReads:
             readers.touch(segment)
             return segment.reader
         reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
+        self._losses.opened(segment, reader)
         if segment in self._segments:
             readers.open(segment, reader)
         return reader
@@ -105,7 +111,12 @@ class EntryReads:
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
         for segment in list(self._segments):
             if segment.entries and segment.max_publish_time_ms >= time_ms:
-                reader = await self._reader(segment)
+                try:
+                    reader = await self._reader(segment)
+                except (LedgerNotFoundError, LedgerCorruptedError) as error:
+                    if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
+                        raise
+                    continue
                 entry_id = reader.index.first_published_at_or_after(time_ms)
                 if entry_id is not None and entry_id < segment.entries:
                     return Position(segment.ledger_id, entry_id)

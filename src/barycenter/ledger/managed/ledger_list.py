@@ -13,7 +13,14 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
-from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError, LedgerUnavailableError
+from barycenter.ledger.errors import (
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+    LedgerUnavailableError,
+)
+from barycenter.ledger.managed.losses import Losses
 from barycenter.ledger.managed.records import ManagedLedgerRecord, RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
@@ -38,10 +45,11 @@ class ListOwner(Protocol):
 class LedgerList:
     """The ledgers of `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_deleting", "_keeper", "_owner", "_storage", "properties", "segments")
+    __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "properties", "segments")
 
-    def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper) -> None:
+    def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
         self._owner = owner
+        self._losses = losses
         self._storage = storage
         self._keeper = keeper
         self.segments = Segments()
@@ -97,16 +105,24 @@ class LedgerList:
     async def recover(self) -> None:
         """Fence the ledgers that were left open and close them at their recovered length.
 
+        One that is absent, or of which nothing can be read, stays open in the list, to be recovered when it is there
+        again; until then it stands for one entry that cannot be read, so that it is not passed over unseen.
+
         Raises:
-            LedgerNotFoundError: a ledger's file is missing.
-            LedgerCorruptedError: durable entries of a ledger are damaged.
+            LedgerFencedError: a later owner has fenced one.
         """
         left_open = [segment for segment in self.segments if not segment.closed]
         for segment in left_open:
-            segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
+            try:
+                segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
+            except (LedgerNotFoundError, LedgerCorruptedError) as error:
+                segment.entries = 1
+                self._losses.passes_over(segment, error)
+                continue
             segment.entries = segment.size = segment.messages = 0
             segment.grow(segment.reader.index, segment.reader.entry_count)
             segment.closed = True
+            self._losses.opened(segment, segment.reader)
             if segment.entries:
                 self._storage.caches.readers.add(segment)
             else:
@@ -176,6 +192,7 @@ class LedgerList:
         """Take a ledger off the list, once it is saved; `delete_dropped` deletes it then."""
         self.segments.remove(segment)
         self._storage.caches.readers.remove(segment)
+        self._losses.dropped(segment)
         self._deleting.append(segment.ledger_id)
 
     async def delete_dropped(self) -> None:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 import structlog
 
@@ -22,6 +22,7 @@ from barycenter.ledger.managed.appender import Appender
 from barycenter.ledger.managed.cursor import Cursor
 from barycenter.ledger.managed.entry_reads import EntryReads
 from barycenter.ledger.managed.ledger_list import LedgerList
+from barycenter.ledger.managed.losses import DamagedLedger, Losses
 from barycenter.ledger.managed.records import RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments
 from barycenter.ledger.managed.topic_cursors import TopicCursors
@@ -34,6 +35,9 @@ from barycenter.metadata.store import MetadataStore
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
+
+MANAGED_LEDGERS: Final = "/managed-ledgers"
+"""The topics' records lie below this path."""
 
 OnEntriesDurable: TypeAlias = Callable[[list[object], Position], None]
 """Called with the contexts of one group of durable entries, in the order of their appends, and the position of the
@@ -71,7 +75,7 @@ class ManagedLedgerStats(NamedTuple):
 
 def managed_ledger_path(topic: TopicName) -> str:
     """Return the path of the topic's record; its children are the cursors."""
-    return f"/managed-ledgers/{topic.persistence_name}"
+    return f"{MANAGED_LEDGERS}/{topic.persistence_name}"
 
 
 def _ignore(*_: object) -> None:
@@ -89,6 +93,7 @@ class ManagedLedger:
         "_keeper",
         "_last",
         "_ledgers",
+        "_losses",
         "_reads",
         "_registered",
         "_segments",
@@ -129,12 +134,13 @@ class ManagedLedger:
         self._storage = storage
         self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
         self._state = _State.OPEN
-        self._ledgers = LedgerList(self, storage, self._keeper)
+        self._losses = Losses(self)
+        self._ledgers = LedgerList(self, storage, self._keeper, self._losses)
         self._segments = self._ledgers.segments
         self._last = EARLIEST
         self._cursors = TopicCursors(self, store, self._keeper)
         self._tail = TailWindow(storage.caches.tail)
-        self._reads = EntryReads(storage, self._segments, self._tail)
+        self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
         self._trimming = False
         self._registered = self._alone = False
@@ -165,8 +171,7 @@ class ManagedLedger:
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
-            LedgerNotFoundError: there is no such topic and `create` is False, or a ledger's file is missing.
-            LedgerCorruptedError: durable entries of the last ledger are damaged.
+            LedgerNotFoundError: there is no such topic and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
         """
         ledger = cls(
@@ -304,6 +309,16 @@ class ManagedLedger:
         """Return what `read_cached` does as one value; None at the end too."""
         return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
 
+    @property
+    def damaged_ledgers(self) -> list[DamagedLedger]:
+        """What was found damaged since the topic was opened, by ledgers."""
+        return list(self._losses)
+
+    def entries_missing(self) -> None:
+        """Entries are known to be no more: cursors pass them, nobody waits for them."""
+        self._last = self._segments.last_position
+        self._trim_soon()
+
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry]:
@@ -313,7 +328,7 @@ class ManagedLedger:
         together, and begin before `max_messages` messages are reached; all of one ledger, so there may be fewer.
 
         Raises:
-            LedgerCorruptedError: an entry is damaged.
+            LedgerCorruptedError, LedgerNotFoundError: the first entry cannot be read, and is not to be skipped.
         """
         return await self._reads.read(start, max_entries, max_bytes, max_messages)
 
@@ -387,10 +402,14 @@ class ManagedLedger:
                 consumed.append(segment)
                 continue
             end = segment.last_position
-            if end.ledger_id == self._last.ledger_id or any(c.mark_delete < end for c in self.cursors.values()):
+            if end.ledger_id == self._last.ledger_id or any(self._needs(c, end) for c in self.cursors.values()):
                 break
             consumed.append(segment)
         return consumed
+
+    def _needs(self, cursor: Cursor, end: Position) -> bool:
+        """Tell whether a cursor has not passed `end`, the end of a ledger, nor all that is missing before it."""
+        return cursor.mark_delete < end and self._segments.next_valid(cursor.mark_delete) <= end
 
     def _trim_soon(self) -> None:
         if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._consumed()):

@@ -1,19 +1,25 @@
 """The ledgers of a topic in order, and the arithmetic of positions over them."""
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 
 from barycenter.ledger.entry_index import EntryIndex
+from barycenter.ledger.managed.missing import MissingEntries
 from barycenter.ledger.managed.records import LedgerRecord
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.ledger.reader import LedgerReader
 
 
 class Segment:
-    """One ledger of a managed ledger. `entries`, `size` and `messages` count what is durable."""
+    """One ledger of a managed ledger. `entries`, `size` and `messages` count what is durable.
+
+    Of the ids below `entries` those in `missing` are no more: a repair marked them so, or reading passed over them.
+    They are known once the ledger was read, and count in `size` and `messages` before that.
+    """
 
     __slots__ = (
-        "closed", "created_at_ms", "entries", "ledger_id", "max_publish_time_ms", "messages", "reader", "size"
+        "closed", "created_at_ms", "entries", "ledger_id", "max_publish_time_ms", "messages", "missing", "reader",
+        "size",
     )  # fmt: skip
 
     def __init__(self, ledger_id: int, *, created_at_ms: int) -> None:
@@ -25,10 +31,26 @@ class Segment:
         self.max_publish_time_ms = 0
         self.closed = False
         self.reader: LedgerReader | None = None
+        self.missing = MissingEntries()
 
     @property
     def last_position(self) -> Position:
         return Position(self.ledger_id, self.entries - 1)
+
+    def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
+        """Take entries as no more, `index` being the columns that tell what is left; return whether any was new."""
+        is_new = False
+        for first, last in ranges:
+            is_new = self.missing.add(first, min(last, self.entries - 1)) or is_new
+        if is_new and index is not None:
+            self.size = index.bytes_between(0, self.entries)
+            self.messages = index.messages_between(0, self.entries)
+            for first, last in self.missing:
+                self.size -= index.bytes_between(first, last + 1)
+                self.messages -= index.messages_between(first, last + 1)
+        elif is_new and self.missing.count == self.entries:
+            self.size = self.messages = 0
+        return is_new
 
     def grow(self, index: EntryIndex, entries: int) -> None:
         """Take over the durable entries up to `entries` (exclusive) from their columns."""
@@ -46,9 +68,19 @@ class Segment:
         Exact while the ledger's columns are in memory, for whole ledgers, and where no entry is a batch; else
         the ledger's mean per entry is taken.
         """
-        count = stop - first
-        if count == self.entries or self.messages == self.entries:
-            return self.messages if count == self.entries else count
+        count = stop - first - self.missing.between(first, stop)
+        if stop - first == self.entries:
+            return self.messages
+        if self.missing.count and self.reader is not None:
+            index = self.reader.index
+            lost = sum(
+                index.messages_between(max(one, first), min(last + 1, stop))
+                for one, last in self.missing
+                if max(one, first) < min(last + 1, stop)
+            )
+            return index.messages_between(first, stop) - lost
+        if self.messages == self.entries:
+            return count
         if self.reader is not None:
             return self.reader.index.messages_between(first, stop)
         return round(self.messages * count / self.entries)
@@ -108,12 +140,28 @@ class Segments:
     def has(self, position: Position) -> bool:
         """Tell whether `position` is a durable entry."""
         segment = self.find(position.ledger_id)
-        return segment is not None and 0 <= position.entry_id < segment.entries
+        entry_id = position.entry_id
+        return (
+            segment is not None
+            and 0 <= entry_id < segment.entries
+            and segment.missing.present_from(entry_id) == entry_id
+        )
 
     @property
     def last_position(self) -> Position:
-        """The last durable entry, or EARLIEST."""
-        return next((s.last_position for s in reversed(self._segments) if s.entries), EARLIEST)
+        """The last durable entry that is not missing, or EARLIEST."""
+        return self.at_or_before(Position(self._ids[-1], self._segments[-1].entries)) if self._ids else EARLIEST
+
+    def at_or_before(self, position: Position) -> Position:
+        """Return the entry at `position`, or the last one before it, or EARLIEST."""
+        for segment in reversed(self._segments[: bisect_right(self._ids, position.ledger_id)]):
+            last = segment.entries - 1
+            if segment.ledger_id == position.ledger_id:
+                last = min(last, position.entry_id)
+            last = segment.missing.present_until(last)
+            if last >= 0:
+                return Position(segment.ledger_id, last)
+        return EARLIEST
 
     def at_or_after(self, position: Position) -> tuple[Segment, int] | None:
         """Return the ledger and id of the entry at `position`, or of the first one after it."""
@@ -121,6 +169,7 @@ class Segments:
         for at in range(bisect_left(self._ids, ledger_id), len(self._ids)):
             segment = self._segments[at]
             first = max(entry_id, 0) if segment.ledger_id == ledger_id else 0
+            first = segment.missing.present_from(first)
             if first < segment.entries:
                 return segment, first
         return None
@@ -135,7 +184,7 @@ class Segments:
 
     def entries_between(self, after: Position, upto: Position) -> int:
         """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
-        return sum(stop - first for _, first, stop in self._spans(after, upto))
+        return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
 
     def messages_between(self, after: Position, upto: Position) -> int:
         """Count the messages in `entries_between`; see `Segment.messages_between` for how exactly."""

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError
+from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerVersionError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.storage import LedgerWriter
-from support.ledger_world import LedgerWorld
 
 DEADLINE_S = 30
 
@@ -50,40 +49,39 @@ def flip(file: Path, offset: int) -> None:
     file.write_bytes(data)
 
 
-def only_file(folder: Path) -> Path:
-    (file,) = folder.rglob("*.ledger")
-    return file
-
-
 async def test_a_damaged_entry_is_an_error_naming_file_and_offset(storage: FileLedgerStorage) -> None:
-    """Damage among durable entries is found by recovery and by reading, never passed on."""
+    """Damage among durable entries is found by recovery and by reading, never passed on; what is around it is read."""
     file = await written(storage, 1, [b"one", b"two", b"three"])
     flip(file, fmt.HEADER_SIZE + 2 * fmt.ENTRY_HEADER_SIZE + 3 + 1)  # within "two"
     offset = fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE + 3
     reader = await storage.open(1, entry_count=3)
     assert list(await reader.read(0, 0, 100)) == [b"one"]
-    with pytest.raises(LedgerCorruptedError) as found:
-        await reader.read(0, 2, 100)
-    assert (found.value.file, found.value.offset) == (str(file), offset)
-    with pytest.raises(LedgerCorruptedError) as found:
-        await storage.fence(1, epoch=2)
-    assert (found.value.file, found.value.offset) == (str(file), offset)
-    assert str(file) in str(found.value)
+    for opened in (reader, await storage.fence(1, epoch=2)):
+        assert list(await opened.read(0, 2, 100)) == [b"one"]
+        with pytest.raises(LedgerCorruptedError) as found:
+            await opened.read(1, 2, 100)
+        assert (found.value.file, found.value.offset, found.value.entries) == (str(file), offset, (1, 1))
+        assert str(file) in str(found.value)
+        assert list(opened.damage) == [(1, 1)]
+        assert list(await opened.read(2, 2, 100)) == [b"three"]
 
 
 async def test_nonsense_in_a_length_is_damage_not_a_tail(storage: FileLedgerStorage) -> None:
     """A length that was changed to reach beyond the file does not make the rest vanish."""
     file = await written(storage, 1, [b"one", b"two"])
     flip(file, fmt.HEADER_SIZE + 2)
+    reader = await storage.fence(1, epoch=2)
+    assert (reader.entry_count, list(reader.damage)) == (2, [(0, 0)])
     with pytest.raises(LedgerCorruptedError) as found:
-        await storage.fence(1, epoch=2)
+        await reader.read(0, 1, 100)
     assert found.value.offset == fmt.HEADER_SIZE
+    assert list(await reader.read(1, 1, 100)) == [b"two"]
 
 
 async def test_a_torn_tail_is_cut(storage: FileLedgerStorage) -> None:
     """Bytes of a group that was never reported are dropped, whole entries before them kept."""
     file = await written(storage, 1, [b"one"])
-    parts = fmt.encode_entries([(b"two", 1, 0), (b"three", 1, 0)], fmt.seed(1))
+    parts = fmt.encode_entries([(b"two", 1, 0), (b"three", 1, 0)], fmt.Heads.of(1), 1)
     with file.open("ab") as tail:
         tail.write(b"".join(parts)[:-2])
     reader = await storage.fence(1, epoch=2)
@@ -173,16 +171,34 @@ async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:
         await storage.open(1, entry_count=1)
 
 
-async def test_recovery_refuses_a_damaged_topic_and_names_the_file(tmp_path: Path) -> None:
-    """Opening a topic whose last ledger is damaged in the middle fails with the file's name."""
-    world = LedgerWorld(lambda: FileLedgerStorage(tmp_path))
-    owner = await world.open(1)
-    await owner.append("one", "two", "three")
-    file = only_file(tmp_path)
-    flip(file, fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
-    with pytest.raises(LedgerCorruptedError) as found:
-        await world.open(2)
-    assert found.value.file == str(file)
-    flip(file, fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
-    assert await (await world.open(3)).texts() == ["one", "two", "three"]
-    await world.close()
+async def test_a_file_of_a_later_release_is_refused(storage: FileLedgerStorage) -> None:
+    """It is not damaged, and nothing is written into it."""
+    file = await written(storage, 1, [b"one"])
+    content = bytearray(file.read_bytes())
+    content[8] = fmt.VERSION + 1
+    content[32:36] = fmt._CRC.pack(fmt.crc32c(bytes(content[:32])))
+    file.write_bytes(content)
+    for opening in (storage.fence(1, epoch=2), storage.open(1, entry_count=1)):
+        with pytest.raises(LedgerVersionError, match="run a later release"):
+            await opening
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("offset", range(0, fmt.HEADER_SIZE, 3))
+async def test_a_damaged_header_hides_no_entry_and_keeps_no_former_owner(
+    storage: FileLedgerStorage, offset: int
+) -> None:
+    """All entries are there, and the fence holds: the former owner's writer is stopped by it."""
+    failed = asyncio.Event()
+    writer = await storage.create(1, epoch=1, on_durable=lambda _id, error: failed.set() if error else None)
+    writer.append(b"one", 1, 0)
+    async with asyncio.timeout(DEADLINE_S):
+        while not writer.reader.entry_count:
+            await asyncio.sleep(0)
+    flip(Path(storage.folder.path(1)), offset)
+    reader = await storage.fence(1, epoch=2)
+    assert list(await reader.read(0, 9, 100)) == [b"one"]
+    writer.append(b"two", 1, 0)
+    async with asyncio.timeout(DEADLINE_S):
+        await failed.wait()
+    await writer.close()

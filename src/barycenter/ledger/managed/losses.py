@@ -1,0 +1,95 @@
+"""What of a topic's ledgers cannot be read: noted, told to the log, and passed over if the settings say so.
+
+Source: the part of Pulsar's `OpReadEntry` and `ManagedCursorImpl` that autoSkipNonRecoverableData switches. Pulsar
+skips as many entries as the failed read asked for; here those that are damaged are skipped, and no others.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError, how_to_mend
+from barycenter.ledger.managed.segments import Segment
+from barycenter.ledger.position import positions_text
+from barycenter.ledger.reader import LedgerReader
+from barycenter.ledger.settings import LedgerSettings
+
+log = structlog.get_logger(__name__)
+
+
+class DamagedLedger(NamedTuple):
+    """`entries` are ranges (first, last) that cannot be read; none of them: the whole ledger cannot."""
+
+    topic: str
+    ledger_id: int
+    file: str
+    entries: tuple[tuple[int, int], ...]
+
+    @property
+    def positions(self) -> list[str]:
+        """The ranges for people: `3:7` or `3:7-3:9`."""
+        return [positions_text(self.ledger_id, first, last) for first, last in self.entries]
+
+
+class LossesOwner(Protocol):
+    """What losses need of their managed ledger."""
+
+    @property
+    def settings(self) -> LedgerSettings: ...
+    @property
+    def name(self) -> str: ...
+    def entries_missing(self) -> None: ...
+
+
+class Losses:
+    """The damaged ledgers of `owner`, each told as an error when it is found, and when more of it is."""
+
+    __slots__ = ("_ledgers", "_owner")
+
+    def __init__(self, owner: LossesOwner) -> None:
+        self._owner = owner
+        self._ledgers: dict[int, DamagedLedger] = {}
+
+    def __iter__(self) -> Iterator[DamagedLedger]:
+        return iter(self._ledgers.values())
+
+    def opened(self, segment: Segment, reader: LedgerReader) -> None:
+        """Take note of what a ledger that was just opened says of itself."""
+        if reader.damage:
+            self._note(segment, reader.file, reader.damage)
+        self._miss(segment, reader.gone, reader)
+
+    def passes_over(
+        self, segment: Segment, error: LedgerCorruptedError | LedgerNotFoundError, reader: LedgerReader | None = None
+    ) -> bool:
+        """Take note of what cannot be read; return whether reading goes on behind it."""
+        entries = error.entries if isinstance(error, LedgerCorruptedError) else None
+        self._note(segment, error.file, () if reader is None or entries is None else reader.damage)
+        if not self._owner.settings.skip_non_recoverable:
+            return False
+        first, last = entries or (0, segment.entries - 1)
+        positions = positions_text(segment.ledger_id, first, last)
+        log.error("entries_skipped", topic=self._owner.name, positions=positions, reason=str(error))
+        self._miss(segment, [(first, last)], reader)
+        return True
+
+    def dropped(self, segment: Segment) -> None:
+        """Forget a ledger that is no longer the topic's."""
+        self._ledgers.pop(segment.ledger_id, None)
+
+    def _note(self, segment: Segment, file: str, entries: Sequence[tuple[int, int]]) -> None:
+        before = self._ledgers.get(segment.ledger_id)
+        known = () if before is None else before.entries
+        found = DamagedLedger(self._owner.name, segment.ledger_id, file, tuple(sorted({*known, *entries})))
+        if found != before:
+            self._ledgers[segment.ledger_id] = found
+            positions = ", ".join(found.positions) or "all"
+            log.error(
+                "ledger_damaged", topic=found.topic, ledger=found.ledger_id, file=file, positions=positions,
+                mend=how_to_mend(file),
+            )  # fmt: skip
+
+    def _miss(self, segment: Segment, ranges: Sequence[tuple[int, int]], reader: LedgerReader | None) -> None:
+        if segment.miss(ranges, None if reader is None else reader.index):
+            self._owner.entries_missing()

@@ -1,0 +1,168 @@
+"""A topic of which something cannot be read serves the rest, says what it is, and can be deleted."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import structlog
+
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerNotFoundError
+from barycenter.ledger.files import file_format as fmt
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.managed.managed_ledger import managed_ledger_path
+from barycenter.ledger.position import EARLIEST, Position
+from barycenter.ledger.settings import LedgerSettings
+from support.ledger_world import TOPIC, LedgerWorld, Owner
+
+STOP = LedgerSettings(max_entries_per_ledger=5, mark_delete_per_second=0)
+SKIP = replace(STOP, skip_non_recoverable=True)
+ENTRY = fmt.ENTRY_HEADER_SIZE + 1
+"""Bytes of one of the entries "0" to "9"."""
+
+
+@dataclass
+class Disk:
+    world: LedgerWorld
+    folder: Path
+    epoch: int = 0
+
+    async def open(self, settings: LedgerSettings = STOP) -> Owner:
+        self.epoch += 1
+        return await self.world.open(self.epoch, settings=settings)
+
+    def file(self, ledger_id: int) -> Path:
+        return self.folder / "000000" / f"{ledger_id:012x}.ledger"
+
+    def flip(self, ledger_id: int, entry_id: int, byte: int) -> None:
+        """Change a byte of an entry: 0 to 23 are its head, 24 its data."""
+        data = bytearray(self.file(ledger_id).read_bytes())
+        data[fmt.HEADER_SIZE + ENTRY * entry_id + byte] ^= 0x40
+        self.file(ledger_id).write_bytes(data)
+
+
+@pytest.fixture
+async def disk(tmp_path: Path) -> AsyncIterator[Disk]:
+    """Ten entries "0" to "9" in two ledgers, the first closed, the second left open by a crash."""
+    world = LedgerWorld(lambda: FileLedgerStorage(tmp_path / "ledgers"))
+    disk = Disk(world, tmp_path / "ledgers")
+    first = await disk.open()
+    await first.ledger.open_cursor("reader", "earliest")
+    await first.append_numbers(10)
+    yield disk
+    await world.close()
+
+
+async def texts_until_damage(owner: Owner, start: Position = EARLIEST) -> tuple[list[str], LedgerError | None]:
+    """Read on until nothing comes any more, or until an error."""
+    found: list[str] = []
+    while True:
+        try:
+            group = await owner.ledger.read(start, 7, 1 << 20)
+        except LedgerError as error:
+            return found, error
+        if not group:
+            return found, None
+        found += [entry.data.decode() for entry in group]
+        start = Position(group[-1].position.ledger_id, group[-1].position.entry_id + 1)
+
+
+@pytest.mark.parametrize(("ledger", "entry"), [(1, 0), (1, 2), (1, 4), (2, 0), (2, 3)])
+@pytest.mark.parametrize("byte", [0, 9, 24], ids=["length", "time", "data"])
+async def test_reading_stops_before_the_damage_and_goes_on_behind_it(
+    disk: Disk, ledger: int, entry: int, byte: int
+) -> None:
+    """Entries keep their positions; the error names file and positions, the log too, and what to do."""
+    disk.flip(ledger, entry, byte)
+    with structlog.testing.capture_logs() as logs:
+        owner = await disk.open()
+        damaged = (ledger - 1) * 5 + entry
+        found, error = await texts_until_damage(owner)
+    assert found == [str(n) for n in range(damaged)]
+    assert isinstance(error, LedgerCorruptedError)
+    assert error.entries == (entry, entry)
+    assert "barycenter ledger repair" in str(error)
+    behind, error = await texts_until_damage(owner, Position(ledger, entry + 1))
+    assert (behind, error) == ([str(n) for n in range(damaged + 1, 10)], None)
+    (told,) = [each for each in logs if each["event"] == "ledger_damaged"]
+    assert (told["log_level"], told["topic"], told["file"], told["positions"]) == (
+        "error", str(TOPIC), str(disk.file(ledger)), f"{ledger}:{entry}",
+    )  # fmt: skip
+    assert [(each.file, each.positions) for each in owner.ledger.damaged_ledgers] == [
+        (str(disk.file(ledger)), [f"{ledger}:{entry}"])
+    ]
+
+
+@pytest.mark.parametrize(("ledger", "entry"), [(1, 0), (1, 4), (2, 0), (2, 3), (2, 4)])
+@pytest.mark.parametrize("byte", [0, 24], ids=["length", "data"])
+async def test_what_is_damaged_is_skipped_if_that_is_set(disk: Disk, ledger: int, entry: int, byte: int) -> None:
+    """The rest is read, cursors pass the gap, the backlog becomes 0, consumed ledgers go."""
+    disk.flip(ledger, entry, byte)
+    owner = await disk.open(SKIP)
+    damaged = (ledger - 1) * 5 + entry
+    found, error = await texts_until_damage(owner)
+    assert (found, error) == ([str(n) for n in range(10) if n != damaged], None)
+    cursor = owner.ledger.cursors["reader"]
+    assert cursor.backlog.entries == 9
+    places = [Position(n // 5 + 1, n % 5) for n in range(10) if n != damaged]
+    assert cursor.ack_individual(reversed(places)) == 9
+    assert cursor.backlog == (0, 0)
+    assert cursor.acked_ranges == []
+    assert cursor.mark_delete == owner.ledger.last_position == places[-1]
+    await owner.settle()
+    assert not disk.file(1).exists()
+    await owner.append("behind")
+    assert (await texts_until_damage(owner, cursor.first_unacked))[0] == ["behind"]
+
+
+async def test_the_setting_holds_for_a_topic_that_is_open(disk: Disk) -> None:
+    disk.flip(1, 2, 0)
+    owner = await disk.open()
+    assert (await texts_until_damage(owner))[0] == ["0", "1"]
+    owner.ledger.settings = SKIP
+    assert (await texts_until_damage(owner))[0] == [str(n) for n in range(10) if n != 2]
+
+
+@pytest.mark.parametrize("ledger", [1, 2])
+@pytest.mark.parametrize("how", ["absent", "empty", "foreign"])
+async def test_a_ledger_that_is_not_there_keeps_none_of_the_others(disk: Disk, ledger: int, how: str) -> None:
+    """By default reading stops at it; when skipping it is passed over; the topic can be written to."""
+    if how == "absent":
+        disk.file(ledger).unlink()
+    else:
+        disk.file(ledger).write_bytes(b"" if how == "empty" else b"no ledger" * 50)
+    owner = await disk.open()
+    found, error = await texts_until_damage(owner)
+    assert found == [str(n) for n in range((ledger - 1) * 5)]
+    assert isinstance(error, LedgerCorruptedError | LedgerNotFoundError)
+    assert str(disk.file(ledger)) in str(error)
+    assert "barycenter ledger repair" in str(error)
+    assert [each.ledger_id for each in owner.ledger.damaged_ledgers] == [ledger]
+    await owner.append("more")
+    owner.ledger.settings = SKIP
+    rest = [str(n) for n in range(10) if n // 5 + 1 != ledger]
+    assert (await texts_until_damage(owner))[0] == [*rest, "more"]
+
+
+async def test_a_ledger_that_comes_back_is_read(disk: Disk) -> None:
+    """What cannot be recovered is not given up: its file restored, all is there again."""
+    content = disk.file(2).read_bytes()
+    disk.file(2).unlink()
+    await (await disk.open()).ledger.close()
+    disk.file(2).write_bytes(content)
+    assert await texts_until_damage(await disk.open()) == ([str(n) for n in range(10)], None)
+
+
+@pytest.mark.parametrize("how", ["head", "absent", "foreign"])
+@pytest.mark.parametrize("ledger", [1, 2])
+async def test_a_damaged_topic_can_be_deleted(disk: Disk, ledger: int, how: str) -> None:
+    if how == "head":
+        disk.flip(ledger, 2, 0)
+    elif how == "absent":
+        disk.file(ledger).unlink()
+    else:
+        disk.file(ledger).write_bytes(b"no ledger" * 50)
+    owner = await disk.open()
+    await owner.ledger.delete()
+    assert list(disk.folder.rglob("*.ledger")) == []
+    assert await disk.world.connect().get(managed_ledger_path(TOPIC)) is None

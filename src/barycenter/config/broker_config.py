@@ -172,6 +172,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     managed_ledger_default_mark_delete_rate_limit: Annotated[
         Positive, about("Most writes a second of a cursor's position.", unit="1/s")
     ] = 1.0
+    auto_skip_non_recoverable_data: Annotated[
+        bool,
+        about("Never deliver entries and ledgers that cannot be read; without, reading stops there.", dynamic=True),
+    ] = False
     managed_ledger_cache_size_mb: Annotated[
         Count, about("Memory for recent entries of all topics. Pulsar takes a fifth of its direct memory.", unit="MiB")
     ] = 64

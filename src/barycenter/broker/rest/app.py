@@ -11,6 +11,7 @@ from aiohttp import web
 from barycenter.broker.rest.broker_stats import BrokerStats
 from barycenter.broker.rest.brokers import Brokers
 from barycenter.broker.rest.clusters import Clusters
+from barycenter.broker.rest.damaged_ledgers import DamagedLedgers
 from barycenter.broker.rest.decisions import Decisions
 from barycenter.broker.rest.errors import RestError, errors_as_reasons
 from barycenter.broker.rest.failure_domains import FailureDomains
@@ -45,6 +46,7 @@ def build_app(services: BrokerServices) -> web.Application:
         BrokerStats,
         Metrics,
         Decisions,
+        DamagedLedgers,
     )
     for resource in resources:
         app.router.add_routes(resource(services).routes())

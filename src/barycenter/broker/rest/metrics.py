@@ -57,6 +57,7 @@ class Metrics:
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
         yield "barycenter_brokers_active", broker, len(control.registration.brokers)
+        yield "barycenter_damaged_ledgers", broker, sum(map(_damaged_ledgers, topics))
         yield from _bundle_samples(broker, control.ownership.owned_bundles(), topics)
         yield from self._topic_samples(topics)
 
@@ -88,6 +89,10 @@ def _bundle_samples(broker: Mapping[str, str], owned: Iterable[object], topics: 
         counts[name] = counts.get(name, 0) + 1
     for bundle, count in counts.items():
         yield "pulsar_bundle_topics_count", {**broker, "bundle": bundle}, count
+
+
+def _damaged_ledgers(topic: Topic) -> int:
+    return len(topic.ledger.damaged_ledgers) if isinstance(topic, PersistentTopic) else 0
 
 
 def _figures(topic: Topic) -> tuple[float, ...]:

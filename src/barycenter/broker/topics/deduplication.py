@@ -12,9 +12,12 @@ import enum
 from collections import deque
 from typing import Final
 
+import structlog
+
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
 from barycenter.ledger.managed.cursor import Cursor
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import EARLIEST, Entry
+from barycenter.ledger.position import EARLIEST, Entry, Position
 from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata
 from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
@@ -23,6 +26,9 @@ CURSOR_NAME: Final = "pulsar.dedup"
 SNAPSHOT_ENTRIES: Final = 1000
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 1 << 20
+_END_OF_LEDGER: Final = 2**62
+
+log = structlog.get_logger(__name__)
 
 
 class DuplicateStatus(enum.Enum):
@@ -51,15 +57,24 @@ class Deduplication:
     async def open(ledger: ManagedLedger) -> "Deduplication":
         """Read the snapshot and what was stored after it.
 
+        Entries that cannot be read are passed over: of a message that is lost no second one is a duplicate.
+
         Raises:
-            LedgerError: an entry could not be read.
+            LedgerError: an entry could not be read for another reason than damage.
         """
         cursor = await ledger.open_cursor(CURSOR_NAME, EARLIEST)
         memory = Deduplication(ledger, cursor)
         memory._persisted = {name: int(highest) for name, highest in cursor.properties.items()}
         position = cursor.first_unacked
         while position <= ledger.last_position:
-            entries = await ledger.read(position, _READ_ENTRIES, _READ_BYTES)
+            try:
+                entries = await ledger.read(position, _READ_ENTRIES, _READ_BYTES)
+            except (LedgerCorruptedError, LedgerNotFoundError) as error:
+                log.error("deduplication_incomplete", topic=ledger.name, position=str(position), error=str(error))
+                entries_lost = error.entries if isinstance(error, LedgerCorruptedError) else None
+                last = entries_lost[1] if entries_lost is not None else _END_OF_LEDGER
+                position = ledger.next_valid(Position(position.ledger_id, last))
+                continue
             if not entries:
                 break
             for entry in entries:

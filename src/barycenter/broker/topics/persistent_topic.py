@@ -311,10 +311,13 @@ class PersistentTopic(Topic):
         return len(self.subscriptions)
 
     async def last_message_id(self) -> tuple[Position, int]:
-        last = self.ledger.last_position
-        if last.entry_id < 0:
-            return EARLIEST, -1
-        entries = await self.ledger.read(last, 1, 1 << 20)
+        while True:
+            last = self.ledger.last_position
+            if last.entry_id < 0:
+                return EARLIEST, -1
+            entries = await self.ledger.read(last, 1, 1 << 20)
+            if entries:
+                break  # else it was found missing, and another is the last
         metadata = read_metadata(entries[0].data)
         batch_index = metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
         return last, batch_index

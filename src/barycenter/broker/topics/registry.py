@@ -7,6 +7,7 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 
 import asyncio
 from collections.abc import Collection, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -68,10 +69,14 @@ class TopicRegistry:
         return self._counters
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Take over changed settings; ledgers that are open keep theirs."""
+        """Take over changed settings; ledgers that are open keep theirs, but for what to skip."""
         self._config = config
         self._settings = TopicSettings.of(config)
         self._ledger_settings = ledger_settings(config)
+        skip = config.auto_skip_non_recoverable_data
+        for topic in self._topics.values():
+            if isinstance(topic, PersistentTopic):
+                topic.ledger.settings = replace(topic.ledger.settings, skip_non_recoverable=skip)
 
     async def may_subscribe(self, topic: TopicName) -> bool:
         return await self._policies.may_subscribe(topic)
@@ -378,6 +383,7 @@ def ledger_settings(config: BrokerConfig) -> LedgerSettings:
         max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
         max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
         mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
+        skip_non_recoverable=config.auto_skip_non_recoverable_data,
     )
 
 

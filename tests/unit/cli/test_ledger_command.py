@@ -1,0 +1,112 @@
+"""`barycenter ledger`: what is told of a stopped data folder, and what is mended."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from barycenter.cli.main import main
+from barycenter.ledger.files import file_format as fmt
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.files.folder import ledger_path
+from support.broker_data import CLOSED, KEPT, LEDGERS, METADATA, OPEN
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The kept folder: a closed topic of 9 entries in the ledgers 1 to 3, one that is open in 7, one in 5 and 6."""
+    shutil.copytree(KEPT, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def run(code: int, *words: str | Path) -> str:
+    result = CliRunner().invoke(main, ["ledger", *map(str, words)])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def told(code: int, *words: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(code, *words, "--json"))
+    return found
+
+
+def flip(file: Path, offset: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[offset] ^= 0x10
+    file.write_bytes(content)
+
+
+def file_of(data: Path, ledger_id: int) -> Path:
+    return Path(ledger_path(str(data / LEDGERS), ledger_id))
+
+
+def test_a_whole_folder_is_said_to_be_whole(data: Path) -> None:
+    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
+    assert run(0, "repair", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
+    assert run(0, "check", "--data", data, "--topic", str(OPEN)) == "1 ledgers of 1 topics: 1 whole, 0 damaged\n"
+
+
+def test_damage_is_told_by_file_topic_and_positions_and_mended(data: Path) -> None:
+    """Before and behind the damage the entries are kept; the second repair finds nothing to do."""
+    flip(file_of(data, 1), fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)  # the head of entry 1
+    file_of(data, 5).unlink()
+    flip(file_of(data, 7), fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)  # the data of entry 0
+    text = run(3, "check", "--data", data)
+    assert f"{CLOSED}  ledger 1  damaged" in text
+    for row in (f"file         {file_of(data, 1)}", "readable     1:0, 1:2-1:3", "lost         1:1\n"):
+        assert row in text
+    assert f"barycenter ledger repair --data {data}" in text
+    before = told(3, "check", "--data", data)
+    by_ledger = {each["ledger"]: each for each in before["damaged"]}
+    assert [(n, each["state"], each.get("readable", []), each["lost"]) for n, each in by_ledger.items()] == [
+        (7, "damaged", ["7:1-7:2"], ["7:0"]),
+        (1, "damaged", ["1:0", "1:2-1:3"], ["1:1"]),
+        (5, "missing", [], ["5:0-5:3"]),
+    ]
+    assert by_ledger[7]["topic"] == str(OPEN)
+    after = told(0, "repair", "--data", data)
+    assert {each["ledger"]: each.get("kept") for each in after["damaged"]} == {
+        1: f"{file_of(data, 1)}.damaged", 5: None, 7: f"{file_of(data, 7)}.damaged"
+    }  # fmt: skip
+    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
+    assert told(0, "repair", "--data", data)["damaged"] == []
+
+
+def test_ledgers_of_no_topic_are_named_and_left_alone(data: Path) -> None:
+    stranger = file_of(data, 99)
+    shutil.copy(file_of(data, 1), stranger)
+    assert f"{stranger}  belongs to no topic" in run(0, "check", "--data", data)
+    assert told(0, "repair", "--data", data)["unlisted"] == [str(stranger)]
+    assert stranger.exists()
+
+
+def test_what_cannot_be_repaired_is_said(data: Path) -> None:
+    """A folder in a ledger's place is not replaced; the others are mended all the same."""
+    flip(file_of(data, 1), fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
+    file_of(data, 5).unlink()
+    file_of(data, 5).mkdir()
+    assert "failed       Is a directory" in run(1, "repair", "--data", data)
+    (left,) = told(3, "check", "--data", data)["damaged"]
+    assert left["ledger"] == 5
+
+
+async def test_a_folder_that_a_broker_runs_on_is_refused(data: Path) -> None:
+    storage = FileLedgerStorage(data / LEDGERS)
+    for word in ("check", "repair"):
+        assert "a broker runs on these ledgers; stop it first" in run(1, word, "--data", data)
+    await storage.close()
+
+
+def test_a_wrong_folder_is_told_in_a_sentence(tmp_path: Path, data: Path) -> None:
+    assert "is no data folder of brokers" in run(1, "check", "--data", tmp_path)
+    assert "no ledgers of a topic persistent://a/b/c" in run(
+        1, "check", "--data", data, "--topic", "persistent://a/b/c"
+    )
+    (data / METADATA).unlink()
+    assert "metadata.sqlite is missing" in run(1, "check", "--data", data)
+    assert not (data / METADATA).exists()
+    run(2, "check", "--data", tmp_path / "none")

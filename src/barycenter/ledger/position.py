@@ -25,6 +25,17 @@ def positions_text(ledger_id: int, first: int, last: int) -> str:
     return begin if first == last else f"{begin}-{Position(ledger_id, last)}"
 
 
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges (first, last) in order, those that touch or overlap as one."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
 EARLIEST: Final = Position(-1, -1)
 """Before every entry; also the last position of a topic that was never written."""
 

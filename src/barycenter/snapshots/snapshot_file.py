@@ -14,6 +14,7 @@ these reports and no others. A report that does not name its broker is one of th
 is named after.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +48,8 @@ _T = TypeVar("_T")
 
 _PARQUET: Final = b"PAR1"
 _REPORT_LOG: Final = "load-reports"
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""How a report log names its folders. Others are not looked into: they need not be ours."""
 
 
 class SnapshotFileError(ValueError):
@@ -235,13 +238,15 @@ def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
 
 def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     found: list[tuple[Path, _Report]] = []
-    for file in sorted((*folder.rglob("*.json"), *folder.rglob("*.txt"))):
+    days = (each for each in folder.iterdir() if _DAY.fullmatch(each.name) and each.is_dir())
+    files = (file for place in (folder, *days) for kind in ("*.json", "*.txt") for file in place.glob(kind))
+    for file in sorted(files):
         parsed = _parse(file)
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(file, "is a snapshot of its own in a folder of load reports", "one of the two")
         found += parsed
     if not found:
-        raise SnapshotFileError(folder, "the folder holds no *.json or *.txt file")
+        raise SnapshotFileError(folder, "the folder holds no *.json or *.txt file, nor folders of them by day")
     return found
 
 

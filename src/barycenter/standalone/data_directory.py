@@ -1,13 +1,20 @@
 """The folder of a cluster on one machine: what lies where, and the lock that keeps a second cluster out."""
 
+import errno
 import fcntl
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
-from barycenter.standalone.errors import DataDirectoryBusyError, DataDirectoryUnusableError
+from barycenter.standalone.errors import DataDirectoryBusyError, DataDirectoryUnusableError, NoLockFileError
+
+_LONGEST_HOLDER: Final = 32
+_HOLDER: Final = re.compile(rb"[0-9]{0,20}\s?")
+"""What a lock file says: the number of the process that holds it, or last held it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class DataDirectory:
         """
         try:
             for folder in (self.root, self.logs, self.configurations):
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise DataDirectoryUnusableError(self.root, error) from error
 
@@ -55,6 +62,7 @@ class DataDirectoryLock:
     Raises (on entering):
         DataDirectoryBusyError: another process holds it.
         DataDirectoryUnusableError: the folder cannot be made or written.
+        NoLockFileError: something else is where the lock should be; it is left as it is.
     """
 
     def __init__(self, directory: DataDirectory) -> None:
@@ -65,18 +73,25 @@ class DataDirectoryLock:
         self._directory.create()
         path = self._directory.root / "cluster.lock"
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            # A link in its place is not followed: it would lead to a file of somebody else.
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            content = os.pread(file, _LONGEST_HOLDER + 1, 0)
         except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ESPIPE):
+                raise NoLockFileError(path) from error
             raise DataDirectoryUnusableError(self._directory.root, error) from error
+        if not _HOLDER.fullmatch(content):
+            os.close(file)
+            raise NoLockFileError(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(file, 32).decode().strip() or "unknown"
+            holder = content.decode().strip() or "unknown"
             os.close(file)
             raise DataDirectoryBusyError(self._directory.root, holder) from None
         with suppress(OSError):  # a full disk: the lock holds, only its holder stays unnamed
             os.ftruncate(file, 0)
-            os.write(file, f"{os.getpid()}\n".encode())
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
         return self
 

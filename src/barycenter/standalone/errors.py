@@ -3,6 +3,7 @@
 StandaloneError
 ├── DataDirectoryBusyError   another cluster runs on the same folder
 ├── DataDirectoryUnusableError  the folder cannot be made or written
+├── NoLockFileError          a link or a foreign file is where the folder's lock should be
 ├── PortInUseError           a port that a broker needs is taken
 ├── PortRangeError           the ports counted up from the given ones overlap or do not exist
 └── ProcessFailedError       a broker or the pipeline ended before it was ready
@@ -25,6 +26,11 @@ class DataDirectoryBusyError(StandaloneError):
 class DataDirectoryUnusableError(StandaloneError):
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"{path} cannot be used: {error.strerror}. Give another --data, or mend its rights.")
+
+
+class NoLockFileError(StandaloneError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is a link or somebody's file, not the lock of a data folder. Move it away.")
 
 
 class PortRangeError(StandaloneError):

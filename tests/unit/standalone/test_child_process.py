@@ -1,5 +1,6 @@
 """A child process of a cluster: ready, ended too early, silent, stubborn; and the folder that two clusters want."""
 
+import os
 import textwrap
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLoc
 from barycenter.standalone.errors import (
     DataDirectoryBusyError,
     DataDirectoryUnusableError,
+    NoLockFileError,
     PortRangeError,
     ProcessFailedError,
 )
@@ -98,6 +100,28 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (directory.root / "cluster.lock").mkdir(parents=True)
     with pytest.raises(DataDirectoryUnusableError, match="Is a directory"):
         DataDirectoryLock(directory).__enter__()
+
+
+@pytest.mark.parametrize("place", ["link", "hard link", "file"])
+def test_a_foreign_file_in_the_locks_place_is_left_as_it_is(tmp_path: Path, place: str) -> None:
+    """A link is not followed, a file that is no lock is not cut."""
+    directory = DataDirectory(tmp_path / "data")
+    directory.create()
+    lock, foreign = directory.root / "cluster.lock", tmp_path / "foreign"
+    foreign.write_text("4711 is not all that I say\n")
+    if place == "link":
+        lock.symlink_to(foreign)
+    elif place == "hard link":
+        lock.hardlink_to(foreign)
+    else:
+        lock.write_bytes(foreign.read_bytes())
+    with pytest.raises(NoLockFileError, match="Move it away"):
+        DataDirectoryLock(directory).__enter__()
+    assert foreign.read_text() == lock.read_text() == "4711 is not all that I say\n"
+    lock.unlink()
+    with DataDirectoryLock(directory):
+        assert lock.read_text() == f"{os.getpid()}\n"
+        assert [each.stat().st_mode & 0o777 for each in (directory.root, lock)] == [0o700, 0o600]
 
 
 @pytest.mark.parametrize(("web_port", "broker_port"), [(65_535, 6_650), (6_651, 6_650)])

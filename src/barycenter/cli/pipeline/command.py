@@ -5,12 +5,15 @@ from typing import Any
 
 import click
 
+from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import WrongFolderError, check_load_folder, keep_private
 from barycenter.cli.pipeline.event_lines import person_renderer
 from barycenter.cli.pipeline.refold import refold_command
 from barycenter.cli.pipeline.status import status_command
 from barycenter.pipeline.job import run_job
 from barycenter.pipeline.running.job_log import configure_logging
 from barycenter.pipeline.running.job_options import JobOptions, with_job_options
+from barycenter.pipeline.storage.files import local_folder
 
 
 @click.group(name="pipeline")
@@ -28,6 +31,13 @@ def run(**options: Any) -> None:
 
     Ends with 0, with 1 if it could not start, or with --once if reports could not be folded.
     """
+    keep_private()
+    folder = local_folder(options["data"])
+    try:
+        if folder is not None:
+            check_load_folder(folder, may_be_empty=False)
+    except (OSError, WrongFolderError) as error:
+        fail(in_words(error))
     is_person = sys.stdout.isatty()
     configure_logging(sys.stdout, renderer=person_renderer if is_person else None)
     if is_person:

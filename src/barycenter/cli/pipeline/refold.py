@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import WrongFolderError, check_load_folder
 from barycenter.cli.progress import spark_progress
 from barycenter.load.reports.windows import HISTORY_GAP_MS
 from barycenter.pipeline.batch.from_logs import refold_logs
@@ -59,8 +60,11 @@ def refold_command(
     pipeline, from another history gap, or from logs that do not go back to the beginning. May run beside the pipeline.
     """
     gap_ms = round(history_gap_minutes * 60_000)
+    folder = local_folder(data)
     try:
-        if not from_logs and local_folder(data) is not None and not table_files(open_storage(data), "bundle_samples"):
+        if folder is not None:
+            check_load_folder(folder)
+        if not from_logs and folder is not None and not table_files(open_storage(data), "bundle_samples"):
             _fail_without_samples(data)  # without starting Spark
         with Console(stderr=True).status("starting Spark"):
             session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory, **conf})
@@ -93,7 +97,7 @@ def refold_command(
         if target is not None:
             click.echo(f"written      {target.address()}")
         session.stop()
-    except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, *SPARK_ERRORS) as error:
+    except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, WrongFolderError, *SPARK_ERRORS) as error:
         fail(in_words(error))
     if check and not all(agreed):
         sys.exit(1)

@@ -34,7 +34,7 @@ _NEXT: Final = {
 
 
 @click.command(name="status")
-@click.option("--data", required=True, type=DataFolder(), metavar="DIR", help="Data folder of the cluster.")
+@click.option("--data", required=True, type=DataFolder(exists=True), metavar="DIR", help="Data folder of the cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @with_spark_settings
 def status_command(data: str, as_json: bool, conf: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from barycenter.attach.collector import CollectError, Collector, Round, admin_ur
 from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import keep_private
 from barycenter.logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0
@@ -69,6 +70,7 @@ def command(
     Ends with 0, with 1 if the first round or the last could not be made: the brokers not listed, their
     topics not read, the numbers not kept.
     """
+    keep_private()
     try:
         ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, as_json))
     except (CollectError, OSError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import WrongFolderError, check_no_history, keep_private
 from barycenter.cli.moments import moment_ms, span_ms
 from barycenter.cli.progress import with_progress
 from barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
@@ -46,6 +47,7 @@ _KEEP_HOURS = 1e6
     type=click.FloatRange(0, min_open=True),
     help="Seconds of the traces, or of the daily swing, in a second of the reports.",
 )
+@click.option("--add", is_flag=True, help="Write beside the load reports that are in OUT already.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same load.")
 def command(
     out: Path,
@@ -58,6 +60,7 @@ def command(
     distribution: str | None,
     mean_rate: float,
     speedup: float,
+    add: bool,
     seed: int,
 ) -> None:
     """Write load reports into OUT/load-reports, as the brokers of a cluster would.
@@ -65,10 +68,15 @@ def command(
     `barycenter pipeline run --data OUT --once` makes tables of them. Bundles are assigned to brokers by hash and stay.
     CPU, memory and bandwidth follow from the rates: 1 KiB and two subscriptions a message, 10 µs of a core each time
     one comes in or goes out, eight cores and 10 Gbit/s a broker.
+
+    A folder that holds a history is refused, unless --add says that this one is to be mixed with it.
     """
     interval_ms, duration_ms = span_ms("--interval", interval), span_ms("--duration", duration)
     start_ms = moment_ms("--start", start) if start else time.time_ns() // 1_000_000 - duration_ms
+    keep_private()
     try:
+        if not add:
+            check_no_history(out)
         namespaces = _namespaces(from_traces) if from_traces else ()
         chosen = Distribution(distribution or (Distribution.EVEN if namespaces else Distribution.LOGNORMAL))
         plan = LoadPlan(
@@ -88,7 +96,7 @@ def command(
         log = FileReportLog(out / "load-reports", retention_hours=_KEEP_HOURS)
         for number in with_progress(range(reports), "writing reports"):
             log.append(generator.report(number))
-    except (TraceError, ValueError, OSError) as error:
+    except (TraceError, ValueError, OSError, WrongFolderError) as error:
         fail(in_words(error))
     click.echo(f"{reports:,} reports of {brokers:,} brokers with {bundles:,} bundles → {out / 'load-reports'}")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import keep_private
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.load.advice.configuration_advice import advice, key_advice
 from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration
@@ -39,6 +40,7 @@ def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Pat
     """
     try:
         configuration = checked_configuration(conf) if conf else {}
+        keep_private()
         directory = DataDirectory(data.absolute())
         with DataDirectoryLock(directory):
             settings = ClusterSettings(

@@ -16,6 +16,7 @@ from barycenter.ledger.errors import LedgerCorruptedError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.examine import examine, read_exactly
 from barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, ledger_path
+from barycenter.ledger.position import joined
 
 UNFINISHED: Final = ".unfinished"
 KEPT: Final = ".damaged"
@@ -47,7 +48,7 @@ class LedgerFile:
         """The ranges (first, last) that cannot be read; of a ledger that was never closed those before its last."""
         if self.state in (FileState.MISSING, FileState.UNREADABLE):
             return [(0, self.entries - 1)] if self.entries else []
-        return [(damage.first, damage.last) for damage in self.found.damage]
+        return joined((damage.first, damage.last) for damage in self.found.damage)
 
     @property
     def readable(self) -> list[tuple[int, int]]:

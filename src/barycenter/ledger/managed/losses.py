@@ -11,7 +11,7 @@ import structlog
 
 from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError, how_to_mend
 from barycenter.ledger.managed.segments import Segment
-from barycenter.ledger.position import positions_text
+from barycenter.ledger.position import joined, positions_text
 from barycenter.ledger.reader import LedgerReader
 from barycenter.ledger.settings import LedgerSettings
 
@@ -81,7 +81,7 @@ class Losses:
     def _note(self, segment: Segment, file: str, entries: Sequence[tuple[int, int]]) -> None:
         before = self._ledgers.get(segment.ledger_id)
         known = () if before is None else before.entries
-        found = DamagedLedger(self._owner.name, segment.ledger_id, file, tuple(sorted({*known, *entries})))
+        found = DamagedLedger(self._owner.name, segment.ledger_id, file, tuple(joined([*known, *entries])))
         if found != before:
             self._ledgers[segment.ledger_id] = found
             positions = ", ".join(found.positions) or "all"

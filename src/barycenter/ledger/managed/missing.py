@@ -3,6 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from barycenter.ledger.position import joined
+
 
 class MissingEntries:
     """Disjoint, sorted, inclusive ranges of entry ids."""
@@ -20,14 +22,7 @@ class MissingEntries:
     def add(self, first: int, last: int) -> bool:
         """Add a range; return False if all of it was there."""
         before = self.count
-        kept = []
-        for one in self:
-            if one[1] < first - 1 or one[0] > last + 1:
-                kept.append(one)
-            else:
-                first, last = min(first, one[0]), max(last, one[1])
-        kept.append((first, last))
-        kept.sort()
+        kept = joined([*self, (first, last)])
         self._firsts, self._lasts = [one[0] for one in kept], [one[1] for one in kept]
         self.count = sum(last - first + 1 for first, last in kept)
         return self.count > before

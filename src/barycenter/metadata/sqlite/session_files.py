@@ -15,11 +15,11 @@ class SessionFile:
     """A file that this process holds the lock of, from construction to `close`."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         while True:
             self.name = uuid.uuid4().hex
-            self._handle = os.open(folder / self.name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            self._handle = os.open(folder / self.name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             if os.fstat(self._handle).st_nlink:
                 return

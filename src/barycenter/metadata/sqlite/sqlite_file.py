@@ -75,8 +75,10 @@ class SqliteFile:
         self._patience_s = patience_s
         self._kept_changes = kept_changes
         try:
+            # SQLite gives a file that it makes, and those it makes beside it, the rights of this one.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=True)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise StoreFileError(str(path), f"cannot be opened: {error}") from error
         try:
             self._set_up()

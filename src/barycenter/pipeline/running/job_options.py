@@ -40,11 +40,14 @@ class DataFolder(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             folder = local_folder(str(value))
+            is_there = folder is not None and folder.exists()
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        if folder is not None and folder.exists() and not folder.is_dir():
+        except OSError as error:
+            self.fail(f"{value}: {error.strerror}", param, ctx)
+        if folder is not None and is_there and not folder.is_dir():
             self.fail(f"{folder} is a file; name the data folder of the cluster", param, ctx)
-        if folder is not None and self._exists and not folder.exists():
+        if folder is not None and self._exists and not is_there:
             self.fail(f"there is no folder {folder}", param, ctx)
         return str(value)
 

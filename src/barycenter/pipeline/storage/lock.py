@@ -104,12 +104,16 @@ def exclusive(
 
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    with (root / LOCK).open("w") as file:
+    # Never cut, and a link in its place never followed: either may be a file of somebody else.
+    file = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunningError(f"another pipeline process works on {root}; stop it first") from None
         yield
+    finally:
+        os.close(file)
 
 
 @contextmanager

@@ -1,0 +1,124 @@
+"""Commands given a folder that is not what they work on, or that they may not read: a sentence, and nothing done."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from support.data_of_before import copied
+
+QUESTIONS = [
+    ["history", "top"],
+    ["history", "brokers"],
+    ["history", "bundle", "t/n/0x00000000_0xffffffff"],
+    ["pipeline", "status"],
+    ["pipeline", "refold"],
+]
+NOBODY = 65_534
+
+
+def run(*words: str | Path) -> Result:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Path:
+    """A folder with files of somebody else."""
+    folder = tmp_path / "home"
+    (folder / "project").mkdir(parents=True)
+    (folder / "project" / "package.json").write_text('{"name": "secret"}')
+    (folder / "notes").write_text("secret")
+    return folder
+
+
+@pytest.mark.parametrize("words", [*QUESTIONS, ["pipeline", "run", "--once"]], ids=" ".join)
+def test_a_folder_of_something_else_is_refused_with_what_was_expected(strangers: Path, words: list[str]) -> None:
+    before = sorted(strangers.rglob("*"))
+    result = run(*words, "--data", strangers)
+    assert result.exit_code == 1
+    assert f"{strangers} is no data folder: expected load-reports/ in it" in result.stderr
+    assert sorted(strangers.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words", [*QUESTIONS, ["pipeline", "run", "--once"]], ids=" ".join)
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path, words: list[str]) -> None:
+    result = run(*words, "--data", tmp_path / "typo")
+    assert result.exit_code in (1, 2)
+    assert "there is no folder" in result.stderr.replace("\n", " ")
+    assert not (tmp_path / "typo").exists()
+
+
+def test_the_pipeline_is_not_run_on_an_empty_folder(tmp_path: Path) -> None:
+    result = run("pipeline", "run", "--once", "--data", tmp_path)
+    assert (result.exit_code, list(tmp_path.iterdir())) == (1, [])
+    assert "expected load-reports/ in it" in result.stderr
+
+
+def test_a_snapshot_is_not_looked_for_in_strange_folders(strangers: Path) -> None:
+    """Only files in the folder itself, and in those that a report log names by days, are load reports."""
+    result = run("decide", "--snapshot", strangers)
+    assert result.exit_code == 1
+    assert f"{strangers}: the folder holds no *.json or *.txt file" in result.stderr
+    assert "package.json" not in result.stderr
+
+
+@pytest.fixture(params=["data", "data/tables", "."])
+def without_rights(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A data folder of which this process may not read a part, or not even what is above; also if it is root."""
+    with tempfile.TemporaryDirectory() as above:
+        data = copied(Path(above) / "data").data
+        for words in QUESTIONS[:-1]:
+            run(*words, "--data", data)  # all modules that this takes are loaded now
+        for folder in (Path(above), *data.rglob("*")):
+            folder.chmod(0o755)
+        (Path(above) / request.param).chmod(0)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(NOBODY)
+        try:
+            yield data
+        finally:
+            os.seteuid(user)
+            (Path(above) / request.param).chmod(0o700)
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+def test_what_may_not_be_read_is_named_in_a_sentence(without_rights: Path, words: list[str]) -> None:
+    if words == ["pipeline", "status"] and os.access(without_rights / "pipeline", os.R_OK, effective_ids=True):
+        return  # it reads no tables
+    result = run(*words, "--data", without_rights)
+    assert result.exit_code in (1, 2)
+    assert "Permission denied" in result.stderr.replace("\n", " ").replace("│", " ")
+    assert str(without_rights) in result.stderr
+
+
+GENERATE = ["generate-load", "--brokers", "1", "--bundles", "4", "--duration", "2m", "--interval", "60s"]
+
+
+def test_a_second_history_is_not_mixed_with_the_first(tmp_path: Path) -> None:
+    """Unless that is asked for; nor is one written among files of something else."""
+    out = tmp_path / "out"
+    assert run(*GENERATE, "--out", out).exit_code == 0
+    first = sorted(out.rglob("*.json"))
+    assert first
+    again = run(*GENERATE, "--out", out, "--seed", "2")
+    assert again.exit_code == 1
+    assert f"{out / 'load-reports'} holds a history already" in again.stderr
+    assert sorted(out.rglob("*.json")) == first
+    assert run(*GENERATE, "--out", out, "--seed", "2", "--add").exit_code == 0
+    assert [out, *out.rglob("*")] == [each for each in [out, *out.rglob("*")] if not each.stat().st_mode & 0o077]
+
+
+def test_no_history_is_written_among_other_files(tmp_path: Path, strangers: Path) -> None:
+    result = run(*GENERATE, "--out", strangers)
+    assert result.exit_code == 1
+    assert "is no data folder" in result.stderr
+    read = copied(tmp_path / "read").data
+    assert "holds a history already" in run(*GENERATE, "--out", read).stderr

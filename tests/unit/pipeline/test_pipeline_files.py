@@ -85,6 +85,20 @@ def test_a_second_process_on_the_same_data_is_refused(layout: PipelineLayout) ->
         pass
 
 
+def test_a_foreign_file_in_the_locks_place_is_left_as_it_is(layout: PipelineLayout) -> None:
+    """A link is not followed, and no content is cut."""
+    foreign = layout.data / "foreign"
+    foreign.write_text("mine")
+    layout.lock.symlink_to(foreign)
+    with pytest.raises(OSError, match=str(layout.lock)), exclusive(layout, clock_ms=lambda: 0):
+        pass
+    layout.lock.unlink()
+    layout.lock.hardlink_to(foreign)
+    with exclusive(layout, clock_ms=lambda: 0):
+        pass
+    assert foreign.read_text() == "mine"
+
+
 def test_the_archive_is_cleaned_by_date(layout: PipelineLayout) -> None:
     """Reports of dates more than two days back go; the path under the archive is the log's full former path."""
     log = layout.archive / layout.report_log.relative_to("/")

@@ -142,7 +142,7 @@ class ManagedLedger:
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
-        self._trimming = False
+        self._trimming = True  # as it were, until the cursors are known that need ledgers
         self._registered = self._alone = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._close_task: asyncio.Task[None] | None = None
@@ -193,6 +193,7 @@ class ManagedLedger:
         await ledgers.recover()
         self._last = self._segments.last_position
         await self._cursors.load()
+        self._trimming = False
         self._trim_soon()
 
     # ---- appending ----

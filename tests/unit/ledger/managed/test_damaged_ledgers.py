@@ -10,6 +10,7 @@ import structlog
 from barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerNotFoundError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.files.repair import FileState, inspect, repair
 from barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.ledger.settings import LedgerSettings
@@ -48,7 +49,9 @@ async def disk(tmp_path: Path) -> AsyncIterator[Disk]:
     disk = Disk(world, tmp_path / "ledgers")
     first = await disk.open()
     await first.ledger.open_cursor("reader", "earliest")
-    await first.append_numbers(10)
+    await first.append_numbers(5)
+    first.ledger.settings = replace(STOP, max_entries_per_ledger=100)
+    await first.append("5", "6", "7", "8", "9")
     yield disk
     await world.close()
 
@@ -166,3 +169,30 @@ async def test_a_damaged_topic_can_be_deleted(disk: Disk, ledger: int, how: str)
     await owner.ledger.delete()
     assert list(disk.folder.rglob("*.ledger")) == []
     assert await disk.world.connect().get(managed_ledger_path(TOPIC)) is None
+
+
+@pytest.mark.parametrize("lost", [[0], [2, 3], [4], [5, 6], [9], [3, 4, 5, 9], list(range(5)), list(range(10))])
+async def test_a_repaired_topic_is_read_to_its_end_without_any_setting(disk: Disk, lost: list[int]) -> None:
+    """Positions stay, subscriptions pass what is gone, also after a restart that nobody has read since."""
+    for number in lost:
+        disk.flip(number // 5 + 1, number % 5, 0)
+    for ledger_id, entries in ((1, 5), (2, None)):
+        found = inspect(str(disk.folder), ledger_id, entries)
+        if found.state is not FileState.WHOLE:
+            repair(found, epoch=disk.epoch)
+    left = [n for n in range(10) if n not in lost]
+    owner = await disk.open()
+    for n in left:
+        assert (await owner.ledger.read(Position(n // 5 + 1, n % 5), 1, 1000))[0].data == str(n).encode()
+    assert await texts_until_damage(owner) == ([str(n) for n in left], None)
+    assert list(owner.ledger.damaged_ledgers) == []
+    cursor = owner.ledger.cursors["reader"]
+    cursor.ack_individual([Position(n // 5 + 1, n % 5) for n in left])
+    await owner.settle()
+    assert cursor.backlog == (0, 0)
+    await owner.ledger.close()
+    again = await disk.open()
+    assert await texts_until_damage(again, again.ledger.cursors["reader"].first_unacked) == ([], None)
+    assert again.ledger.cursors["reader"].backlog == (0, 0)
+    await again.append("behind")
+    assert (await texts_until_damage(again, again.ledger.cursors["reader"].first_unacked))[0] == ["behind"]

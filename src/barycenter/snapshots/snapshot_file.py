@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 _PARQUET: Final = b"PAR1"
 _REPORT_LOG: Final = "load-reports"
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-"""How a report log names its folders. Others are not looked into: they need not be ours."""
+"""How a report log names its folders. A folder with others is none of load reports: its files are somebody else's."""
 
 
 class SnapshotFileError(ValueError):
@@ -238,8 +238,11 @@ def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
 
 def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     found: list[tuple[Path, _Report]] = []
-    days = (each for each in folder.iterdir() if _DAY.fullmatch(each.name) and each.is_dir())
-    files = (file for place in (folder, *days) for kind in ("*.json", "*.txt") for file in place.glob(kind))
+    below = sorted(each for each in folder.iterdir() if each.is_dir())
+    foreign = next((each.name for each in below if not _DAY.fullmatch(each.name)), None)
+    if foreign is not None:
+        raise SnapshotFileError(folder, f"is no folder of load reports, nor a data folder: there is {foreign}/ in it")
+    files = (file for place in (folder, *below) for kind in ("*.json", "*.txt") for file in place.glob(kind))
     for file in sorted(files):
         parsed = _parse(file)
         if isinstance(parsed, SnapshotDocument):

@@ -14,10 +14,13 @@ from support.data_of_before import copied
 QUESTIONS = [
     ["history", "top"],
     ["history", "brokers"],
+    ["history", "sql", "select 1"],
     ["history", "bundle", "t/n/0x00000000_0xffffffff"],
     ["pipeline", "status"],
     ["pipeline", "refold"],
 ]
+QUESTIONS_OF_TABLES = [words for words in QUESTIONS if words[1] not in ("sql", "refold")]
+"""Those that need no Spark."""
 NOBODY = 65_534
 
 
@@ -62,11 +65,12 @@ def test_the_pipeline_is_not_run_on_an_empty_folder(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_is_not_looked_for_in_strange_folders(strangers: Path) -> None:
-    """Only files in the folder itself, and in those that a report log names by days, are load reports."""
+    """No file is read of a folder that cannot be one of load reports."""
+    (strangers / "keys.json").write_text('{"secret": 1}')
     result = run("decide", "--snapshot", strangers)
     assert result.exit_code == 1
-    assert f"{strangers}: the folder holds no *.json or *.txt file" in result.stderr
-    assert "package.json" not in result.stderr
+    assert f"{strangers}: is no folder of load reports, nor a data folder: there is project/ in it" in result.stderr
+    assert "secret" not in result.stderr
 
 
 @pytest.fixture(params=["data", "data/tables", "."])
@@ -74,7 +78,7 @@ def without_rights(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A data folder of which this process may not read a part, or not even what is above; also if it is root."""
     with tempfile.TemporaryDirectory() as above:
         data = copied(Path(above) / "data").data
-        for words in QUESTIONS[:-1]:
+        for words in QUESTIONS_OF_TABLES:
             run(*words, "--data", data)  # all modules that this takes are loaded now
         for folder in (Path(above), *data.rglob("*")):
             folder.chmod(0o755)
@@ -89,7 +93,7 @@ def without_rights(request: pytest.FixtureRequest) -> Iterator[Path]:
             (Path(above) / request.param).chmod(0o700)
 
 
-@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+@pytest.mark.parametrize("words", QUESTIONS_OF_TABLES, ids=" ".join)
 def test_what_may_not_be_read_is_named_in_a_sentence(without_rights: Path, words: list[str]) -> None:
     if words == ["pipeline", "status"] and os.access(without_rights / "pipeline", os.R_OK, effective_ids=True):
         return  # it reads no tables

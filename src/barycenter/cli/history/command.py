@@ -9,7 +9,8 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from barycenter.cli.failure import fail
+from barycenter.cli.failure import fail, in_words
+from barycenter.cli.folders import WrongFolderError, check_load_folder
 from barycenter.cli.history.rows import print_rows, trend
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.pipeline.data_folder import opened
@@ -18,6 +19,7 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
+from barycenter.pipeline.storage.files import local_folder
 
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
 
@@ -154,6 +156,9 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
     from barycenter.pipeline.spark.sql import QueryError, run_sql
 
     try:
+        folder = local_folder(data)
+        if folder is not None:
+            check_load_folder(folder)
         with Console(stderr=True).status("starting Spark") as status:
 
             def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
@@ -161,8 +166,8 @@ def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -
                 return spark_progress(tasks, "asking")
 
             rows = run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
-    except QueryError as error:
-        fail(str(error))
+    except (OSError, QueryError, WrongFolderError) as error:
+        fail(in_words(error))
         return
     print_rows(rows, form)
 

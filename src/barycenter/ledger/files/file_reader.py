@@ -1,31 +1,33 @@
 """Reading the entries of a ledger's file."""
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 from functools import partial
 
 from barycenter.ledger.entry_index import EntryIndex
 from barycenter.ledger.errors import LedgerCorruptedError
 from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.examine import read_exactly
+from barycenter.ledger.files.examine import examine, read_exactly
 from barycenter.ledger.files.folder import LedgerFolder
-from barycenter.ledger.position import EntryInfo
+from barycenter.ledger.position import EntryInfo, joined
 
 
 class FileLedgerReader:
     """Reads entries that are known to be complete; holds no open file of its own.
 
-    Damage is found when the ledger is opened, or, as data is not read then, when an entry is read.
+    Damage is found when the ledger is opened, or, as data is not read then, when an entry is read: all of the file is
+    looked through then, once, so that the damage of a ledger is known as a whole. `is_growing` says that a writer adds
+    to `found`, which then stays.
     """
 
-    __slots__ = ("_damage", "_folder", "_found", "_heads", "_ledger_id")
+    __slots__ = ("_folder", "_found", "_heads", "_is_known", "_ledger_id")
 
-    def __init__(self, folder: LedgerFolder, ledger_id: int, found: fmt.Scan) -> None:
+    def __init__(self, folder: LedgerFolder, ledger_id: int, found: fmt.Scan, *, is_growing: bool = False) -> None:
         self._folder = folder
         self._ledger_id = ledger_id
         self._found = found
         self._heads = fmt.Heads.of(ledger_id, found.version)
-        self._damage = [(damage.first, damage.last) for damage in found.damage]
+        self._is_known = is_growing or found.offsets is not None
 
     @property
     def entry_count(self) -> int:
@@ -45,7 +47,7 @@ class FileLedgerReader:
 
     @property
     def damage(self) -> Sequence[tuple[int, int]]:
-        return self._damage
+        return joined((damage.first, damage.last) for damage in self._found.damage)
 
     def info(self, entry_id: int) -> EntryInfo:
         return self._found.index.info(entry_id)
@@ -55,22 +57,41 @@ class FileLedgerReader:
         stop = min(last + 1, len(found.index))
         if not 0 <= first < stop:
             return []
-        for damage in found.damage:
-            if damage.first <= first <= damage.last:
-                detail = f"the entries {damage.first} to {damage.last} cannot be read"
-                raise LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
-            if damage.first > first:
-                stop = min(stop, damage.first)
-                break
+        at = bisect_right(found.damage, first, key=_first_entry)
+        if at and first <= found.damage[at - 1].last:
+            raise self._error(found.damage[at - 1])
+        if at < len(found.damage):
+            stop = min(stop, found.damage[at].first)
         stop = found.index.stop_within(first, stop, max_bytes, None)
         begin = found.offset_of(first)
         size = found.index.bytes_between(first, stop) + fmt.ENTRY_HEADER_SIZE * (stop - first)
         try:
             return await self._folder.run(partial(self._read, begin, size, first, stop - first))
         except LedgerCorruptedError as error:
-            if error.entries is not None and error.entries not in self._damage:
-                insort(self._damage, error.entries)
-            raise
+            await self._learn(fmt.Damage(first, first, begin, begin + fmt.ENTRY_HEADER_SIZE))
+            raise error
+
+    def _error(self, damage: fmt.Damage) -> LedgerCorruptedError:
+        detail = f"the entries {damage.first} to {damage.last} cannot be read"
+        return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
+
+    async def _learn(self, damage: fmt.Damage) -> None:
+        """Look through all of the file, as `damage` was found in it."""
+        if not self._is_known:
+            self._is_known = True
+            found = await self._folder.run(self._examine)
+            if len(found.index) >= len(self._found.index):
+                self._found = found
+        if not any(known.first <= damage.first <= known.last for known in self._found.damage):
+            insort(self._found.damage, damage)
+
+    def _examine(self) -> fmt.Scan:
+        file = self._folder.files.pin(self.file)
+        try:
+            count = len(self._found.index)
+            return examine(self.file, file.descriptor, self._ledger_id, entry_count=count, with_data=True)
+        finally:
+            self._folder.files.unpin(file)
 
     def _read(self, begin: int, size: int, first: int, count: int) -> list[bytes]:
         file = self._folder.files.pin(self.file)
@@ -82,3 +103,7 @@ class FileLedgerReader:
 
     def close(self) -> None:
         self._folder.files.forget(self.file)
+
+
+def _first_entry(damage: fmt.Damage) -> int:
+    return damage.first

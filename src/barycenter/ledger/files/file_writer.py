@@ -77,7 +77,7 @@ class FileLedgerWriter:
         self._open = True
         self._broken = False  # set by a worker
         self._failed = False  # and this when it is reported
-        self._reader = FileLedgerReader(folder, ledger_id, fmt.Scan())
+        self._reader = FileLedgerReader(folder, ledger_id, fmt.Scan(), is_growing=True)
         self._heads = fmt.Heads.of(ledger_id)
         self._written = 0
         self._end = fmt.HEADER_SIZE

@@ -95,6 +95,7 @@ class EntryReads:
         if segment.reader is not None:
             readers.touch(segment)
             return segment.reader
+        self._losses.check_readable(segment)
         reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
         self._losses.opened(segment, reader)
         if segment in self._segments:

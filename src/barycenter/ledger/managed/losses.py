@@ -5,7 +5,7 @@ skips as many entries as the failed read asked for; here those that are damaged 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -16,6 +16,9 @@ from barycenter.ledger.reader import LedgerReader
 from barycenter.ledger.settings import LedgerSettings
 
 log = structlog.get_logger(__name__)
+
+_MOST_TOLD: Final = 20
+"""Ranges in one line of the log."""
 
 
 class DamagedLedger(NamedTuple):
@@ -45,11 +48,12 @@ class LossesOwner(Protocol):
 class Losses:
     """The damaged ledgers of `owner`, each told as an error when it is found, and when more of it is."""
 
-    __slots__ = ("_ledgers", "_owner")
+    __slots__ = ("_ledgers", "_owner", "_unreadable")
 
     def __init__(self, owner: LossesOwner) -> None:
         self._owner = owner
         self._ledgers: dict[int, DamagedLedger] = {}
+        self._unreadable: dict[int, LedgerCorruptedError] = {}
 
     def __iter__(self) -> Iterator[DamagedLedger]:
         return iter(self._ledgers.values())
@@ -65,18 +69,32 @@ class Losses:
     ) -> bool:
         """Take note of what cannot be read; return whether reading goes on behind it."""
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
+        if isinstance(error, LedgerCorruptedError) and entries is None:
+            self._unreadable[segment.ledger_id] = error
         self._note(segment, error.file, () if reader is None or entries is None else reader.damage)
         if not self._owner.settings.skip_non_recoverable:
             return False
         first, last = entries or (0, segment.entries - 1)
         positions = positions_text(segment.ledger_id, first, last)
         log.error("entries_skipped", topic=self._owner.name, positions=positions, reason=str(error))
-        self._miss(segment, [(first, last)], reader)
+        # All that is known to be damaged at once: where much is, that is much quicker than one by one.
+        self._miss(segment, [(first, last), *(() if reader is None else reader.damage)], reader)
         return True
+
+    def check_readable(self, segment: Segment) -> None:
+        """Return unless nothing of the ledger was found when it was last looked through, which may take long.
+
+        Raises:
+            LedgerCorruptedError: as it was then.
+        """
+        error = self._unreadable.get(segment.ledger_id)
+        if error is not None:
+            raise error.with_traceback(None)
 
     def dropped(self, segment: Segment) -> None:
         """Forget a ledger that is no longer the topic's."""
         self._ledgers.pop(segment.ledger_id, None)
+        self._unreadable.pop(segment.ledger_id, None)
 
     def _note(self, segment: Segment, file: str, entries: Sequence[tuple[int, int]]) -> None:
         before = self._ledgers.get(segment.ledger_id)
@@ -84,7 +102,9 @@ class Losses:
         found = DamagedLedger(self._owner.name, segment.ledger_id, file, tuple(joined([*known, *entries])))
         if found != before:
             self._ledgers[segment.ledger_id] = found
-            positions = ", ".join(found.positions) or "all"
+            positions = ", ".join(found.positions[:_MOST_TOLD]) or "all"
+            if len(found.positions) > _MOST_TOLD:
+                positions += f" and {len(found.positions) - _MOST_TOLD} more ranges"
             log.error(
                 "ledger_damaged", topic=found.topic, ledger=found.ledger_id, file=file, positions=positions,
                 mend=how_to_mend(file),

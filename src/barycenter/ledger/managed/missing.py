@@ -1,7 +1,7 @@
 """Entries of a ledger that are no more."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from barycenter.ledger.position import joined
 
@@ -19,10 +19,10 @@ class MissingEntries:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._firsts, self._lasts, strict=True)
 
-    def add(self, first: int, last: int) -> bool:
-        """Add a range; return False if all of it was there."""
+    def add(self, ranges: Iterable[tuple[int, int]]) -> bool:
+        """Add ranges; return False if all of them were there."""
         before = self.count
-        kept = joined([*self, (first, last)])
+        kept = joined([*self, *ranges])
         self._firsts, self._lasts = [one[0] for one in kept], [one[1] for one in kept]
         self.count = sum(last - first + 1 for first, last in kept)
         return self.count > before

@@ -39,9 +39,9 @@ class Segment:
 
     def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
         """Take entries as no more, `index` being the columns that tell what is left; return whether any was new."""
-        is_new = False
-        for first, last in ranges:
-            is_new = self.missing.add(first, min(last, self.entries - 1)) or is_new
+        is_new = self.missing.add(
+            (first, min(last, self.entries - 1)) for first, last in ranges if first < self.entries
+        )
         if is_new and index is not None:
             self.size = index.bytes_between(0, self.entries)
             self.messages = index.messages_between(0, self.entries)

@@ -196,3 +196,26 @@ async def test_a_repaired_topic_is_read_to_its_end_without_any_setting(disk: Dis
     assert again.ledger.cursors["reader"].backlog == (0, 0)
     await again.append("behind")
     assert (await texts_until_damage(again, again.ledger.cursors["reader"].first_unacked))[0] == ["behind"]
+
+
+async def test_much_damage_is_told_once_and_in_a_line_of_bounded_length(tmp_path: Path) -> None:
+    """Every other entry's data is damaged: the first read finds it, the log says it once, and skipping is quick."""
+    world = LedgerWorld(lambda: FileLedgerStorage(tmp_path / "ledgers"))
+    count = 3000
+    owner = await world.open(1, settings=replace(STOP, max_entries_per_ledger=count))
+    await owner.append(*(f"{n:04}" for n in range(count)))
+    await owner.settle()  # the ledger is full and closed: its data is not read when it is opened
+    file = tmp_path / "ledgers" / "000000" / f"{1:012x}.ledger"
+    data = bytearray(file.read_bytes())
+    size = fmt.ENTRY_HEADER_SIZE + 4
+    for at in range(0, count, 2):
+        data[fmt.HEADER_SIZE + size * at + fmt.ENTRY_HEADER_SIZE] ^= 1
+    file.write_bytes(data)
+    await owner.ledger.close()
+    with structlog.testing.capture_logs() as logs:
+        again = await world.open(2, settings=SKIP)
+        assert await again.texts() == [f"{n:04}" for n in range(1, count, 2)]
+    (told,) = [each for each in logs if each["event"] == "ledger_damaged"]
+    assert told["positions"].endswith("1:38 and 1480 more ranges")
+    assert len([each for each in logs if each["event"] == "entries_skipped"]) == 1
+    await world.close()

@@ -86,7 +86,8 @@ def check_broker_folder(data: Path, metadata: Path) -> None:
         WrongFolderError: it is none.
     """
     check_metadata(data, metadata)
-    if not (data / LEDGERS).is_dir() or not metadata.exists():
+    is_one = (data / LEDGERS).is_dir() or (data / METADATA).exists()
+    if not is_one or not metadata.exists():
         raise WrongFolderError(
             f"{data} is no data folder of brokers: expected {LEDGERS}/ in it, and {metadata};"
             " --data is the folder given to `barycenter standalone`, or barycenterDataDir of broker.conf"

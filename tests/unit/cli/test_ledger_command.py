@@ -76,6 +76,15 @@ def test_damage_is_told_by_file_topic_and_positions_and_mended(data: Path) -> No
     assert told(0, "repair", "--data", data)["damaged"] == []
 
 
+def test_a_folder_whose_ledgers_are_all_gone_is_mended_too(data: Path) -> None:
+    """Topics and subscriptions are known, and go on without the messages."""
+    shutil.rmtree(data / LEDGERS)
+    found = told(3, "check", "--data", data)["damaged"]
+    assert [each["state"] for each in found] == ["missing"] * 6
+    run(0, "repair", "--data", data)
+    assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
+
+
 def test_ledgers_of_no_topic_are_named_and_left_alone(data: Path) -> None:
     stranger = file_of(data, 99)
     shutil.copy(file_of(data, 1), stranger)

@@ -101,13 +101,14 @@ def shared_lock(root: str) -> int:
 
 @contextmanager
 def exclusive(root: str) -> Iterator[None]:
-    """Hold the folder alone.
+    """Hold the folder, which is made if need be, alone.
 
     Raises:
         LedgerFolderInUseError: a broker runs on it.
-        LedgerError: it is not there, or cannot be written to.
+        LedgerError: it cannot be made or written to.
     """
     try:
+        os.makedirs(root, mode=FOLDER_MODE, exist_ok=True)
         descriptor = _locked(root, fcntl.LOCK_EX)
     except BlockingIOError:
         raise LedgerFolderInUseError(f"{root}: a broker runs on these ledgers; stop it first") from None

@@ -2,10 +2,10 @@
 
 `main` lists the commands; each is imported only when it runs. `run` starts processes: a cluster, one broker, the demo.
 `record` fills a data folder with load reports, of a running cluster or a made-up one. `ask` says what a leader would do
-and why. `pipeline` makes tables of what was recorded, and `history` asks these.
+and why. `pipeline` makes tables of what was recorded, and `history` asks these. `ledger` checks and repairs messages.
 
-Shared by them are how a command ends that cannot go on (`failure`), moments as people type them (`moments`), and what a
-terminal shows meanwhile (`progress`) and in the end (`terminal`).
+Shared by them are which folder is which (`folders`), how a command ends that cannot go on (`failure`), moments as
+people type them (`moments`), and what a terminal shows meanwhile (`progress`) and in the end (`terminal`).
 
 A command reads its options, hands values to another room, and prints what comes back; what is decided, collected or
 computed is decided, collected and computed there.

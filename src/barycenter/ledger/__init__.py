@@ -6,5 +6,7 @@ with cursors, for one owner at a time. `tail_cache` and `caches` are the memory 
 The promise of the room: an entry that was reported as durable is found again, in order, by whoever takes over, and a
 former owner gets nothing more reported.
 
+`inspection` checks and repairs the ledgers of a folder that no broker runs on.
+
 It opens no entry. What entries mean is the `protocol`'s business, who owns a topic under which epoch the `broker`'s.
 """

@@ -5,6 +5,7 @@ LedgerError
 ├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
 ├── LedgerVersionError       a later release wrote the file
 ├── LedgerNotFoundError      the ledger's file is absent
+├── LedgerUnreadableError    the ledger's file may not be read, or is none; a hand can mend that
 ├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or these are being checked
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
 ├── LedgerClosedError        the writer, or the whole storage, was closed
@@ -48,6 +49,12 @@ class LedgerVersionError(LedgerError):
 class LedgerNotFoundError(LedgerError):
     def __init__(self, text: str, file: str = "") -> None:
         super().__init__(text)
+        self.file = file
+
+
+class LedgerUnreadableError(LedgerError):
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(f"{text}. Mend its rights, or put the right file in its place")
         self.file = file
 
 

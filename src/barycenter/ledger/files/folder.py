@@ -16,6 +16,7 @@ from barycenter.ledger.errors import (
     LedgerFolderInUseError,
     LedgerFullError,
     LedgerNotFoundError,
+    LedgerUnreadableError,
     how_to_mend,
 )
 from barycenter.ledger.files.open_files import OpenFiles
@@ -24,6 +25,7 @@ _LEDGERS_PER_FOLDER_BITS: Final = 12
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 """Messages are for the brokers' user alone; files and folders that are there keep the rights they have."""
+_A_HAND_MENDS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENOTDIR})
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 T = TypeVar("T")
@@ -33,9 +35,11 @@ class LedgerFolder:
     """What a storage and its writers and readers share. `sync` says whether bytes are forced to the disk."""
 
     def __init__(self, root: str, *, sync: bool, max_open_files: int) -> None:
-        """Raises:
-        LedgerFolderInUseError: its files are being checked or repaired.
-        LedgerError: it cannot be made or written to.
+        """Make the folder if need be, and hold it together with others until `close`.
+
+        Raises:
+            LedgerFolderInUseError: its files are being checked or repaired.
+            LedgerError: it cannot be made or written to.
         """
         self.root = root
         self._lock = shared_lock(root)
@@ -139,4 +143,6 @@ def in_our_terms(error: OSError) -> LedgerError:
     if error.errno == errno.ENOENT:
         file = str(error.filename or "")
         return LedgerNotFoundError(f"{text}. {how_to_mend(file)}", file)
+    if error.errno in _A_HAND_MENDS and error.filename is not None:
+        return LedgerUnreadableError(text, str(error.filename))
     return LedgerError(text)

@@ -1,8 +1,7 @@
 """Reading a topic's entries: from the cached tail where they are in it, else from the ledgers."""
 
 from barycenter.ledger.entry_index import EntryIndex
-from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
-from barycenter.ledger.managed.losses import Losses
+from barycenter.ledger.managed.losses import LOSSES, Losses
 from barycenter.ledger.managed.segments import Segment, Segments
 from barycenter.ledger.position import Entry, EntryInfo, EntryRun, Position, entries
 from barycenter.ledger.reader import LedgerReader
@@ -81,7 +80,7 @@ class EntryReads:
                 stop = segment.missing.next_after(first, min(first + max_entries, segment.entries))
                 stop = index.stop_within(first, stop, max_bytes, max_messages)
                 data = await reader.read(first, stop - 1, max_bytes)
-            except (LedgerNotFoundError, LedgerCorruptedError) as error:
+            except LOSSES as error:
                 if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
                     raise
                 continue  # passed over, or trimmed meanwhile
@@ -114,7 +113,7 @@ class EntryReads:
             if segment.entries and segment.max_publish_time_ms >= time_ms:
                 try:
                     reader = await self._reader(segment)
-                except (LedgerNotFoundError, LedgerCorruptedError) as error:
+                except LOSSES as error:
                     if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
                         raise
                     continue

@@ -14,13 +14,12 @@ import msgspec
 import structlog
 
 from barycenter.ledger.errors import (
-    LedgerCorruptedError,
     LedgerError,
     LedgerFencedError,
     LedgerNotFoundError,
     LedgerUnavailableError,
 )
-from barycenter.ledger.managed.losses import Losses
+from barycenter.ledger.managed.losses import LOSSES, Losses
 from barycenter.ledger.managed.records import ManagedLedgerRecord, RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
@@ -115,9 +114,9 @@ class LedgerList:
         for segment in left_open:
             try:
                 segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
-            except (LedgerNotFoundError, LedgerCorruptedError) as error:
+            except LOSSES as error:
                 segment.entries = 1
-                self._losses.passes_over(segment, error)
+                self._losses.not_recovered(segment, error)
                 continue
             segment.entries = segment.size = segment.messages = 0
             segment.grow(segment.reader.index, segment.reader.entry_count)

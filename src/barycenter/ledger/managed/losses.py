@@ -5,17 +5,20 @@ skips as many entries as the failed read asked for; here those that are damaged 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
-from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError, how_to_mend
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError, how_to_mend
 from barycenter.ledger.managed.segments import Segment
 from barycenter.ledger.position import joined, positions_text
 from barycenter.ledger.reader import LedgerReader
 from barycenter.ledger.settings import LedgerSettings
 
 log = structlog.get_logger(__name__)
+
+LossError: TypeAlias = LedgerCorruptedError | LedgerNotFoundError | LedgerUnreadableError
+LOSSES: Final = (LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError)
 
 _MOST_TOLD: Final = 20
 """Ranges in one line of the log."""
@@ -53,7 +56,7 @@ class Losses:
     def __init__(self, owner: LossesOwner) -> None:
         self._owner = owner
         self._ledgers: dict[int, DamagedLedger] = {}
-        self._unreadable: dict[int, LedgerCorruptedError] = {}
+        self._unreadable: dict[int, LossError] = {}
 
     def __iter__(self) -> Iterator[DamagedLedger]:
         return iter(self._ledgers.values())
@@ -64,15 +67,21 @@ class Losses:
             self._note(segment, reader.file, reader.damage)
         self._miss(segment, reader.gone, reader)
 
-    def passes_over(
-        self, segment: Segment, error: LedgerCorruptedError | LedgerNotFoundError, reader: LedgerReader | None = None
-    ) -> bool:
-        """Take note of what cannot be read; return whether reading goes on behind it."""
+    def not_recovered(self, segment: Segment, error: LossError) -> None:
+        """Take note of a ledger whose length nobody knows: it is not read before the topic is opened anew."""
+        self._unreadable[segment.ledger_id] = error
+        self.passes_over(segment, error)
+
+    def passes_over(self, segment: Segment, error: LossError, reader: LedgerReader | None = None) -> bool:
+        """Take note of what cannot be read; return whether reading goes on behind it.
+
+        It never does where a hand can mend what hinders it: that would lose messages that are there.
+        """
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
         if isinstance(error, LedgerCorruptedError) and entries is None:
             self._unreadable[segment.ledger_id] = error
         self._note(segment, error.file, () if reader is None or entries is None else reader.damage)
-        if not self._owner.settings.skip_non_recoverable:
+        if not self._owner.settings.skip_non_recoverable or isinstance(error, LedgerUnreadableError):
             return False
         first, last = entries or (0, segment.entries - 1)
         positions = positions_text(segment.ledger_id, first, last)
@@ -82,10 +91,11 @@ class Losses:
         return True
 
     def check_readable(self, segment: Segment) -> None:
-        """Return unless nothing of the ledger was found when it was last looked through, which may take long.
+        """Return unless nothing of the ledger was found when it was looked through, which may take long, or it was not
+        recovered.
 
         Raises:
-            LedgerCorruptedError: as it was then.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: as it was then.
         """
         error = self._unreadable.get(segment.ledger_id)
         if error is not None:

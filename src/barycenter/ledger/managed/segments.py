@@ -69,21 +69,17 @@ class Segment:
         the ledger's mean per entry is taken.
         """
         count = stop - first - self.missing.between(first, stop)
-        if stop - first == self.entries:
+        present = self.entries - self.missing.count
+        if count == present:
             return self.messages
-        if self.missing.count and self.reader is not None:
-            index = self.reader.index
-            lost = sum(
-                index.messages_between(max(one, first), min(last + 1, stop))
-                for one, last in self.missing
-                if max(one, first) < min(last + 1, stop)
-            )
-            return index.messages_between(first, stop) - lost
-        if self.messages == self.entries:
+        if self.messages == present:
             return count
-        if self.reader is not None:
-            return self.reader.index.messages_between(first, stop)
-        return round(self.messages * count / self.entries)
+        if self.reader is None:
+            return round(self.messages * count / present)
+        index = self.reader.index
+        cut = ((max(one, first), min(last + 1, stop)) for one, last in self.missing)
+        lost = sum(index.messages_between(begin, end) for begin, end in cut if begin < end)
+        return index.messages_between(first, stop) - lost
 
 
 def segment_of(record: LedgerRecord) -> Segment:

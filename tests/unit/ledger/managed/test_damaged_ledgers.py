@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerNotFoundError
+from barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerNotFoundError, LedgerUnreadableError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.files.repair import FileState, inspect, repair
@@ -219,3 +219,33 @@ async def test_much_damage_is_told_once_and_in_a_line_of_bounded_length(tmp_path
     assert told["positions"].endswith("1:38 and 1480 more ranges")
     assert len([each for each in logs if each["event"] == "entries_skipped"]) == 1
     await world.close()
+
+
+@pytest.mark.parametrize("ledger", [1, 2])
+async def test_what_a_hand_can_mend_is_never_skipped(disk: Disk, ledger: int) -> None:
+    """A folder in the file's place, as a file without rights: reading waits; put back, all is there again."""
+    file = disk.file(ledger)
+    aside = file.rename(file.with_suffix(".aside"))
+    file.mkdir()
+    owner = await disk.open(SKIP)
+    found, error = await texts_until_damage(owner)
+    assert (found, type(error)) == ([str(n) for n in range((ledger - 1) * 5)], LedgerUnreadableError)
+    assert str(file) in str(error)
+    await owner.append("more")
+    file.rmdir()
+    aside.rename(file)
+    if ledger == 2:  # it was not recovered, so that nobody knows its length before the topic is opened anew
+        assert (await texts_until_damage(owner))[0] == ["0", "1", "2", "3", "4"]
+        await owner.ledger.close()
+        owner = await disk.open(SKIP)
+    assert await texts_until_damage(owner) == ([*map(str, range(10)), "more"], None)
+
+
+async def test_a_ledger_that_comes_back_under_an_open_topic_is_not_read_in_part(disk: Disk) -> None:
+    aside = disk.file(2).rename(disk.folder / "aside")
+    owner = await disk.open()
+    await owner.append("more")
+    aside.rename(disk.file(2))
+    assert (await texts_until_damage(owner))[0] == ["0", "1", "2", "3", "4"]
+    await owner.ledger.close()
+    assert await texts_until_damage(await disk.open()) == ([*map(str, range(10)), "more"], None)

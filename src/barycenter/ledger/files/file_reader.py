@@ -1,6 +1,6 @@
 """Reading the entries of a ledger's file."""
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 
@@ -67,23 +67,21 @@ class FileLedgerReader:
         size = found.index.bytes_between(first, stop) + fmt.ENTRY_HEADER_SIZE * (stop - first)
         try:
             return await self._folder.run(partial(self._read, begin, size, first, stop - first))
-        except LedgerCorruptedError as error:
-            await self._learn(fmt.Damage(first, first, begin, begin + fmt.ENTRY_HEADER_SIZE))
-            raise error
+        except LedgerCorruptedError:
+            await self._learn()
+            raise
 
     def _error(self, damage: fmt.Damage) -> LedgerCorruptedError:
         detail = f"the entries {damage.first} to {damage.last} cannot be read"
         return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
 
-    async def _learn(self, damage: fmt.Damage) -> None:
-        """Look through all of the file, as `damage` was found in it."""
+    async def _learn(self) -> None:
+        """Look through all of the file, as damage was found in it; what is whole then was read wrongly before."""
         if not self._is_known:
             self._is_known = True
             found = await self._folder.run(self._examine)
             if len(found.index) >= len(self._found.index):
                 self._found = found
-        if not any(known.first <= damage.first <= known.last for known in self._found.damage):
-            insort(self._found.damage, damage)
 
     def _examine(self) -> fmt.Scan:
         file = self._folder.files.pin(self.file)

@@ -80,14 +80,15 @@ class Losses:
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
         if isinstance(error, LedgerCorruptedError) and entries is None:
             self._unreadable[segment.ledger_id] = error
-        self._note(segment, error.file, () if reader is None or entries is None else reader.damage)
+        known = () if reader is None else reader.damage
+        self._note(segment, error.file, () if entries is None else [entries, *known])
         if not self._owner.settings.skip_non_recoverable or isinstance(error, LedgerUnreadableError):
             return False
         first, last = entries or (0, segment.entries - 1)
         positions = positions_text(segment.ledger_id, first, last)
         log.error("entries_skipped", topic=self._owner.name, positions=positions, reason=str(error))
         # All that is known to be damaged at once: where much is, that is much quicker than one by one.
-        self._miss(segment, [(first, last), *(() if reader is None else reader.damage)], reader)
+        self._miss(segment, [(first, last), *known], reader)
         return True
 
     def check_readable(self, segment: Segment) -> None:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import structlog
 
@@ -25,6 +25,7 @@ from barycenter.ledger.managed.ledger_list import LedgerList
 from barycenter.ledger.managed.losses import DamagedLedger, Losses
 from barycenter.ledger.managed.records import RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments
+from barycenter.ledger.managed.stats import ManagedLedgerStats
 from barycenter.ledger.managed.topic_cursors import TopicCursors
 from barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
 from barycenter.ledger.settings import LedgerSettings
@@ -54,23 +55,6 @@ class _State(Enum):
     CLOSING = "closing"
     CLOSED = "closed"
     FENCED = "fenced"
-
-
-class LedgerFigures(NamedTuple):
-    ledger_id: int
-    entries: int
-    size: int
-    messages: int
-    is_open: bool
-
-
-class ManagedLedgerStats(NamedTuple):
-    """Sizes in bytes; the ledgers oldest first."""
-
-    entries: int
-    size: int
-    messages: int
-    ledgers: tuple[LedgerFigures, ...]
 
 
 def managed_ledger_path(topic: TopicName) -> str:
@@ -293,10 +277,7 @@ class ManagedLedger:
 
     @property
     def stats(self) -> ManagedLedgerStats:
-        ledgers = tuple(LedgerFigures(s.ledger_id, s.entries, s.size, s.messages, not s.closed) for s in self._segments)
-        return ManagedLedgerStats(
-            sum(s.entries for s in ledgers), sum(s.size for s in ledgers), sum(s.messages for s in ledgers), ledgers
-        )
+        return ManagedLedgerStats.of(self._segments)
 
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None

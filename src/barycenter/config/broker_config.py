@@ -11,6 +11,7 @@ import msgspec
 
 from barycenter.config.key import (
     AtLeastOne,
+    Bundles,
     Count,
     CountOrOff,
     Fraction,
@@ -20,6 +21,7 @@ from barycenter.config.key import (
     Millis,
     Minutes,
     Names,
+    Partitions,
     Percent,
     Port,
     Positive,
@@ -89,24 +91,28 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     )
     super_user_roles: Annotated[Names, about("Roles with all rights; of no effect without authentication.")] = ()
 
+    web_service_allowed_hosts: Annotated[
+        Names, about("More names of hosts under which the REST interface may be asked; `*` is any. See rest-api.md.")
+    ] = ()
+    web_service_request_timeout_seconds: Annotated[
+        IntervalSeconds, about("Longest wait for a HTTP request to come with its whole header, and then for its body.")
+    ] = 30.0
+    max_http_server_connections: Annotated[Count, about("Most HTTP connections, more get 503; 0 is no limit.")] = 2_048
+
     # ---- Names, topics and limits ----
-    default_number_of_namespace_bundles: Annotated[AtLeastOne, about("Bundles of a new namespace.", unit="bundles")] = 4
+    default_number_of_namespace_bundles: Annotated[Bundles, about("Bundles of a new namespace.")] = 4
     max_tenants: Annotated[Count, about("Most tenants; 0 is no limit.", dynamic=True)] = 0
     max_namespaces_per_tenant: Annotated[Count, about("Most namespaces of a tenant; 0 is no limit.", dynamic=True)] = 0
     max_topics_per_namespace: Annotated[Count, about("Most topics of a namespace; 0 is no limit.", dynamic=True)] = 0
     max_num_partitions_per_partitioned_topic: Annotated[
-        Count, about("Most partitions of a topic; 0 is no limit.", dynamic=True)
+        Count, about("Most partitions of a topic; 0 is no other limit than 10,000, which holds always.", dynamic=True)
     ] = 0
     allow_auto_topic_creation: Annotated[bool, about("Create a topic when it is first used.", dynamic=True)] = True
     allow_auto_topic_creation_type: Annotated[
         Literal["non-partitioned", "partitioned"], about("Kind of a topic created by use.", dynamic=True)
     ] = "non-partitioned"
-    default_num_partitions: Annotated[
-        AtLeastOne, about("Partitions of a partitioned topic created by use.", dynamic=True)
-    ] = 1
-    allow_auto_subscription_creation: Annotated[
-        bool, about("Create a subscription when it is first used.", dynamic=True)
-    ] = True
+    default_num_partitions: Annotated[Partitions, about("Partitions of a topic created by use.", dynamic=True)] = 1
+    allow_auto_subscription_creation: Annotated[bool, about("Create a subscription by its use.", dynamic=True)] = True
     broker_delete_inactive_topics_enabled: Annotated[
         bool, about("Delete topics without producers and subscriptions.", dynamic=True)
     ] = True
@@ -114,12 +120,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         IntervalSeconds,
         about("How often to look for inactive topics, and how long a topic must have been idle.", dynamic=True),
     ] = 60.0
-    force_delete_namespace_allowed: Annotated[
-        bool, about("Allow `force=true` when a namespace is deleted.", dynamic=True)
-    ] = False
-    force_delete_tenant_allowed: Annotated[
-        bool, about("Allow `force=true` when a tenant is deleted.", dynamic=True)
-    ] = False
+    force_delete_namespace_allowed: Annotated[bool, about("Allow `force=true` of namespaces.", dynamic=True)] = False
+    force_delete_tenant_allowed: Annotated[bool, about("Allow `force=true` of tenants.", dynamic=True)] = False
     max_concurrent_lookup_request: Annotated[
         AtLeastOne, about("Lookups under way at once; more are told to try again.", dynamic=True)
     ] = 50_000

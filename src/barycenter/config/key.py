@@ -16,6 +16,8 @@ Fraction: TypeAlias = Annotated[float, Meta(ge=0, le=1, extra={"unit": "fraction
 Weight: TypeAlias = Annotated[float, Meta(ge=0, extra={"unit": "factor"})]
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535, extra={"unit": "port"})]
 Count: TypeAlias = Annotated[int, Meta(ge=0, extra={"unit": ""})]
+Partitions: TypeAlias = Annotated[int, Meta(ge=1, le=10_000, extra={"unit": "partitions"})]
+Bundles: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 14, extra={"unit": "bundles"})]
 AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, extra={"unit": ""})]
 CountOrOff: TypeAlias = Annotated[int, Meta(ge=-1, extra={"unit": ""})]
 Millis: TypeAlias = Annotated[int, Meta(ge=0, extra={"unit": "ms"})]

@@ -14,7 +14,7 @@ from barycenter.naming.errors import InvalidBundlesError, InvalidNameError, Inva
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
-MAX_BUNDLES: Final = 1 << 20
+MAX_BUNDLES: Final = 1 << 14
 """Pulsar allows 2^32, a list that no broker could hold."""
 
 

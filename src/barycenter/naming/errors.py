@@ -7,12 +7,16 @@ ValueError
 └── InvalidSplitError     a bundle that cannot be split this way
 """
 
+from typing import Final
+
+_SHOWN: Final = 300
+
 
 class InvalidNameError(ValueError):
-    """`name` is not of the form it should have; `detail` says which."""
+    """`name` is not of the form it should have; `detail` says which. The text shows the beginning of a long name."""
 
     def __init__(self, name: str, detail: str) -> None:
-        super().__init__(f"{detail}: {name!r}")
+        super().__init__(f"{detail}: {name!r}" if len(name) <= _SHOWN else f"{detail}: {name[:_SHOWN]!r}…")
         self.name = name
         self.detail = detail
 

@@ -10,7 +10,14 @@ from typing import Final
 
 from barycenter.naming.errors import InvalidNameError
 
+MAX_ENTITY_NAME: Final = 255
+"""Longest name of a tenant, a namespace, a cluster or a failure domain, in characters."""
+
+UNSAYABLE: Final = (".", "..")
+"""What no part of a URL can be: clients resolve it before they ask."""
+
 _ENTITY: Final = re.compile(r"[-=:.\w]*", re.ASCII)
+_LONGEST_TEXT: Final = 3 * MAX_ENTITY_NAME + 2
 _HEARTBEAT_V1: Final = re.compile(r"pulsar/[^/]+/([^:]+:\d+)", re.ASCII)
 _HEARTBEAT_V2: Final = re.compile(r"pulsar/([^:/]+:\d+)", re.ASCII)
 _SLA_MONITOR: Final = re.compile(r"sla-monitor/(?:[^/]+/)?([^/:]+:\d+)", re.ASCII)
@@ -22,10 +29,14 @@ def validate_entity_name(kind: str, text: str) -> None:
     `kind` is the word that opens the message: "Tenant name is not valid". Letters and digits are ASCII.
 
     Raises:
-        InvalidNameError: `text` is empty or has another character.
+        InvalidNameError: `text` is empty, is longer than MAX_ENTITY_NAME, or has another character.
     """
+    if len(text) > MAX_ENTITY_NAME:
+        raise InvalidNameError(text, f"{kind} name is not valid (it has {len(text)} characters of {MAX_ENTITY_NAME})")
     if not text or _ENTITY.fullmatch(text) is None:
         raise InvalidNameError(text, f"{kind} name is not valid (letters, digits and _ - = : . are allowed)")
+    if text in UNSAYABLE:
+        raise InvalidNameError(text, f"{kind} name is not valid (in the path of a URL it means a folder)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +84,8 @@ class NamespaceName:
 
 @lru_cache(maxsize=20_000)
 def _parse(text: str) -> NamespaceName:
+    if len(text) > _LONGEST_TEXT:
+        raise InvalidNameError(text, f"Namespace name is not valid (it has {len(text)} characters)")
     parts = text.split("/")
     if len(parts) not in (2, 3) or not all(parts):
         raise InvalidNameError(text, "Namespace name is not valid, it has the form tenant/namespace")

@@ -10,15 +10,30 @@ from typing import Final
 from urllib.parse import quote_plus, unquote_plus
 
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName, heartbeat_broker
+from barycenter.naming.namespace import MAX_ENTITY_NAME, UNSAYABLE, NamespaceName, heartbeat_broker
 
 PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"
 DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
 
+MAX_LOCAL_NAME_BYTES: Final = 1000
+"""Longest local name in UTF-8, `-partition-<n>` not counted.
+
+Of a topic and a subscription of that length, both encoded, REST paths are still within the 8,190 bytes that HTTP
+servers take.
+"""
+MAX_PARTITIONS: Final = 10_000
+"""Most partitions of a topic, whatever the configuration says: each is a topic that requests ask about."""
+
 _PARTITION: Final = "-partition-"
+_LONGEST_SUFFIX: Final = len(_PARTITION) + 10
 _MAX_PARTITION_INDEX: Final = 2**31 - 1
 _MEMOISED: Final = 100_000
+_LONGEST_MEMOISED: Final = 255
+"""Longer names are parsed each time, so that those remembered take 0.1 GB at most."""
+_LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
+"""So many characters are within the limit, however many bytes each takes."""
+_LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
 _SYSTEM_LOCAL_NAMES: Final = frozenset(
     {
         "__change_events",
@@ -58,15 +73,22 @@ class TopicName:
         put(self, "_hash", hash(text))
         put(self, "hash32", zlib.crc32(encoded))
         put(self, "partition_index", _partition_index(self.local_name))
+        name = self.local_name
+        if len(name) > _LONGEST_UNMEASURED or name in UNSAYABLE or "\0" in name:
+            self._check_local_name()
+
+    def _check_local_name(self) -> None:
+        base = self.local_name if self.partition_index == -1 else self.local_name.rpartition(_PARTITION)[0]
+        check_local_name("topic", base)
 
     @staticmethod
     def parse(text: str) -> "TopicName":
         """Return the topic of a full name, or of the short forms `topic` and `tenant/namespace/topic`.
 
-        Remembers the last 100,000, so that a topic that is used often is one object.
+        Remembers the last 100,000 of usual length, so that a topic that is used often is one object.
 
         Raises:
-            InvalidNameError: it has none of these forms, or a part has a bad character.
+            InvalidNameError: it has none of these forms, or a part is too long or has a bad character.
         """
         return _parse(text)
 
@@ -132,6 +154,25 @@ class TopicName:
         return self._text < other._text
 
 
+def check_local_name(kind: str, text: str) -> None:
+    """Refuse a name that may hold any character but is too long, or has one that no path can have.
+
+    `kind` is the word for what it names, such as "subscription".
+
+    Raises:
+        InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or holds a NUL character.
+    """
+    if not text:
+        raise InvalidNameError(text, f"Invalid {kind} name, it is empty")
+    size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_LOCAL_NAME_BYTES:
+        raise InvalidNameError(text, f"Invalid {kind} name, it has {size} bytes of at most {MAX_LOCAL_NAME_BYTES}")
+    if "\0" in text:
+        raise InvalidNameError(text, f"Invalid {kind} name, it holds a NUL character")
+    if text in UNSAYABLE:
+        raise InvalidNameError(text, f"Invalid {kind} name, in the path of a URL it means a folder")
+
+
 def encode_local_name(local_name: str) -> str:
     """Encode as Java's `URLEncoder` does in UTF-8: letters, digits and `.-*_` stay, a space becomes `+`."""
     return quote_plus(local_name, safe="*").replace("~", "%7E")
@@ -180,8 +221,18 @@ def _full_name(text: str) -> str:
     raise InvalidNameError(text, "Invalid short topic name, it has the form topic or tenant/namespace/topic")
 
 
-@lru_cache(maxsize=_MEMOISED)
 def _parse(text: str) -> TopicName:
+    return _remembered(text) if len(text) <= _LONGEST_MEMOISED else _parsed(text)
+
+
+@lru_cache(maxsize=_MEMOISED)
+def _remembered(text: str) -> TopicName:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> TopicName:
+    if len(text) > _LONGEST_TEXT:
+        raise InvalidNameError(text, f"Invalid topic name, it has {len(text)} characters")
     scheme, _, rest = _full_name(text).partition("://")
     domain = scheme.lower()
     if domain not in DOMAINS:

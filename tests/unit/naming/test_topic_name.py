@@ -1,8 +1,19 @@
 import pytest
 
+from barycenter.config.broker_conf import keys
+from barycenter.naming import topic as topics
+from barycenter.naming.bundles import MAX_BUNDLES
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName, decode_local_name, encode_local_name, is_system_topic
+from barycenter.naming.namespace import MAX_ENTITY_NAME, NamespaceName
+from barycenter.naming.topic import (
+    MAX_LOCAL_NAME_BYTES,
+    MAX_PARTITIONS,
+    TopicName,
+    check_local_name,
+    decode_local_name,
+    encode_local_name,
+    is_system_topic,
+)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +164,44 @@ def test_equal_topics_are_one_key() -> None:
 )
 def test_system_topics_are_known_by_name(name: str, is_system: bool) -> None:
     assert is_system_topic(TopicName.parse(name)) is is_system
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * (MAX_LOCAL_NAME_BYTES + 1),
+        "ü" * (MAX_LOCAL_NAME_BYTES // 2 + 1),
+        "x" * (MAX_LOCAL_NAME_BYTES + 1) + "-partition-3",
+        "x" * 2_000_000,
+        "t/" + "n" * (MAX_ENTITY_NAME + 1) + "/x",
+        "t" * 2_000_000 + "/n/x",
+        "a\0b",
+        "..",
+        "t/../x",
+    ],
+)
+def test_a_name_is_of_bounded_length_and_can_be_said_in_a_path(text: str) -> None:
+    with pytest.raises(InvalidNameError) as caught:
+        TopicName.parse(text)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_the_longest_names_that_can_be() -> None:
+    longest = "t" * MAX_ENTITY_NAME + "/" + "n" * MAX_ENTITY_NAME + "/" + "ü" * (MAX_LOCAL_NAME_BYTES // 2)
+    assert TopicName.parse(longest).partition(MAX_PARTITIONS).partitioned_name == TopicName.parse(longest)
+    for bad in ("", "x" * (MAX_LOCAL_NAME_BYTES + 1), "a\0b", "."):
+        with pytest.raises(InvalidNameError):
+            check_local_name("subscription", bad)
+
+
+def test_names_that_are_remembered_are_short() -> None:
+    before = topics._remembered.cache_info().currsize
+    for number in range(100):
+        TopicName.parse("x" * 900 + str(number))
+    assert topics._remembered.cache_info().currsize == before
+    assert topics._remembered.cache_info().maxsize is not None
+
+
+def test_the_configuration_allows_what_names_allow() -> None:
+    assert keys()["defaultNumPartitions"].at_most == MAX_PARTITIONS
+    assert keys()["defaultNumberOfNamespaceBundles"].at_most == MAX_BUNDLES

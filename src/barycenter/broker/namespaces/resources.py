@@ -15,7 +15,11 @@ Source: Pulsar's `PulsarResources`, `BrokerService.isAllowAutoTopicCreationAsync
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final
+
+import structlog
+from msgspec.structs import replace
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
@@ -29,12 +33,15 @@ from barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from barycenter.broker.namespaces.records import Records
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.policies import FailureDomain
 from barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import DOMAINS, TopicName, decode_local_name, is_system_topic
+from barycenter.naming.topic import DOMAINS, MAX_PARTITIONS, TopicName, decode_local_name, is_system_topic
+
+log = structlog.get_logger(__name__)
 
 MANAGED_LEDGERS: Final = "/managed-ledgers"
 POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
@@ -118,13 +125,23 @@ class Resources:
         topics: list[TopicName] = []
         for of_domain in DOMAINS if domain is None else (domain,):
             encoded = await self.partitioned_topics.names(f"{namespace}/{of_domain}")
-            topics.extend(TopicName.of(of_domain, namespace, decode_local_name(name)) for name in encoded)
+            for name in encoded:
+                with suppress(InvalidNameError):  # not written by a broker
+                    topics.append(TopicName.of(of_domain, namespace, decode_local_name(name)))
         return topics
 
     async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
-        """Return the record of a partitioned topic, None if the topic is not partitioned."""
+        """Return the record of a partitioned topic, None if the topic is not partitioned.
+
+        A number of partitions that no topic can have is shown as the nearest one that it can have: what goes over the
+        partitions must end, so that the topic can be deleted.
+        """
         name = partitioned_topic_name(topic)
-        return await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
+        found = await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
+        if found is None or 0 <= found.partitions <= MAX_PARTITIONS:
+            return found
+        log.warning("partitions_out_of_range", topic=str(topic), stored=found.partitions, limit=MAX_PARTITIONS)
+        return replace(found, partitions=min(max(0, found.partitions), MAX_PARTITIONS))
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
         """Return the number of partitions, 0 for a topic that is not partitioned.
@@ -232,8 +249,12 @@ class Resources:
             kind, count = override.topic_type, override.default_num_partitions or count  # type: ignore[assignment]
         if kind != "partitioned":
             return 0
-        limit = config.max_num_partitions_per_partitioned_topic
-        return min(count, limit) if limit else count
+        return max(1, min(count, most_partitions(config)))
+
+
+def most_partitions(config: BrokerConfig) -> int:
+    """Return how many partitions a topic may have."""
+    return min(config.max_num_partitions_per_partitioned_topic or MAX_PARTITIONS, MAX_PARTITIONS)
 
 
 def partitioned_topic_name(topic: TopicName) -> str:

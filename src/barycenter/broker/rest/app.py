@@ -1,13 +1,14 @@
 """The REST interface of a broker as an aiohttp application.
 
-One class per resource, each with its `routes`; every error is answered by `errors.errors_as_reasons`.
+One class per resource, each with its `routes`; `admission` refuses what no handler should see, and every error is
+answered by `errors.errors_as_reasons`.
 """
 
 from pathlib import Path
-from typing import Final
 
 from aiohttp import web
 
+from barycenter.broker.rest.admission import MAX_BODY_BYTES, admission
 from barycenter.broker.rest.broker_stats import BrokerStats
 from barycenter.broker.rest.brokers import Brokers
 from barycenter.broker.rest.clusters import Clusters
@@ -27,12 +28,10 @@ from barycenter.broker.rest.topics import Topics
 
 __all__ = ["BrokerServices", "build_app"]
 
-MAX_BODY_BYTES: Final = 4 << 20
-
 
 def build_app(services: BrokerServices) -> web.Application:
     """Return the application; whoever runs it chooses the socket. Run it without an access log."""
-    app = web.Application(middlewares=[errors_as_reasons], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[errors_as_reasons, *admission(services)], client_max_size=MAX_BODY_BYTES)
     resources = (
         Lookup,
         Clusters,

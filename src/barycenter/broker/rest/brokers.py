@@ -13,13 +13,14 @@ from aiohttp import web
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.health import check_health
 from barycenter.broker.rest.ownership import location
-from barycenter.broker.rest.requests import flag, json_response, no_content, text_response
+from barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_conf import ConfigError, dynamic_keys, runtime_values
 from barycenter.naming.bundle import Bundle
 
 _AWAIT_LEADER_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.25
+_MOST_UNLOADS: Final = 2**31 - 1
 
 
 class Brokers:
@@ -168,10 +169,8 @@ class Brokers:
     async def shutdown(self, request: web.Request) -> web.Response:
         """Begin an orderly stop; the answer does not wait for its end."""
         flag(request, "forcedTerminateTopic", default=True)
-        text = request.rel_url.query.get("maxConcurrentUnloadPerSec", "0")
-        if not (text.isascii() and text.isdigit()):
-            raise RestError(400, f"The parameter maxConcurrentUnloadPerSec must be a whole number, not {text!r}")
-        self._services.shutdown(float(text))
+        rate = whole_number(request, "maxConcurrentUnloadPerSec", 0, at_most=_MOST_UNLOADS)
+        self._services.shutdown(float(rate))
         return no_content()
 
 

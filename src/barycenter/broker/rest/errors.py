@@ -22,6 +22,10 @@ from barycenter.naming.errors import InvalidBundlesError, InvalidNameError, Inva
 
 log = structlog.get_logger(__name__)
 
+_LONGEST_REASON: Final = 1_000
+_CLIENT_GONE: Final = 499
+"""A status that nobody gets: the connection is closed, and only aiohttp wants a response."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -101,13 +105,18 @@ def answer_of(error: Exception) -> tuple[int, str] | None:
 
 
 def reason_response(status: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
-    body = msgspec.json.encode({"reason": reason})
+    """Answer with a reason; what was sent may stand in it, so that it is cut after _LONGEST_REASON characters."""
+    shown = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+    body = msgspec.json.encode({"reason": shown.encode(errors="replace").decode()})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
 
 @web.middleware
 async def errors_as_reasons(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every exception. What is not known is a 500 with its name, and is logged with its traceback."""
+    """Answer every exception. What is not known is a 500 with its name, and is logged with its traceback.
+
+    Nobody is answered who is gone; an answer that has begun is broken off, so that it is not taken for a whole one.
+    """
     try:
         return await handler(request)
     except RedirectError as redirect:
@@ -120,10 +129,16 @@ async def errors_as_reasons(request: web.Request, handler: Handler) -> web.Strea
             error.status, f"{error.reason}: {request.method} {request.path}", {"Allow": allow} if allow else None
         )
     except Exception as error:
+        if request.transport is None or request.transport.is_closing():
+            log.debug("client_gone", method=request.method, path=request.path, error=repr(error))
+            return web.Response(status=_CLIENT_GONE)
         answer = answer_of(error)
         if answer is None:
             log.exception("request_failed", method=request.method, path=request.path)
             answer = 500, f"{type(error).__name__}: {error}"
         elif answer[0] >= 500:
             log.warning("request_not_served", method=request.method, path=request.path, reason=answer[1])
+        if request.writer.output_size:
+            request.transport.abort()
+            return web.Response(status=_CLIENT_GONE)
         return reason_response(*answer)

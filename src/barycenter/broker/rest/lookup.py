@@ -25,6 +25,9 @@ LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 V2: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic:[^/]+}"
 V1: Final = "/lookup/v2/destination/{domain}/{tenant}/{cluster}/{namespace}/{topic:[^/]+}"
 
+_LONGEST_REMEMBERED: Final = 512
+"""Longer paths are parsed each time, so that those remembered take little memory."""
+
 
 class Lookup:
     def __init__(self, services: BrokerServices) -> None:
@@ -86,9 +89,17 @@ class Lookup:
             raise RestError(404, f"Topic not found {topic}. Create it, or allow topics to be created by use.")
 
 
-@lru_cache(maxsize=20_000)
 def _topic_of(raw_path: str) -> TopicName:
     """Return the topic of a raw path: `/lookup/v2/{topic|destination}/{domain}/…`."""
+    return _remembered(raw_path) if len(raw_path) <= _LONGEST_REMEMBERED else _parsed(raw_path)
+
+
+@lru_cache(maxsize=20_000)
+def _remembered(raw_path: str) -> TopicName:
+    return _parsed(raw_path)
+
+
+def _parsed(raw_path: str) -> TopicName:
     parts = raw_path.split("/")
     if parts[3] == "destination":
         namespace = NamespaceName.of(parts[5], parts[7], parts[6])

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.lookup.namespace_service import BrokerNotActiveError
 from barycenter.broker.namespaces.policies import BundlesData, Policies
+from barycenter.broker.namespaces.resources import most_partitions
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS, delete_namespace
 from barycenter.broker.rest.ownership import (
@@ -24,14 +25,23 @@ from barycenter.broker.rest.ownership import (
     require_namespace,
     require_writable_policies,
 )
-from barycenter.broker.rest.requests import body_of, flag, json_response, namespace_of, no_content, text_response
+from barycenter.broker.rest.requests import (
+    body_of,
+    flag,
+    json_response,
+    namespace_of,
+    no_content,
+    text_of,
+    text_response,
+)
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.load.policies import group_key
 from barycenter.load.reports.simple_load_report import reported_stats
 from barycenter.metadata.errors import AlreadyExistsError
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import MAX_BUNDLES
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName, validate_entity_name
+from barycenter.naming.namespace import MAX_ENTITY_NAME, NamespaceName, validate_entity_name
 from barycenter.naming.topic import TopicName, is_system_topic
 
 LARGEST: Final = "LARGEST"
@@ -135,8 +145,18 @@ class Namespaces:
                 raise RestError(403, f"Cluster {cluster} does not exist")
         default = self._services.config.default_number_of_namespace_bundles
         asked = wanted.bundles or BundlesData()
+        if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
+            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles")
+        self._require_partitions_by_use(wanted)
         bundles = BundlesData.from_bundles(asked.to_bundles(namespace, default_count=default))
         return replace(wanted, replication_clusters=clusters, bundles=bundles, deleted=False)
+
+    def _require_partitions_by_use(self, wanted: Policies) -> None:
+        by_use = wanted.auto_topic_creation_override
+        count = None if by_use is None else by_use.default_num_partitions
+        limit = most_partitions(self._services.config)
+        if count is not None and not 0 < count <= limit:
+            raise RestError(406, f"defaultNumPartitions should be more than 0 and at most {limit}, not {count}")
 
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a namespace; with `force` its topics too."""
@@ -293,9 +313,11 @@ class Namespaces:
         """Put a namespace into the anti-affinity group that the body names, as text or as a JSON string."""
         namespace = namespace_of(request)
         await require_writable_policies(self._services)
-        group = await _text_of(request)
+        group = await text_of(request)
         if not group.strip():
             raise RestError(412, "antiAffinityGroup can't be empty: send the name of the group as the body")
+        if len(group) > MAX_ENTITY_NAME:
+            raise RestError(412, f"antiAffinityGroup has {len(group)} characters: {MAX_ENTITY_NAME} are allowed")
         await self._change_group(namespace, group)
         return no_content()
 
@@ -335,14 +357,6 @@ class Namespaces:
         if policies is None:
             raise RestError(404, f"Namespace {namespace} does not exist")
         return policies
-
-
-async def _text_of(request: web.Request) -> str:
-    """Return the text that the body is, or the one that it says in JSON; clients do either."""
-    text = await request.text()
-    if not text.lstrip().startswith(('"', "{", "[")):
-        return text.strip()
-    return await body_of(request, str) or ""
 
 
 def _broker_id(text: str) -> str:

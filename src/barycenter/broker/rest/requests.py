@@ -1,6 +1,7 @@
 """Reading requests and writing answers: names from paths, flags from queries, values from bodies."""
 
-from typing import Any, TypeVar
+import re
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -8,9 +9,18 @@ from aiohttp import web
 
 from barycenter.broker.rest.errors import RestError
 from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName, decode_local_name
+from barycenter.naming.topic import TopicName, check_local_name, decode_local_name
 
 T = TypeVar("T")
+
+MAX_TEXT: Final = 8_192
+"""Longest text in a body, in characters."""
+MAX_ENTRIES: Final = 20_000
+"""Most entries of a list or of an object in a body."""
+MAX_DEPTH: Final = 32
+"""So many lists and objects may lie within one another in a body."""
+_LARGEST: Final = 2**63 - 1
+_WHOLE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
@@ -48,8 +58,8 @@ def whole_number(request: web.Request, name: str, default: int, *, at_most: int)
     text = request.rel_url.query.get(name, "")
     if not text:
         return default
-    if not (text.isascii() and text.isdigit() and int(text) <= at_most):
-        raise RestError(400, f"The parameter {name} must be a whole number from 0 to {at_most}, not {text!r}")
+    if _WHOLE.fullmatch(text) is None or int(text) > at_most:
+        raise RestError(400, f"The parameter {name} must be a whole number from 0 to {at_most}, not {text[:100]!r}")
     return int(text)
 
 
@@ -58,11 +68,69 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
 
     Raises:
         msgspec.MsgspecError: the body is something else.
+        RestError: 400, something in it is too long, too deep or too large.
     """
     data = await request.read()
     if not data.strip() or data.strip() == b"null":
         return None
-    return msgspec.json.decode(data, type=kind)
+    value: T = decoded(data, kind)
+    return value
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """Return JSON that somebody sent as a value of `kind`.
+
+    Raises:
+        msgspec.MsgspecError: it is something else.
+        RestError: 400, something in it is too long, too deep or too large.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeDecodeError as error:
+        raise RestError(400, f"The request body is not valid: it is no text in UTF-8: {error.reason}") from None
+    _require_bounds(value, MAX_DEPTH)
+    return msgspec.convert(value, kind)
+
+
+def _require_bounds(value: Any, depth: int) -> None:
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise RestError(400, f"The body has a text of {len(value)} characters: {MAX_TEXT} are allowed")
+    elif isinstance(value, dict | list):
+        if depth == 0:
+            raise _too_deep()
+        if len(value) > MAX_ENTRIES:
+            raise RestError(400, f"The body has a list of {len(value)} entries: {MAX_ENTRIES} are allowed")
+        for item in value:
+            _require_bounds(item, depth - 1)
+        for item in value.values() if isinstance(value, dict) else ():
+            _require_bounds(item, depth - 1)
+    elif isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+        raise RestError(400, "The body has a number that does not fit in 64 bits")
+
+
+def _too_deep() -> RestError:
+    return RestError(400, f"The body has more than {MAX_DEPTH} lists and objects within one another")
+
+
+async def text_of(request: web.Request) -> str:
+    """Return the text that the body is, or the one that it says in JSON; clients do either.
+
+    Raises:
+        RestError: 400, it is no text in UTF-8, or too long.
+        msgspec.MsgspecError: it is other JSON than a text.
+    """
+    data = await request.read()
+    try:
+        text = data.decode().strip()
+    except UnicodeDecodeError:
+        raise RestError(400, "The body is not text in UTF-8") from None
+    if text.startswith(('"', "{", "[")):
+        return await body_of(request, str) or ""
+    _require_bounds(text, MAX_DEPTH)
+    return text
 
 
 def raw_part(request: web.Request, index: int) -> str:
@@ -70,9 +138,17 @@ def raw_part(request: web.Request, index: int) -> str:
     return request.rel_url.raw_path.split("/")[index]
 
 
-def form_decoded(raw: str) -> str:
-    """Decode a segment that clients encode as a form value: `+` is a space, as is `%20`."""
-    return unquote_plus(raw)
+def subscription_of(request: web.Request) -> str:
+    """Return the subscription of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}`.
+
+    Clients encode it as a form value: `+` is a space, as is `%20`.
+
+    Raises:
+        InvalidNameError: it cannot be one.
+    """
+    name = unquote_plus(raw_part(request, 8))
+    check_local_name("subscription", name)
+    return name
 
 
 def namespace_of(request: web.Request) -> NamespaceName:

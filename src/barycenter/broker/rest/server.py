@@ -23,15 +23,34 @@ _FINISH_S: Final = 2.0
 class RestServer:
     """A listening server; made by `start_web`."""
 
-    def __init__(self, runner: web.AppRunner, admin: AdminClient, port: int) -> None:
-        self.port = port
+    def __init__(self, runner: web.AppRunner, admin: AdminClient, listening: asyncio.Server) -> None:
+        self.port: int = listening.sockets[0].getsockname()[1]
         self._runner = runner
         self._admin = admin
+        self._listening = listening
+
+    @property
+    def connections(self) -> int:
+        """How many there are, those included whose client has not been heard to leave."""
+        server = self._runner.server
+        return 0 if server is None else len(server.connections)
 
     async def close(self) -> None:
         """Stop listening, and end what is under way after a short time. Idempotent."""
+        self._listening.close()
         await self._admin.close()
         await self._runner.cleanup()
+
+
+class _TooManyConnections(asyncio.Protocol):
+    """Answers a connection that is one too many, and closes it, without waiting for what it asks."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        body = b'{"reason":"Too many HTTP connections to this broker (maxHttpServerConnections). Try again."}'
+        head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        transport.close()
 
 
 async def start_web(
@@ -47,14 +66,28 @@ async def start_web(
     """
     admin = AdminClient()
     app = build_app(_services_of(broker, admin, on_stopped or (lambda: None)))
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_FINISH_S)
+    config = broker.config.current
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_FINISH_S,
+        # From the connection or the last answer on, until the header of a request is there.
+        keepalive_timeout=config.web_service_request_timeout_seconds,
+    )
     await runner.setup()
+    server, limit = runner.server, config.max_http_server_connections
+    assert server is not None
+
+    def accept() -> asyncio.Protocol:
+        return _TooManyConnections() if limit and len(server.connections) >= limit else server()
+
     try:
-        await web.TCPSite(runner, host, port, backlog=_BACKLOG).start()
+        listening = await asyncio.get_running_loop().create_server(accept, host, port, backlog=_BACKLOG)
     except BaseException:
         await runner.cleanup()
         raise
-    return RestServer(runner, admin, runner.addresses[0][1])
+    return RestServer(runner, admin, listening)
 
 
 def _services_of(broker: Broker, admin: AdminClient, on_stopped: Callable[[], None]) -> BrokerServices:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
-from barycenter.broker.namespaces.resources import partitioned_topic_name
+from barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from barycenter.broker.rest.ownership import (
@@ -31,12 +31,12 @@ from barycenter.broker.rest.ownership import (
 )
 from barycenter.broker.rest.requests import (
     body_of,
+    decoded,
     flag,
-    form_decoded,
     json_response,
     namespace_of,
     no_content,
-    raw_part,
+    subscription_of,
     topic_of,
 )
 from barycenter.broker.rest.services import BrokerServices
@@ -238,8 +238,8 @@ class Topics:
     def _require_count(self, count: int) -> None:
         if count <= 0:
             raise RestError(406, f"Number of partitions should be more than 0, not {count}")
-        limit = self._services.config.max_num_partitions_per_partitioned_topic
-        if limit and count > limit:
+        limit = most_partitions(self._services.config)
+        if count > limit:
             raise RestError(406, f"Number of partitions should be less than or equal to {limit}, not {count}")
 
     async def _require_unused(self, topic: TopicName, count: int) -> None:
@@ -348,7 +348,7 @@ class Topics:
     async def create_subscription(self, request: web.Request) -> web.Response:
         """Create a subscription at a message id, at "earliest" or "latest"."""
         topic = topic_of(request)
-        name = form_decoded(raw_part(request, 8))
+        name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
         if not topic.is_persistent:
             raise NotAllowedError("Create subscription on non-persistent topic can only be done through client")
@@ -370,7 +370,7 @@ class Topics:
     async def delete_subscription(self, request: web.Request) -> web.Response:
         """Delete a subscription; with `force` in spite of consumers."""
         topic = topic_of(request)
-        name = form_decoded(raw_part(request, 8))
+        name = subscription_of(request)
         force = flag(request, "force")
         await require_namespace(self._services, topic.namespace)
         if await self._partition_count(topic):
@@ -426,7 +426,7 @@ async def _partitions_wanted(request: web.Request) -> _WithProperties:
     body = await request.read()
     if not body.strip():
         raise RestError(406, "Number of partitions is missing: send it as the body, such as 4")
-    wanted = msgspec.json.decode(body, type=int | _WithProperties)
+    wanted: int | _WithProperties = decoded(body, int | _WithProperties)
     return _WithProperties(wanted) if isinstance(wanted, int) else wanted
 
 
@@ -434,7 +434,7 @@ def _position(body: bytes) -> Position:
     """Return where a subscription starts: a message id as JSON, "earliest" or "latest"; nothing is the end."""
     if not body.strip() or body.strip() == b"null":
         return LATEST
-    wanted = msgspec.json.decode(body, type=_MessageId | str)
+    wanted: _MessageId | str = decoded(body, _MessageId | str)
     if isinstance(wanted, str):
         if wanted not in ("earliest", "latest"):
             raise RestError(400, f'A position is "earliest", "latest" or a message id, not {wanted!r}')

@@ -12,13 +12,15 @@ import structlog
 
 from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
+from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import SubscribeRequest, Topic
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code
 from barycenter.ledger.position import EARLIEST, Position
-from barycenter.naming.topic import TopicName
+from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.topic import TopicName, check_local_name
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
@@ -59,6 +61,19 @@ def _attach(connection: Connection, kind: str, id_: int, request_id: int, work: 
     task.add_done_callback(attached)
 
 
+def _require_name(kind: str, name: str) -> None:
+    """Refuse a name that cannot be, in the words that end a client's attempts; an empty one is no name.
+
+    Raises:
+        NotAllowedError
+    """
+    try:
+        if name:
+            check_local_name(kind, name)
+    except InvalidNameError as error:
+        raise NotAllowedError(str(error)) from error
+
+
 # ---- producers ----
 
 
@@ -67,6 +82,8 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
     try:
         name = TopicName.parse(request.topic)
         topic = await services.registry.get_or_create(name)
+        _require_name("producer", request.producer_name)
+        _require_name("subscription", request.initial_subscription_name)
         if request.initial_subscription_name:
             await _create_initial_subscription(topic, request.initial_subscription_name)
         options = ProducerOptions(
@@ -161,6 +178,8 @@ def _cancel_attach(connection: Connection, kind: str, id_: int) -> None:
 async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -> None:
     try:
         name = TopicName.parse(request.topic)
+        _require_name("subscription", request.subscription)
+        _require_name("consumer", request.consumer_name)
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
         consumer = await topic.subscribe(connection, _subscribe_request(request))
     except Exception as error:  # noqa: BLE001 (every error has an answer)

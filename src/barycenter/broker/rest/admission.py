@@ -1,0 +1,159 @@
+"""What is refused before a handler sees it, whatever the route.
+
+| request                                                        | answer |
+|----------------------------------------------------------------|--------|
+| for a host that is not this broker (DNS rebinding)             | 403    |
+| from a page of another origin                                  | 403    |
+| with a name in its path that nothing can have                  | 412    |
+| whose body is not there within `webServiceRequestTimeoutSeconds` | 408  |
+| whose body is larger than MAX_BODY_BYTES, or not as encoded as it says | 413, 400 |
+
+A browser sends a page's requests to any broker that it reaches, cookies or not: without the first two rows every page
+that somebody looks at beside a broker could stop it. Pulsar leaves that to authentication. Programs send no `Origin`,
+and a host that is an address cannot be rebound, so they notice nothing.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from functools import cache
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Middleware
+
+from barycenter.broker.cluster.service_urls import parse_advertised_listeners
+from barycenter.broker.rest.errors import Handler, RestError
+from barycenter.broker.rest.services import BrokerServices
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.naming.namespace import MAX_ENTITY_NAME
+from barycenter.naming.topic import MAX_LOCAL_NAME_BYTES
+
+MAX_BODY_BYTES: Final = 1 << 20
+"""The largest body, also after it was unpacked."""
+
+ANY_HOST: Final = "*"
+
+_FREE_NAMES: Final = ("topic", "subscription", "value")
+"""Parts of paths that may hold any character but NUL; topics are checked once they are parsed."""
+
+
+def admission(services: BrokerServices) -> tuple[Middleware, ...]:
+    """Return the middlewares that refuse, in their order; they stand behind the one that answers errors."""
+
+    @cache
+    def known_hosts() -> frozenset[str]:
+        return hosts_of(services.config)
+
+    @web.middleware
+    async def own_pages_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+        require_known_host(request, known_hosts())
+        require_own_origin(request)
+        return await handler(request)
+
+    @web.middleware
+    async def possible_names_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+        for part, name in request.match_info.items():
+            require_possible_name(part, name)
+        return await handler(request)
+
+    @web.middleware
+    async def whole_requests_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.can_read_body:
+            await _read_body(request, services.config.web_service_request_timeout_seconds)
+        return await handler(request)
+
+    return own_pages_only, possible_names_only, whole_requests_only
+
+
+def hosts_of(config: BrokerConfig) -> frozenset[str]:
+    """Return the names by which a broker may be asked besides addresses and localhost, in lower case."""
+    listeners = parse_advertised_listeners(config.advertised_listeners).values()
+    urls = [url for listener in listeners for url in (listener.broker_url, listener.broker_url_tls) if url]
+    named = [
+        config.effective_advertised_address or socket.gethostname(),
+        config.bind_address,
+        *(urlsplit(url).hostname or "" for url in urls),
+        *config.web_service_allowed_hosts,
+    ]
+    return frozenset(name.lower().rstrip(".") for name in named if name)
+
+
+def require_known_host(request: web.Request, known: frozenset[str]) -> None:
+    """Refuse a request that was sent to another host than this broker; one without a host comes from no browser.
+
+    Raises:
+        RestError: 400, there is more than one, or none can be read; 403, it is not known.
+    """
+    given = request.headers.getall("Host", [])
+    if not given or given == [""] or ANY_HOST in known:
+        return
+    try:
+        host = urlsplit(f"//{given[0]}").hostname
+    except ValueError:
+        host = None
+    if len(given) > 1 or host is None:
+        raise RestError(400, "The header Host must be one host, with its port if it is not 80")
+    if not (_is_local_or_address(host) or host.rstrip(".") in known):
+        raise RestError(
+            403,
+            f"This broker is not called {host[:MAX_ENTITY_NAME]!r}: add the name to webServiceAllowedHosts if it is",
+        )
+
+
+def require_own_origin(request: web.Request) -> None:
+    """Refuse what a page of another origin sends.
+
+    Raises:
+        RestError: 403.
+    """
+    origin = request.headers.get("Origin")
+    host = request.headers.get("Host", "")
+    if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
+        raise RestError(403, "Pages of another origin may not ask this broker: the header Origin is not its own")
+    if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
+        raise RestError(403, "Pages of another site may not ask this broker: the header Sec-Fetch-Site says cross-site")
+
+
+def require_possible_name(part: str, name: str) -> None:
+    """Refuse a part of a path, decoded, that is no name of anything.
+
+    Raises:
+        RestError: 412.
+    """
+    free = part in _FREE_NAMES
+    longest = 3 * MAX_LOCAL_NAME_BYTES if free else MAX_ENTITY_NAME
+    if len(name) > longest:
+        raise RestError(412, f"The {part} in the path has {len(name)} characters of at most {longest}")
+    if "\0" in name or not (free or ("/" not in name and name.isprintable())):
+        raise RestError(412, f"The {part} in the path has a character that no {part} has: {name!r}")
+
+
+async def _read_body(request: web.Request, timeout_s: float) -> None:
+    """Read the body, which handlers then find in the request.
+
+    Raises:
+        RestError: 408, it did not come in time; 400, it is not encoded as its header says.
+        HTTPRequestEntityTooLarge: it is larger than the application allows.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            await request.read()
+    except TimeoutError:
+        raise RestError(408, f"The body of the request did not arrive within {timeout_s:g} s") from None
+    except (HttpProcessingError, web.RequestPayloadError) as error:
+        request.content.feed_eof()  # nobody reads on where this one gave up
+        request.protocol.close()
+        raise RestError(400, f"The body of the request cannot be read: {error}") from error
+
+
+def _is_local_or_address(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

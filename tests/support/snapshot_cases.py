@@ -84,8 +84,7 @@ def _assert_same(one: Any, other: Any, place: str) -> None:
 
 
 def _texts(policy: IsolationPolicy) -> tuple[Any, ...]:
-    groups = (policy.namespaces, policy.primary, policy.secondary)
-    return (policy.name, *(tuple(p.pattern for p in group) for group in groups), policy.min_limit, policy.unload_scope)
+    return (policy.name, policy.namespaces, policy.primary, policy.secondary, policy.min_limit, policy.unload_scope)
 
 
 def a_policy(name: str, namespaces: str, primary: str) -> ClusterPolicies:

@@ -50,7 +50,8 @@ metadata
     open
 
 load
-    reasons managers growing_map policies
+    reasons managers growing_map regexes
+    policies
     decisions strategy
     reports
     snapshot

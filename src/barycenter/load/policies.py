@@ -1,8 +1,8 @@
 """What a cluster's administrators demand of placement: isolation policies, failure domains, anti-affinity groups.
 
-An isolation policy gives namespaces to some brokers and keeps those brokers for them. Regexes are Python's, with
-ASCII classes, and match the whole text; Java's `\\Q…\\E` quotes. Those of brokers match the host of a broker id, an
-IPv6 address with or without its brackets, and, if they hold a colon, also `host:port`, as Pulsar's newest releases do.
+An isolation policy gives namespaces to some brokers and keeps those brokers for them. Its regexes are those of
+`regexes`. Those of brokers match the host of a broker id, an IPv6 address with or without its brackets, and, if they
+hold a colon, also `host:port`, as Pulsar's newest releases do.
 
 Worked example: `primary` is `["b-[12]"]`, `secondary` `["b-.*"]`, `min_limit` 1. While b-1 or b-2 lives, only they
 serve the policy's namespaces, and nothing else. When both are gone b-3 and the others take over.
@@ -13,14 +13,14 @@ Source: Pulsar's `NamespaceIsolationDataImpl`, `NamespaceIsolationPolicyImpl`, `
 """
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
+
+from barycenter.load.regexes import MAX_STEPS, RegexError, RegexSet, check_regex
 
 UNLOAD_SCOPES: Final = ("all_matching", "changed", "none")
 """Which namespaces are unloaded when a policy is set; `changed` unless the policy says otherwise."""
@@ -29,9 +29,6 @@ DEFAULT_DOMAIN: Final = "default"
 """The failure domain of brokers that are in none."""
 
 _MIN_AVAILABLE: Final = "min_available"
-_QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
-_NO_PLAIN_TEXT: Final = re.compile(r"[.^$*+?{}\[\]\\|()]")
-"""What a regex holds that does not simply match itself."""
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _REMEMBERED_NAMESPACES: Final = 200_000
 
@@ -70,13 +67,13 @@ class FailureDomain(msgspec.Struct, frozen=True):
 class BrokerHosts:
     """What regexes of policies are matched with: the hosts of some brokers, told by their places.
 
-    A regex is asked for once each host, and remembered.
+    All regexes are asked for together, once each host, when the first is.
     """
 
-    def __init__(self, brokers: Sequence[str]) -> None:
+    def __init__(self, brokers: Sequence[str], regexes: Iterable[str]) -> None:
+        self._regexes = tuple(dict.fromkeys(regexes))
         self._hosts: dict[str, list[int]] = {}
         self._with_ports: dict[str, list[int]] = {}
-        self._found: dict[str, frozenset[int]] = {}
         for place, broker in enumerate(brokers):
             host = host_of_broker(broker)
             if host is None:
@@ -86,37 +83,40 @@ class BrokerHosts:
                 self._hosts.setdefault(name, []).append(place)
                 self._with_ports.setdefault(name + port, []).append(place)
 
-    def matching(self, patterns: Iterable[re.Pattern[str]]) -> frozenset[int]:
-        """Return the brokers that any of `patterns` matches."""
-        return frozenset().union(*map(self._matching, patterns))
+    def matching(self, regexes: Iterable[str]) -> frozenset[int]:
+        """Return the brokers that any of `regexes` matches, which are some of those given at first."""
+        return frozenset().union(*(self._found.get(regex, ()) for regex in regexes))
 
-    def _matching(self, pattern: re.Pattern[str]) -> frozenset[int]:
-        text = pattern.pattern
-        found = self._found.get(text)
-        if found is None:
-            names = [self._hosts, self._with_ports] if ":" in text else [self._hosts]
-            if _NO_PLAIN_TEXT.search(text):
-                rows = [rows for known in names for name, rows in known.items() if pattern.fullmatch(name)]
-            else:
-                rows = [known[text] for known in names if text in known]
-            found = self._found[text] = frozenset(chain.from_iterable(rows))
+    @cached_property
+    def _found(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        with_colon = tuple(regex for regex in self._regexes if ":" in regex)
+        for regexes, names in ((self._regexes, self._hosts), (with_colon, self._with_ports)):
+            together = RegexSet(regexes)
+            for name, rows in names.items() if regexes else ():
+                for place in together.matching(name):
+                    found.setdefault(regexes[place], set()).update(rows)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """One checked policy. `min_limit`: with fewer live primary brokers than this the secondary ones help out."""
+    """One checked policy. `min_limit`: with fewer live primary brokers than this the secondary ones help out.
+
+    Namespaces and brokers are regexes, as the user wrote them; `steps` is their size.
+    """
 
     name: str
-    namespaces: tuple[re.Pattern[str], ...]
-    primary: tuple[re.Pattern[str], ...]
-    secondary: tuple[re.Pattern[str], ...]
+    namespaces: tuple[str, ...]
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...]
     min_limit: int
     unload_scope: str
+    steps: int = 0
 
     @staticmethod
-    def of(name: str, data: NamespaceIsolationData) -> "IsolationPolicy":
-        """Check a policy.
+    def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
+        """Check a policy; `room` is how many steps its regexes may have.
 
         Raises:
             PolicyError: something is missing or makes no sense.
@@ -126,25 +126,23 @@ class IsolationPolicy:
             raise PolicyError(name, f"{missing} is empty: name at least one regular expression")
         if data.unload_scope not in (None, *UNLOAD_SCOPES):
             raise PolicyError(name, f"unload_scope is {data.unload_scope!r}: use one of {', '.join(UNLOAD_SCOPES)}")
-        return IsolationPolicy(
-            name,
-            _compiled(name, "namespaces", data.namespaces),
-            _compiled(name, "primary", data.primary),
-            _compiled(name, "secondary", data.secondary or ()),
-            _min_limit(name, data.auto_failover_policy),
-            data.unload_scope or "changed",
-        )
+        steps = 0
+        for field_name in ("namespaces", "primary", "secondary"):
+            steps += _steps(name, field_name, getattr(data, field_name) or (), room - steps)
+        min_limit = _min_limit(name, data.auto_failover_policy)
+        lists = data.namespaces, data.primary, data.secondary or ()
+        return IsolationPolicy(name, *lists, min_limit, data.unload_scope or "changed", steps)
 
     def covers(self, namespace: str) -> bool:
         """Tell whether the policy is for `tenant/namespace`."""
-        return any(pattern.fullmatch(namespace) for pattern in self.namespaces)
+        return bool(RegexSet(self.namespaces).matching(namespace))
 
     def is_primary(self, broker_id: str) -> bool:
-        return bool(BrokerHosts((broker_id,)).matching(self.primary))
+        return bool(BrokerHosts((broker_id,), self.primary).matching(self.primary))
 
     def is_secondary(self, broker_id: str) -> bool:
         """Tell whether the broker is secondary, whether or not it is primary too; primary counts more."""
-        return bool(BrokerHosts((broker_id,)).matching(self.secondary))
+        return bool(BrokerHosts((broker_id,), self.secondary).matching(self.secondary))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +158,15 @@ class IsolationPolicies:
     @staticmethod
     def decode(stored: Mapping[str, Any]) -> "tuple[IsolationPolicies, tuple[PolicyError, ...]]":
         """Return the policies of a stored map, and why others of it were left out."""
-        found, errors = [], []
+        found, errors, room = [], [], MAX_STEPS
         for name, value in stored.items():
             try:
-                found.append(IsolationPolicy.of(name, isolation_data(name, value)))
+                policy = IsolationPolicy.of(name, isolation_data(name, value), room)
             except PolicyError as error:
                 errors.append(error)
+            else:
+                found.append(policy)
+                room -= policy.steps
         return IsolationPolicies(tuple(found)), tuple(errors)
 
     def of_namespace(self, namespace: str) -> IsolationPolicy | None:
@@ -178,31 +179,24 @@ class IsolationPolicies:
         return self._found[namespace]
 
     def _first_covering(self, namespace: str) -> IsolationPolicy | None:
-        joined, of_group, alone = self._covering
-        found = joined.fullmatch(namespace)
-        place = of_group[found.lastindex - 1] if found and found.lastindex else len(self.policies)
-        place = next((each for each in alone if each < place and self.policies[each].covers(namespace)), place)
-        return self.policies[place] if place < len(self.policies) else None
+        regexes, owners = self._namespaces
+        found = regexes.matching(namespace)
+        return owners[found[0]] if found else None
 
     @cached_property
-    def _covering(self) -> tuple[re.Pattern[str], list[int], list[int]]:
-        """One regex with a group for each policy whose regexes can be joined, the places of those, and of the others.
-
-        It takes the first of its groups that matches, without a call for each policy.
-        """
-        can = [all(map(_can_be_joined, policy.namespaces)) for policy in self.policies]
-        joined = [place for place, is_joined in enumerate(can) if is_joined]
-        groups = ("|".join(f"(?:{each.pattern})" for each in self.policies[place].namespaces) for place in joined)
-        return (
-            re.compile("|".join(f"({group})" for group in groups), re.ASCII),
-            joined,
-            [place for place, is_joined in enumerate(can) if not is_joined],
-        )
+    def _namespaces(self) -> tuple[RegexSet, list[IsolationPolicy]]:
+        """The regexes of namespaces in the order of the policies, and whose each is."""
+        pairs = [(regex, policy) for policy in self.policies for regex in policy.namespaces]
+        return RegexSet(regex for regex, _ in pairs), [policy for _, policy in pairs]
 
     @cached_property
-    def primary(self) -> tuple[re.Pattern[str], ...]:
+    def primary(self) -> tuple[str, ...]:
         """What brokers match that are primary in some policy; all others serve namespaces without policy."""
-        return _joined([pattern for policy in self.policies for pattern in policy.primary])
+        return tuple(dict.fromkeys(regex for policy in self.policies for regex in policy.primary))
+
+    def hosts(self, brokers: Sequence[str]) -> BrokerHosts:
+        """Return the hosts of `brokers`, to be asked which match the regexes of any policy."""
+        return BrokerHosts(brokers, (each for policy in self.policies for each in (*policy.primary, *policy.secondary)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +271,8 @@ def namespaces_to_unload(
     new, old = set(policy.namespaces or ()), set(before.namespaces or () if before else ())
     moved = before is not None and sorted(before.primary or ()) != sorted(policy.primary or ())
     regexes = new | old if moved or policy.unload_scope == "all_matching" else new ^ old
-    patterns = [compile_regex(text) for text in sorted(regexes)]
-    return [name for name in namespaces if any(pattern.fullmatch(name) for pattern in patterns)]
+    together = RegexSet(sorted(regexes))
+    return [name for name in namespaces if together.matching(name)]
 
 
 def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
@@ -305,60 +299,18 @@ def host_of_broker(broker_id: str) -> str | None:
     return host if colon else None
 
 
-def compile_regex(text: str) -> re.Pattern[str]:
-    """Compile a regex of a policy.
-
-    Raises:
-        re.error: it is none.
-    """
-    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), text)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)  # Python's warning of sets of sets, which it does not find all
-        try:
-            if not _has_nested_set(quoted):
-                return re.compile(quoted, re.ASCII)
-        except FutureWarning:
-            pass
-    raise re.error("sets within or beside sets are read differently by Java and not supported", text)
-
-
-def _has_nested_set(regex: str) -> bool:
-    in_set = is_escaped = False
-    for character in regex:
-        if not is_escaped and character == "[":
-            if in_set:
-                return True
-            in_set = True
-        elif not is_escaped and character == "]":
-            in_set = False
-        is_escaped = character == "\\" and not is_escaped
-    return False
-
-
-def _compiled(policy: str, field_name: str, texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    patterns = []
+def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int:
+    """Check regexes and return their size."""
+    steps = 0
     for text in texts:
         try:
-            patterns.append(compile_regex(text))
-        except (re.error, OverflowError, RecursionError) as error:
+            steps += check_regex(text)
+        except RegexError as error:
             raise PolicyError(policy, f"{field_name} has no regular expression in {text!r}: {error}") from error
-    return tuple(patterns)
-
-
-def _joined(patterns: Sequence[re.Pattern[str]]) -> tuple[re.Pattern[str], ...]:
-    """Return regexes that match what any of `patterns` does, few where they can be joined, since that is far quicker.
-
-    Those with a colon, which are matched with ports, stay alone, too.
-    """
-    can = [_can_be_joined(each) and ":" not in each.pattern for each in patterns]
-    alone = [each for each, is_joined in zip(patterns, can, strict=True) if not is_joined]
-    others = "|".join(f"(?:{each.pattern})" for each, is_joined in zip(patterns, can, strict=True) if is_joined)
-    return (*alone, *((re.compile(others, re.ASCII),) if others else ()))
-
-
-def _can_be_joined(pattern: re.Pattern[str]) -> bool:
-    """Tell whether a regex means the same as a part of another: groups may be referred to by number."""
-    return not pattern.groups and "(?" not in pattern.pattern
+        if steps > room:
+            problem = "the regexes of all policies together are longer than a broker can bear"
+            raise PolicyError(policy, f"{field_name}: {problem}: use fewer, or fewer repetitions")
+    return steps
 
 
 def _min_limit(policy: str, data: AutoFailoverData | None) -> int:

@@ -136,7 +136,15 @@ def test_the_host_of_a_broker_id_is_what_stands_before_the_last_colon() -> None:
         ({"primary": ["[a[b]]"]}, "sets within or beside sets"),
         ({"primary": ["[a-z&&[^b]]"]}, "sets within or beside sets"),
         ({"secondary": ["[a-z&&b]"]}, "sets within or beside sets"),
-        ({"primary": [r"\p{Alpha}"]}, "bad escape"),
+        ({"primary": [r"\p{Alpha}"]}, "invalid character class"),
+        ({"namespaces": ["t/(?!ns).*"]}, "look-arounds"),
+        ({"namespaces": [r"(.)/\1"]}, "invalid escape"),
+        ({"namespaces": ["t/a++"]}, "possessive"),
+        ({"namespaces": ["t/a{,5}"]}, "read differently by Java"),
+        ({"namespaces": ["((a{100}){100})"]}, "at most 1,000"),
+        ({"namespaces": ["a" * 1_001]}, "1001 characters"),
+        ({"namespaces": ["\ud800"]}, "not Unicode"),
+        ({"namespaces": ["a{1000}"] * 300}, "together"),
         ({"primary": "b"}, "array"),
         ({"auto_failover_policy": None}, "auto_failover_policy is missing"),
         ({"auto_failover_policy": {"policy_type": "other"}}, "only 'min_available' is known"),
@@ -167,6 +175,30 @@ def test_a_stored_policy_that_makes_no_sense_is_left_out_and_told() -> None:
     isolation, errors = IsolationPolicies.decode({"bad": {"namespaces": ["t/("]}, "good": stored(), "odd": 7})
     assert [found.name for found in isolation.policies] == ["good"]
     assert [error.policy for error in errors] == ["bad", "odd"]
+
+
+CATASTROPHES = ["(a|aa)+x", "(a+)+x", "(.*)*x", "(a|a)*x", "(.*a){30}x", "([^/]|[^x])*[a-y]{50}x"]
+
+
+@pytest.mark.parametrize("regex", CATASTROPHES)
+def test_no_regex_takes_more_than_linear_time(regex: str) -> None:
+    """With backtracking, each of them would keep a broker busy for longer than anybody waits."""
+    text = "a" * 500
+    isolation, errors = IsolationPolicies.decode({"p": stored(regex, primary=(regex,), secondary=(regex,))})
+    assert not errors
+    assert isolation.of_namespace(text) is None
+    assert not isolation.policies[0].is_primary(f"{text}:8080")
+    assert namespaces_to_unload([text], data(regex), None) == []
+
+
+def test_all_policies_together_have_regexes_of_a_bounded_size() -> None:
+    """One of `.{0,100}` takes 900 steps, so 60 of them about a quarter of what there is."""
+    many = {f"p{number}": stored(*["t/.{0,100}"] * 60) for number in range(6)}
+    isolation, errors = IsolationPolicies.decode({**many, "last": stored("t/y")})
+    assert [policy.name for policy in isolation.policies] == ["p0", "p1", "p2", "last"]
+    assert [error.policy for error in errors] == ["p3", "p4", "p5"]
+    assert "together" in str(errors[0])
+    assert isolation.of_namespace("t/x") is isolation.policies[0]
 
 
 def test_what_is_stored_holds_every_list_and_texts() -> None:

@@ -6,7 +6,7 @@ compile are refused, and a missing `secondary` is an empty one.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -65,12 +65,12 @@ class NamespaceIsolation:
         """Show every registered broker with the regexes of the namespaces whose policies name it."""
         policies = await self._stored(await self._cluster(request))
         registered = sorted(self._services.control.registration.brokers)
-        return json_response([_seen_by_policies(broker, policies) for broker in registered])
+        return json_response(_seen_by_policies(registered, policies))
 
     async def broker(self, request: web.Request) -> web.Response:
         """Show a broker with the regexes of the namespaces whose policies name it."""
         policies = await self._stored(await self._cluster(request))
-        return json_response(_seen_by_policies(request.match_info["broker"], policies))
+        return json_response(_seen_by_policies([request.match_info["broker"]], policies)[0])
 
     async def set(self, request: web.Request) -> web.Response:
         """Set an isolation policy and unload namespaces by its `unload_scope`: changed, all_matching or none."""
@@ -82,7 +82,11 @@ class NamespaceIsolation:
 
         def with_policy(stored: dict[str, Any] | None) -> dict[str, Any]:
             before[:] = [(stored or {}).get(name)]
-            return {**(stored or {}), name: stored_form(data)}
+            after = {**(stored or {}), name: stored_form(data)}
+            for error in IsolationPolicies.decode(after)[1]:
+                if error.policy not in (stored or {}) or error.policy == name:
+                    raise RestError(400, f"Invalid format of input policy data: {error}")
+            return after
 
         await self._resources.isolation_policies.modify(isolation_policies_of(cluster), with_policy)
         await self._unload(namespaces_to_unload(await self._namespaces_here(), data, _checked(name, before[0])))
@@ -164,12 +168,16 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
     return data
 
 
-def _seen_by_policies(broker: str, stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a broker as Pulsar's `BrokerNamespaceIsolationData` shows it; of several policies the last is named."""
-    seen: dict[str, Any] = {"brokerName": broker}
-    regexes: list[str] = []
-    for policy in IsolationPolicies.decode(stored)[0].policies:
-        if policy.is_primary(broker) or policy.is_secondary(broker):
-            regexes += stored[policy.name]["namespaces"]
-            seen |= {"policyName": policy.name, "primary": policy.is_primary(broker)}
-    return {"primary": False, **seen, "namespaceRegex": regexes}
+def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return brokers as Pulsar's `BrokerNamespaceIsolationData` shows them; of several policies the last is named."""
+    isolation, _ = IsolationPolicies.decode(stored)
+    hosts = isolation.hosts(brokers)
+    seen: list[dict[str, Any]] = [
+        {"brokerName": broker, "primary": False, "namespaceRegex": list[str]()} for broker in brokers
+    ]
+    for policy in isolation.policies:
+        primary = hosts.matching(policy.primary)
+        for place in primary | hosts.matching(policy.secondary):
+            seen[place]["namespaceRegex"] += policy.namespaces
+            seen[place] |= {"policyName": policy.name, "primary": place in primary}
+    return seen

@@ -12,7 +12,6 @@ any.
 Source: Pulsar's `LoadManagerShared.applyNamespacePolicies`, `SimpleResourceAllocationPolicies`.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -58,11 +57,11 @@ class IsolationColumns:
 
     @cached_property
     def _hosts(self) -> BrokerHosts:
-        return BrokerHosts(self.brokers)
+        return self.isolation.hosts(self.brokers)
 
-    def _matching(self, patterns: Iterable[re.Pattern[str]]) -> Flags:
+    def _matching(self, regexes: Iterable[str]) -> Flags:
         flags = np.zeros(len(self.brokers), bool)
-        flags[list(self._hosts.matching(patterns))] = True
+        flags[list(self._hosts.matching(regexes))] = True
         return flags
 
 

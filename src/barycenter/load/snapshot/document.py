@@ -79,14 +79,10 @@ class PoliciesDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
-    def texts(patterns: tuple[Any, ...]) -> tuple[str, ...]:
-        # a compiled pattern has no \Q left, but may have an escaped backslash before a Q
-        return tuple(pattern.pattern.replace(r"\\Q", r"\x5cQ") for pattern in patterns)
-
     return NamespaceIsolationData(
-        namespaces=texts(policy.namespaces),
-        primary=texts(policy.primary),
-        secondary=texts(policy.secondary),
+        namespaces=policy.namespaces,
+        primary=policy.primary,
+        secondary=policy.secondary,
         auto_failover_policy=AutoFailoverData(
             "min_available", {"min_limit": str(policy.min_limit), "usage_threshold": "100"}
         ),

@@ -90,6 +90,8 @@ async def test_policies_of_a_cluster_that_is_not_there_are_refused() -> None:
         ({**body(["b1"]), "namespaces": []}, "'p': namespaces is empty"),
         (body(["b("]), "primary has no regular expression in 'b('"),
         (body(["b"], "t/("), "namespaces has no regular expression"),
+        (body(["b"], "t/(?!a).*"), "look-arounds"),
+        (body(["b"], *["a{1000}"] * 300), "all policies together"),
         ({**body(["b"]), "auto_failover_policy": None}, "auto_failover_policy is missing"),
         ({**body(["b"]), "primary": "b"}, "$.primary"),
         (body(["b"], unload_scope="never"), "all_matching, changed, none"),
@@ -99,6 +101,16 @@ async def test_a_bad_policy_is_refused_and_nothing_is_stored(sent: Any, says: st
     async with rest_cluster() as cluster:
         assert says in (await cluster.expect(400, "POST", f"{POLICIES}/p", sent)).reason
         await cluster.expect(404, "GET", POLICIES)
+
+
+async def test_a_policy_that_was_made_to_take_long_takes_no_time() -> None:
+    """With backtracking, matching a namespace of 40 characters with it would stop the broker for minutes."""
+    async with rest_cluster() as cluster:
+        namespace = "public/" + "a" * 60
+        await cluster.create_namespace(namespace)
+        await cluster.expect(204, "POST", f"{POLICIES}/p", body(["(b|bb)+c"], "public/(a|aa)+x"))
+        await cluster.expect(200, "GET", f"/lookup/v2/topic/persistent/{namespace}/t")
+        await cluster.expect(200, "GET", f"{POLICIES}/brokers")
 
 
 async def test_brokers_are_shown_with_the_policies_that_name_them() -> None:

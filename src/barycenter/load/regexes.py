@@ -1,0 +1,108 @@
+"""Regular expressions that users give: matched in time linear in the text, however they are written.
+
+They are those of RE2, with ASCII classes, and match the whole text; Java's `\\Q…\\E` quotes. What RE2 has no linear way
+for is refused: look-arounds, back-references, possessive quantifiers, repetitions above 1,000. So is what Java, whose
+regexes Pulsar takes, reads differently: sets within sets, `&&` in a set, `{,n}`.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final
+
+import re2
+
+MAX_LENGTH: Final = 1_000
+"""Longest regex, in characters."""
+MAX_STEPS: Final = 200_000
+"""Most steps of all regexes that are asked for together."""
+
+_ONE_REGEX_BYTES: Final = 256 << 10
+_TOGETHER_BYTES: Final = 64 << 20
+"""Memory for regexes that are matched together, most of it for the states that texts lead to."""
+_QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+_ADVICE: Final = (
+    (
+        "(?",
+        "look-arounds and flags other than i, m and s are not supported: say what is meant by several regexes",
+    ),
+    ("bad repetition operator", "possessive quantifiers are not supported: a single +, * or ? matches the same texts"),
+    ("invalid repetition size", "at most 1,000 repetitions are supported, those within one another multiplied"),
+    ("pattern too large", "it takes too much memory"),
+)
+
+
+class RegexError(ValueError):
+    """A text is no regex, or none that is matched here; says why."""
+
+
+def check_regex(text: str) -> int:
+    """Refuse what is no regex, and return its size in steps of RE2's program: about one a character, times repetitions.
+
+    Raises:
+        RegexError: it is none, too long, or not supported.
+    """
+    if len(text) > MAX_LENGTH:
+        raise RegexError(f"it has {len(text)} characters of at most {MAX_LENGTH}")
+    unquoted = _unquoted(text)
+    if _reads_differently(unquoted):
+        raise RegexError("sets within or beside sets, and {,n}, are read differently by Java and not supported")
+    try:
+        size: int = re2.compile(unquoted, _options(_ONE_REGEX_BYTES)).programsize
+    except re2.error as error:
+        detail = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        advice = next((words for part, words in _ADVICE if part in detail), None)
+        raise RegexError(detail if advice is None else f"{detail} ({advice})") from None
+    except UnicodeEncodeError:
+        raise RegexError("it is not Unicode text") from None
+    return size
+
+
+class RegexSet:
+    """Checked regexes that are asked for together: one pass over a text says which of them match it.
+
+    Of MAX_STEPS together, a text that none was written for takes 0.2 s at worst, and a usual one some microseconds.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = tuple(texts)
+
+    def matching(self, text: str) -> list[int]:
+        """Return the places of the regexes that match the whole of `text`, ascending."""
+        return sorted(self._compiled.Match(text) or ()) if self._texts else []
+
+    @cached_property
+    def _compiled(self) -> re2.Set:
+        compiled = re2.Set.FullMatchSet(_options(_TOGETHER_BYTES))
+        for text in self._texts:
+            compiled.Add(_unquoted(text))
+        compiled.Compile()
+        return compiled
+
+
+def _options(max_bytes: int) -> re2.Options:
+    options = re2.Options()
+    options.max_mem = max_bytes
+    options.log_errors = False
+    options.never_capture = True
+    return options
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda found: re.escape(found[1]), text)
+
+
+def _reads_differently(regex: str) -> bool:
+    in_set = is_escaped = False
+    for place, character in enumerate(regex):
+        if not is_escaped:
+            if character == "[":
+                if in_set and not regex.startswith("[:", place):
+                    return True
+                in_set = True
+            elif character == "]":
+                in_set = False
+            elif (in_set and regex.startswith("&&", place)) or (not in_set and regex.startswith("{,", place)):
+                return True
+        is_escaped = character == "\\" and not is_escaped
+    return False

@@ -96,13 +96,16 @@ class ConfiguredTopicPolicies:
     """The broker's configuration alone: every namespace is allowed the same."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
+        self.config = config
 
     async def may_create(self, topic: TopicName) -> bool:
-        return self._config.allow_auto_topic_creation
+        return self.config.allow_auto_topic_creation
+
+    async def deduplicates(self, namespace: NamespaceName) -> bool:
+        return self.config.broker_deduplication_enabled
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        return self._config.allow_auto_subscription_creation
+        return self.config.allow_auto_subscription_creation
 
 
 class OneBroker:
@@ -127,7 +130,8 @@ class OneBroker:
         self.env = Environment(self.store, self.ledgers, self.clock, None, None)  # type: ignore[arg-type]
         self.authority = Everything(self.clock, next_epoch=first_epoch)
         self.lookup = LookupHere(store=self.store)
-        self.registry = TopicRegistry(self.config, self.env, self.authority, ConfiguredTopicPolicies(self.config))
+        self.policies = ConfiguredTopicPolicies(self.config)
+        self.registry = TopicRegistry(self.config, self.env, self.authority, self.policies)
         self.server = WireServer(self.config, self.env, self.registry, self.lookup)
         self.port = 0
 

@@ -19,6 +19,7 @@ from typing import Final, Protocol, TypeAlias
 
 import structlog
 
+from barycenter.broker.changes import StoreWatch
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
@@ -37,6 +38,8 @@ log = structlog.get_logger(__name__)
 
 DRAIN_S: Final = 0.5
 """How long clients are given, after the last bundle left, to look up where it is now."""
+_POLICIES_S: Final = 60.0
+"""How often loaded topics are held against their namespaces' policies without having been told of a change."""
 _CLOSE_S: Final = 5.0
 """What closing may take once the budget of the stop is used up."""
 
@@ -111,6 +114,14 @@ class Broker:
         self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
         self.config.on_any_change(self._reconfigure)
         self._periodic = PeriodicTasks()
+        self._policies = StoreWatch(
+            env.store,
+            name="namespace policies",
+            concerns=lambda path: path.startswith(f"{self.resources.namespaces.root}/"),
+            read=lambda was_told: self.registry.apply_policies(),
+            interval_s=_POLICIES_S,
+            failure="namespace_policies_not_read",
+        )
         self._stopping: asyncio.Task[None] | None = None
         self._stop_listening = env.store.add_session_listener(self._on_session_event)
 
@@ -167,8 +178,10 @@ class Broker:
         if self._start_web is not None:
             self.web = await self._listen_web(self._start_web, config.bind_address, web_port)
             web_port = self.web.port
-        self.control.set_identity(ServiceUrls.of_ports(address, broker_port, web_port, config.advertised_listeners))
-        await initialize_cluster(self.resources, config, self.urls)
+        urls = ServiceUrls.of_ports(address, broker_port, web_port, config.advertised_listeners)
+        await initialize_cluster(self.resources, config, urls)  # before anything is answered: all of it goes by them
+        self.control.set_identity(urls)
+        await self._policies.start(self.registry.apply_policies)
         await self.control.join()
         self._periodic.start(
             "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)
@@ -214,6 +227,7 @@ class Broker:
         self.state = BrokerState.CLOSING
         self._stop_listening()
         await self._periodic.close()
+        await self._policies.close()
         steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
             ("topics", self.registry.close),
             ("wire server", self.wire.close),

@@ -18,6 +18,8 @@ from barycenter.standalone.data_directory import DataDirectory
 from barycenter.standalone.errors import PortInUseError, PortRangeError, ProcessFailedError
 from barycenter.standalone.process import ChildProcess
 
+OWN_KEYS = ("bindAddress", "webServicePort", "brokerServicePort", "metadataStoreUrl", "barycenterDataDir")
+"""Keys that a cluster on one machine sets itself, whatever its configuration says."""
 _LOOPBACK = "127.0.0.1"
 _BROKER_READY_TIMEOUT_S = 60.0
 _PIPELINE_READY_TIMEOUT_S = 180.0
@@ -62,11 +64,11 @@ class BrokerProcess(ChildProcess):
 
     @property
     def broker_id(self) -> str:
-        return f"{_LOOPBACK}:{self.web_port}"
+        return f"{self._settings.configuration.get('advertisedAddress') or _LOOPBACK}:{self.web_port}"
 
     @property
     def web_url(self) -> str:
-        return f"http://{self.broker_id}"
+        return f"http://{_LOOPBACK}:{self.web_port}"
 
     @property
     def service_url(self) -> str:
@@ -75,12 +77,12 @@ class BrokerProcess(ChildProcess):
     def write_configuration(self) -> None:
         """Write this broker's broker.conf: the cluster's keys, and after them its own."""
         directory = self._settings.directory
-        keys = {
+        keys = {  # those after the settings are OWN_KEYS
             "clusterName": "standalone",
             "loadReportLogEnabled": "true",
-            **self._settings.configuration,
-            "bindAddress": _LOOPBACK,
             "advertisedAddress": _LOOPBACK,
+            **{key: text for key, text in self._settings.configuration.items() if text},
+            "bindAddress": _LOOPBACK,
             "webServicePort": str(self.web_port),
             "brokerServicePort": str(self.broker_port),
             "metadataStoreUrl": f"sqlite:{directory.metadata}",

@@ -19,16 +19,20 @@ front ends say it:
 | LookupNotReadyError          | Failed / ServiceNotReady     | 503                                      |
 | TooManyLookupsError          | Failed / TooManyRequests     | 503                                      |
 | NamespaceNotFoundError       | Failed / TopicNotFound       | 404                                      |
+| ListenerNotFoundError        | Failed / NotAllowedError     | 404                                      |
 | any other LookupFailedError, MetadataError | Failed / MetadataError | 503                     |
 | InvalidNameError             | Failed / InvalidTopicName    | 412                                      |
 
 A client treats MetadataError as retriable on its own and waits; ServiceNotReady on a lookup can make it drop the
-connection, so it is kept for a broker that is not (or no longer) in service.
+connection, so it is kept for a broker that is not (or no longer) in service. NotAllowedError and 404 are final. Pulsar
+answers an unknown listener with ServiceNotReady, which clients take for final only in the words of its own tests.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+_SHOWN: Final = 100
 
 
 class LookupFailedError(Exception):
@@ -59,7 +63,8 @@ class BundleNotAcquiredError(LookupFailedError):
 
 class ListenerNotFoundError(LookupFailedError):
     def __init__(self, broker_id: str, listener: str) -> None:
-        super().__init__(f"the broker {broker_id} does not have the listener {listener!r}")
+        # the words of Pulsar, which clients look for
+        super().__init__(f"the broker do not have {listener[:_SHOWN]} listener (broker {broker_id})")
         self.listener = listener
 
 

@@ -197,6 +197,12 @@ class Resources:
             return override.allow_auto_subscription_creation
         return self._config.current.allow_auto_subscription_creation
 
+    async def deduplicates(self, namespace: NamespaceName) -> bool:
+        """Tell whether topics of the namespace drop what a producer sent twice: its policy, else the configuration."""
+        policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
+        own = None if policies is None else policies.deduplication_enabled
+        return self._config.current.broker_deduplication_enabled if own is None else own
+
     async def lookup_exists(self, topic: TopicName) -> bool:
         """Tell whether a lookup of the topic makes sense: it exists, or would be created by use.
 

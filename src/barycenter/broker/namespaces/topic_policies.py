@@ -2,10 +2,15 @@
 
 from typing import Protocol
 
+from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 
 class TopicPolicies(Protocol):
+    async def deduplicates(self, namespace: NamespaceName) -> bool:
+        """Tell whether topics of the namespace drop what a producer sent twice."""
+        ...
+
     async def may_create(self, topic: TopicName) -> bool:
         """Tell whether a topic that does not exist is created when it is first used."""
         ...

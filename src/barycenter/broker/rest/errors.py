@@ -55,6 +55,7 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (ConfigError, 412),
     (lookups.NamespaceNotFoundError, 404),
     (lookups.BundleNotFoundError, 412),
+    (lookups.ListenerNotFoundError, 404),
     (lookups.LookupFailedError, 503),
     (bundles.BrokerNotActiveError, 412),
     (bundles.BundleNotEmptyError, 409),

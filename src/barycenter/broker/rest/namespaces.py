@@ -73,7 +73,10 @@ class Namespaces:
             web.get(one + "/antiAffinity", self.anti_affinity_group),
             web.post(one + "/antiAffinity", self.set_anti_affinity_group),
             web.delete(one + "/antiAffinity", self.delete_anti_affinity_group),
-            web.delete(bundle, self.delete_bundle),
+            web.get(one + "/deduplication", self.deduplication),
+            web.post(one + "/deduplication", self.set_deduplication),
+            web.delete(one + "/deduplication", self.delete_deduplication),
+            web.delete(one + "/{range:[0-9][^/]*}", self.delete_bundle),  # other names are policies
             web.get(bundle + "/topicHashPositions", self.hash_positions),
             web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.of_anti_affinity_group),
         ]
@@ -298,6 +301,33 @@ class Namespaces:
         topics = [TopicName.parse(name) for name in names] or await self._resources.persistent_topics(namespace)
         hashes = {str(topic): topic.hash32 for topic in topics if bundle.contains(topic)}
         return json_response({"namespace": str(namespace), "bundle": str(bundle.range), "topicHashPositions": hashes})
+
+    # ---- deduplication ----
+
+    async def deduplication(self, request: web.Request) -> web.Response:
+        """Show whether topics of a namespace drop what is sent twice; 204 if it goes by brokerDeduplicationEnabled."""
+        enabled = (await self._policies(namespace_of(request))).deduplication_enabled
+        return no_content() if enabled is None else json_response(enabled)
+
+    async def set_deduplication(self, request: web.Request) -> web.Response:
+        """Have topics of a namespace drop what is sent twice, or not; the body is true or false."""
+        enabled = await body_of(request, bool)
+        if enabled is None:
+            raise RestError(400, "Send true or false as the body; DELETE has the namespace go by the configuration")
+        return await self._switch_deduplication(request, enabled)
+
+    async def delete_deduplication(self, request: web.Request) -> web.Response:
+        """Have topics of a namespace go by brokerDeduplicationEnabled again."""
+        return await self._switch_deduplication(request, None)
+
+    async def _switch_deduplication(self, request: web.Request, enabled: bool | None) -> web.Response:
+        namespace = namespace_of(request)
+        await require_writable_policies(self._services)
+        await self._policies(namespace)
+        await self._resources.namespaces.update(
+            str(namespace), lambda found: replace(found, deduplication_enabled=enabled)
+        )
+        return no_content()
 
     # ---- anti-affinity group ----
 

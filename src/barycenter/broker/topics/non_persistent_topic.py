@@ -97,8 +97,8 @@ class NonPersistentTopic(Topic):
             subscription.disconnect_all()
         self.subscriptions.clear()
 
-    async def delete(self, *, force: bool) -> None:
-        self.check_deletable(force=force)
+    async def delete(self, *, force: bool, only_unused: bool = False) -> None:
+        self.check_deletable(force=force, only_unused=only_unused)
         await self.close("deleted")
 
     def update_rates(self, seconds: float) -> None:

@@ -56,7 +56,7 @@ class PersistentTopic(Topic):
         self._lock: asyncio.Lock | None = None
         self._deduplication: Deduplication | None = None
 
-    async def opened(self, ledger: ManagedLedger) -> None:
+    async def opened(self, ledger: ManagedLedger, *, deduplicate: bool) -> None:
         """Start with the ledger, whose durable cursors are the subscriptions.
 
         Raises:
@@ -66,7 +66,7 @@ class PersistentTopic(Topic):
         for name, cursor in ledger.cursors.items():
             if name != deduplication.CURSOR_NAME:
                 self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
-        if self.settings.deduplication:
+        if deduplicate:
             self._deduplication = await Deduplication.open(ledger)
         elif deduplication.CURSOR_NAME in ledger.cursors:
             await ledger.delete_cursor(deduplication.CURSOR_NAME)
@@ -353,8 +353,8 @@ class PersistentTopic(Topic):
         for subscription in list(self.subscriptions.values()):
             subscription.disconnect_all()
 
-    async def delete(self, *, force: bool) -> None:
-        self.check_deletable(force=force)
+    async def delete(self, *, force: bool, only_unused: bool = False) -> None:
+        self.check_deletable(force=force, only_unused=only_unused)
         if self.state is not TopicState.OPEN:
             raise NotAllowedError(f"Topic {self.name} is being closed")
         self.begin_closing()

@@ -193,7 +193,7 @@ class TopicRegistry:
             self._authority.lost(owned, f"opening {name}: {error}")
             raise NotServedError(name, "a later owner has it") from error
         try:
-            await topic.opened(ledger)
+            await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
         except BaseException:
             await ledger.close()
             raise
@@ -285,29 +285,46 @@ class TopicRegistry:
         if waiting:
             await asyncio.wait(waiting)
 
-    async def delete_topic(self, topic: TopicName, *, force: bool) -> None:
-        """Delete a topic with all that is stored of it.
+    async def delete_topic(self, topic: TopicName, *, force: bool, only_unused: bool = False) -> None:
+        """Delete a topic with all that is stored of it, its subscriptions too unless `only_unused`.
 
         Raises:
             TopicNotFoundError, NotServedError
-            TopicBusyError: clients or subscriptions are there and it is not forced.
+            TopicBusyError: clients are there and it is not forced.
             LedgerError: it could not be deleted.
         """
         found = await self.get_or_create(topic, create=False)
-        found.check_deletable(force=force)
+        found.check_deletable(force=force, only_unused=only_unused)
         deletion = self._closings[found] = asyncio.get_running_loop().create_task(
-            self._delete(found, force=force), name=f"delete-topic:{topic}"
+            self._delete(found, force=force, only_unused=only_unused), name=f"delete-topic:{topic}"
         )
         await asyncio.shield(deletion)
 
-    async def _delete(self, topic: Topic, *, force: bool) -> None:
+    async def _delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
         try:
-            await topic.delete(force=force)
+            await topic.delete(force=force, only_unused=only_unused)
             log.info("topic_deleted", topic=str(topic.name), force=force)
         finally:
             self._closings.pop(topic, None)
             if topic.state is not TopicState.OPEN:
                 self._forget(topic)
+
+    async def apply_policies(self) -> int:
+        """Close the topics whose namespace has switched deduplication since they were loaded; return how many.
+
+        Their clients come back, and what was stored meanwhile is read when the topic is loaded anew.
+        """
+        loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
+        wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
+        switched = [topic for topic in loaded if topic.deduplicates is not wanted[topic.name.namespace]]
+        closings = [
+            self._start_closing(topic, "deduplication was switched")
+            for topic in switched
+            if topic.state is TopicState.OPEN
+        ]
+        if closings:
+            await asyncio.wait(closings)
+        return len(closings)
 
     def refresh_bundles(self) -> int:
         """After a split: put each topic under the term that its bundle has now; return how many moved.
@@ -344,7 +361,7 @@ class TopicRegistry:
         for topic in idle:
             if topic.is_inactive and topic.state is TopicState.OPEN:
                 try:
-                    await self.delete_topic(topic.name, force=False)
+                    await self.delete_topic(topic.name, force=False, only_unused=True)
                     deleted += 1
                 except Exception as error:  # noqa: BLE001 (one topic must not keep the others)
                     log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))

@@ -40,8 +40,6 @@ class TopicState(enum.Enum):
 class TopicSettings(DispatchSettings):
     """The settings that topics and their dispatchers look at."""
 
-    deduplication: bool = False
-
     @staticmethod
     def of(config: BrokerConfig) -> "TopicSettings":
         return TopicSettings(
@@ -49,7 +47,6 @@ class TopicSettings(DispatchSettings):
             max_unacked_per_consumer=config.max_unacked_messages_per_consumer,
             max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
             max_read_entries=config.dispatcher_max_read_batch_size,
-            deduplication=config.broker_deduplication_enabled,
         )
 
 
@@ -326,9 +323,9 @@ class Topic:
         """Whether nobody uses the topic: no producer and no subscription."""
         return not self.producers and not self.subscription_count
 
-    def check_deletable(self, *, force: bool) -> None:
-        """Raise TopicBusyError if clients or subscriptions are there and it is not forced."""
-        if not force and not self.is_inactive:
+    def check_deletable(self, *, force: bool, only_unused: bool = False) -> None:
+        """Raise TopicBusyError if clients are there and it is not forced, or a subscription and `only_unused`."""
+        if (only_unused and self.subscription_count) or (not force and (self.producers or self.consumer_count)):
             raise TopicBusyError(
                 self.name,
                 subscriptions=self.subscription_count,
@@ -336,7 +333,7 @@ class Topic:
                 consumers=self.consumer_count,
             )
 
-    async def delete(self, *, force: bool) -> None:
+    async def delete(self, *, force: bool, only_unused: bool = False) -> None:
         """Close all clients and delete what is stored.
 
         Raises:

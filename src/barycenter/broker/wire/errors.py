@@ -38,7 +38,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (lookup_answers.LookupNotReadyError, api.ServiceNotReady),
     (lookup_answers.TooManyLookupsError, api.TooManyRequests),
     (lookup_answers.NamespaceNotFoundError, api.TopicNotFound),
-    (lookup_answers.NamespaceNotFoundError, api.TopicNotFound),
+    (lookup_answers.ListenerNotFoundError, api.NotAllowedError),
     (lookup_answers.LookupFailedError, api.MetadataError),
     (MetadataError, api.MetadataError),
     (TimeoutError, api.ServiceNotReady),

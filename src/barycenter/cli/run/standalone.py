@@ -11,7 +11,7 @@ from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.load.advice.configuration_advice import advice, key_advice
-from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, read_configuration
+from barycenter.standalone.cluster import OWN_KEYS, ClusterSettings, StandaloneCluster, read_configuration
 from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from barycenter.standalone.errors import StandaloneError
 
@@ -57,7 +57,7 @@ def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Pat
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:
-    """Return the keys of `conf`, warning of unknown ones and of what they cannot do.
+    """Return the keys of `conf`, warning of those that have no effect and of what they cannot do.
 
     Raises:
         ConfigError: a value is not in its key's range.
@@ -67,7 +67,11 @@ def checked_configuration(conf: Path) -> dict[str, str]:
         click.echo(f"barycenter: {conf}: unknown key {unknown.key} is ignored; {unknown.mend}", err=True)
     for each in advice(result.config):
         click.echo(f"barycenter: {conf}: {each.severity}: {each}", err=True)
-    return read_configuration(conf)
+    configuration = read_configuration(conf)
+    for key in OWN_KEYS:
+        if configuration.get(key):
+            click.echo(f"barycenter: {conf}: {key} is ignored; standalone sets it by its options", err=True)
+    return configuration
 
 
 async def _run(settings: ClusterSettings) -> None:

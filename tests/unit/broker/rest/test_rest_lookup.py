@@ -79,7 +79,7 @@ async def test_what_cannot_be_looked_up_is_said_why() -> None:
             (412, "persistent/public/ns/a%2Fb"),
             (412, "persistent/public/ns/%FF"),
             (404, "persistent/public/ns/t-partition-1"),
-            (503, "persistent/public/ns/t?listenerName=nobody"),
+            (404, "persistent/public/ns/t?listenerName=nobody"),
         ):
             answer = await cluster.expect(status, "GET", f"/lookup/v2/topic/{path.replace(' ', '%20')}")
             assert answer.reason

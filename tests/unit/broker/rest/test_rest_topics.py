@@ -1,6 +1,7 @@
 """Topics over REST: lists, creation, partitions, figures, subscriptions, deletion."""
 
 from support.rest_cluster import RestCluster, rest_cluster
+from support.wire_client import WireClient
 
 P = "/admin/v2/persistent/public/ns"
 NP = "/admin/v2/non-persistent/public/ns"
@@ -75,9 +76,14 @@ async def test_a_partitioned_topic_has_its_partitions_on_their_owners() -> None:
         assert await names(cluster, f"{P}/x/subscriptions") == ["s"]
         await cluster.expect(412, "PUT", f"{P}/x-partition-9")
         await cluster.expect(204, "PUT", f"{P}/x/unload")
-        await cluster.expect(412, "DELETE", f"{P}/x/partitions")
+        owner = await cluster.owner("persistent/public/ns/x-partition-4")
+        client = await WireClient.connect(int(str(owner.urls.broker_url).rpartition(":")[2]))
+        await client.subscribe(f"{FULL}/x-partition-4")
+        refused = await cluster.expect(412, "DELETE", f"{P}/x/partitions")
+        assert refused.reason.endswith("or force the deletion.")
         assert (await cluster.expect(200, "GET", f"{P}/x/partitions")).json["deleted"] is False
         await cluster.expect(204, "DELETE", f"{P}/x/partitions", force="true")
+        client.close()
         assert await names(cluster, P) == []
         await cluster.expect(404, "DELETE", f"{P}/x/partitions")
 
@@ -143,7 +149,6 @@ async def test_subscriptions_are_created_listed_and_deleted() -> None:
         assert await names(cluster, f"{P}/t/subscriptions") == ["a b/c", "end", "first", "latest"]
         assert "already exists" in (await cluster.expect(409, "PUT", f"{P}/t/subscription/end")).reason
         await cluster.expect(400, "PUT", f"{P}/t/subscription/other", "middle")
-        assert (await cluster.expect(412, "DELETE", f"{P}/t")).reason.endswith("or force the deletion.")
         await cluster.expect(204, "DELETE", f"{P}/t/subscription/a+b%2Fc")
         await cluster.expect(404, "DELETE", f"{P}/t/subscription/a+b%2Fc")
         await cluster.expect(405, "PUT", f"{NP}/t/subscription/s")

@@ -140,7 +140,7 @@ async def test_the_cursor_of_deduplication_is_no_subscription_and_goes_when_it_i
     assert topic_of(broker).subscriptions == {}
     assert CURSOR_NAME in topic_of(broker).ledger.cursors
     await broker.unload()
-    broker.registry.reconfigure(BrokerConfig())
+    broker.policies.config = BrokerConfig()
     await client.produce(TOPIC, 2)
     assert topic_of(broker).ledger.cursors == {}
     client.send(0, producer_id=2)

@@ -124,6 +124,22 @@ async def test_asking_for_a_topic_that_closes_waits_for_the_next(broker: OneBrok
     assert after.state is TopicState.OPEN
 
 
+async def test_a_subscription_without_consumers_goes_with_its_topic(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.subscribe(str(TOPIC))
+    with pytest.raises(TopicBusyError):
+        await broker.registry.delete_topic(TOPIC, force=False)
+    client.close()
+    topic = await broker.registry.get_or_create(TOPIC)
+    async with asyncio.timeout(30):
+        while topic.consumer_count:
+            await asyncio.sleep(0)
+    with pytest.raises(TopicBusyError):
+        await broker.registry.delete_topic(TOPIC, force=False, only_unused=True)
+    await broker.registry.delete_topic(TOPIC, force=False)
+    assert broker.registry.get_loaded(TOPIC) is None
+
+
 async def test_deleting_a_topic_in_use_needs_force(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     await client.produce(str(TOPIC))

@@ -7,6 +7,7 @@ import pytest
 
 from barycenter.broker.cluster.lookup_answers import (
     BundleUnloadingError,
+    ListenerNotFoundError,
     LookupNotReadyError,
     NamespaceNotFoundError,
     Owner,
@@ -156,6 +157,7 @@ async def test_another_broker_is_answered_with_redirect(broker: OneBroker, monke
         (TooManyLookupsError(1), api.TooManyRequests),
         (BundleUnloadingError("b"), api.MetadataError),
         (NamespaceNotFoundError("a/b"), api.TopicNotFound),
+        (ListenerNotFoundError("b1:8080", "outside"), api.NotAllowedError),
         (StoreUnavailableError("/a", "cut"), api.MetadataError),
         (TimeoutError(), api.MetadataError),
     ],

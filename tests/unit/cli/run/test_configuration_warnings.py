@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from barycenter.cli.run.standalone import checked_configuration
+from barycenter.config.broker_conf import load_broker_conf
+from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster
+from barycenter.standalone.data_directory import DataDirectory
 
 
 def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +26,24 @@ def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: 
         f"barycenter: {conf}: warning: maxUnloadPercentage=0: UniformLoadShedder may move no part of a difference; "
         "set it above 0, Pulsar's default is 0.2",
     ]
+
+
+def test_a_key_that_standalone_sets_itself_is_told_and_the_advertised_address_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("advertisedAddress=outside.example\nwebServicePort=99\nbindAddress=\n")
+    configuration = checked_configuration(conf)
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"barycenter: {conf}: webServicePort is ignored; standalone sets it by its options"]
+    directory = DataDirectory(tmp_path / "data")
+    directory.create()
+    cluster = StandaloneCluster(ClusterSettings(directory, configuration=configuration, web_port=8081))
+    broker = cluster.brokers[0]
+    broker.write_configuration()
+    written = load_broker_conf(broker.configuration_file).config
+    assert (written.advertised_address, written.bind_address) == ("outside.example", "127.0.0.1")
+    assert (written.web_service_port, broker.broker_id) == (8081, "outside.example:8081")
 
 
 def test_nothing_is_said_of_the_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: help demo test coverage peer lint types format lock bench docs clean
+.PHONY: help demo test coverage peer fuzz lint types format lock bench docs clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -18,6 +18,9 @@ coverage: .dev   ## what all tests run of the code, and what none does; build/co
 
 peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
 	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 $(ARGS)
+
+fuzz: .dev       ## send a broker requests that nobody would send, 500 of each kind; takes many minutes
+	$(PY) -m pytest -q tests/integration/test_rest_fuzzing.py --fuzz-examples 500 --timeout 7200 $(ARGS)
 
 lint: .dev       ## ruff: rules and format
 	$(PY) -m ruff check .

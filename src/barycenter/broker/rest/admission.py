@@ -5,6 +5,7 @@
 | for a host that is not this broker (DNS rebinding)             | 403    |
 | from a page of another origin                                  | 403    |
 | with a name in its path that nothing can have                  | 412    |
+| with a parameter that is longer than LONGEST_QUERY, or holds a NUL | 400 |
 | whose body is not there within `webServiceRequestTimeoutSeconds` | 408  |
 | whose body is larger than MAX_BODY_BYTES, or not as encoded as it says | 413, 400 |
 
@@ -34,10 +35,13 @@ from barycenter.naming.topic import MAX_LOCAL_NAME_BYTES
 MAX_BODY_BYTES: Final = 1 << 20
 """The largest body, also after it was unpacked."""
 
+LONGEST_QUERY: Final = 4_000
+"""Longest value of a parameter of the query, in characters."""
+
 ANY_HOST: Final = "*"
 
-_FREE_NAMES: Final = ("topic", "subscription", "value")
-"""Parts of paths that may hold any character but NUL; topics are checked once they are parsed."""
+_FREE_PARTS: Final = {"topic": MAX_LOCAL_NAME_BYTES + 21, "subscription": MAX_LOCAL_NAME_BYTES, "value": 4_000}
+"""Parts of paths that may hold any character but NUL, and their length; a topic's has room for `-partition-<n>`."""
 
 
 def admission(services: BrokerServices) -> tuple[Middleware, ...]:
@@ -57,6 +61,8 @@ def admission(services: BrokerServices) -> tuple[Middleware, ...]:
     async def possible_names_only(request: web.Request, handler: Handler) -> web.StreamResponse:
         for part, name in request.match_info.items():
             require_possible_name(part, name)
+        for parameter, value in request.rel_url.query.items():
+            require_possible_value(parameter, value)
         return await handler(request)
 
     @web.middleware
@@ -123,12 +129,29 @@ def require_possible_name(part: str, name: str) -> None:
     Raises:
         RestError: 412.
     """
-    free = part in _FREE_NAMES
-    longest = 3 * MAX_LOCAL_NAME_BYTES if free else MAX_ENTITY_NAME
+    free = part in _FREE_PARTS
+    longest = longest_of(part)
     if len(name) > longest:
         raise RestError(412, f"The {part} in the path has {len(name)} characters of at most {longest}")
     if "\0" in name or not (free or ("/" not in name and name.isprintable())):
         raise RestError(412, f"The {part} in the path has a character that no {part} has: {name!r}")
+
+
+def require_possible_value(parameter: str, value: str) -> None:
+    """Refuse a parameter of the query that no request has.
+
+    Raises:
+        RestError: 400.
+    """
+    if len(value) > LONGEST_QUERY:
+        raise RestError(400, f"The parameter {parameter[:100]} has {len(value)} characters of at most {LONGEST_QUERY}")
+    if "\0" in value:
+        raise RestError(400, f"The parameter {parameter[:100]} holds a NUL character")
+
+
+def longest_of(part: str) -> int:
+    """Return how many characters a part of a path may have."""
+    return _FREE_PARTS.get(part, MAX_ENTITY_NAME)
 
 
 async def _read_body(request: web.Request, timeout_s: float) -> None:

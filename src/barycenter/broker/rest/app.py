@@ -20,6 +20,7 @@ from barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from barycenter.broker.rest.lookup import Lookup
 from barycenter.broker.rest.metrics import Metrics
 from barycenter.broker.rest.namespaces import Namespaces
+from barycenter.broker.rest.openapi import OpenApi
 from barycenter.broker.rest.requests import text_response
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.rest.tenants import Tenants
@@ -46,6 +47,7 @@ def build_app(services: BrokerServices) -> web.Application:
         Metrics,
         Decisions,
         DamagedLedgers,
+        OpenApi,
     )
     for resource in resources:
         app.router.add_routes(resource(services).routes())

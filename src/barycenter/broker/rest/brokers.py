@@ -12,6 +12,7 @@ from aiohttp import web
 
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.health import check_health
+from barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from barycenter.broker.rest.ownership import location
 from barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
@@ -152,6 +153,7 @@ class Brokers:
             raise RestError(500, "Broker is not ready: it is starting or stopping")
         return text_response("ok")
 
+    @takes(brokerId=TEXT, topicVersion=one_of("V1", "V2"))
     async def health(self, request: web.Request) -> web.Response:
         """Write a message to a topic of the broker, and read it back; `brokerId` asks another."""
         broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
@@ -166,6 +168,7 @@ class Brokers:
         """Show the version of Barycenter."""
         return text_response(package_version())
 
+    @takes(forcedTerminateTopic=FLAG, maxConcurrentUnloadPerSec=number(_MOST_UNLOADS))
     async def shutdown(self, request: web.Request) -> web.Response:
         """Begin an orderly stop; the answer does not wait for its end."""
         flag(request, "forcedTerminateTopic", default=True)

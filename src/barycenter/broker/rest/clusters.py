@@ -10,6 +10,7 @@ from barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT, failure
 from barycenter.broker.namespaces.policies import ClusterData
 from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content
 from barycenter.broker.rest.services import BrokerServices
@@ -51,6 +52,7 @@ class Clusters:
         """Show a cluster."""
         return json_response(await self._existing(request.match_info["cluster"]))
 
+    @takes(ClusterData)
     async def create(self, request: web.Request) -> web.Response:
         """Create a cluster."""
         name = request.match_info["cluster"]
@@ -63,6 +65,7 @@ class Clusters:
             raise RestError(409, f"Cluster {name} already exists") from None
         return web.Response(status=200)
 
+    @takes(ClusterData)
     async def update(self, request: web.Request) -> web.Response:
         """Replace the record of a cluster."""
         name = request.match_info["cluster"]
@@ -101,6 +104,7 @@ class Clusters:
         data = await self._existing(request.match_info["cluster"])
         return json_response(data.peer_cluster_names or ())
 
+    @takes(list[str])
     async def set_peers(self, request: web.Request) -> web.Response:
         """Set the peer clusters."""
         name = request.match_info["cluster"]

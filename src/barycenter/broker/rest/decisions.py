@@ -19,6 +19,7 @@ from aiohttp import web
 
 from barycenter.broker.load_manager.contract import KeepsSnapshot
 from barycenter.broker.rest.errors import RedirectError, RestError
+from barycenter.broker.rest.openapi import TEXT, number, takes
 from barycenter.broker.rest.ownership import location
 from barycenter.broker.rest.requests import json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
@@ -41,6 +42,7 @@ class Decisions:
             web.get("/barycenter/v1/snapshot", self.snapshot),
         ]
 
+    @takes(limit=number(KEPT), since=number(_LATEST_MS), bundle=TEXT, namespace=TEXT, broker=TEXT)
     async def recent(self, request: web.Request) -> web.Response:
         """Show the last decisions with their reasons; `limit`, `bundle`, `namespace`, `broker`, `since` (epoch ms)."""
         limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=KEPT)

@@ -73,6 +73,7 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (metadata.BadVersionError, 409),
     (metadata.HasChildrenError, 409),
     (metadata.NotFoundError, 404),
+    (metadata.InvalidPathError, 412),  # a name that nothing can be stored under
     (metadata.SessionLostError, 503),
     (metadata.StoreUnavailableError, 503),
     (metadata.StoreClosedError, 503),

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from barycenter.broker.namespaces.cluster_policies import failure_domains_of
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.requests import body_of, json_response, no_content
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.load.policies import FailureDomain
@@ -42,6 +43,7 @@ class FailureDomains:
             raise RestError(404, f"Domain {name} for cluster {cluster} does not exist")
         return json_response(found)
 
+    @takes(FailureDomain)
     async def set(self, request: web.Request) -> web.Response:
         """Create or replace a failure domain; its brokers must be in no other."""
         cluster, name = await self._named(request)

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from barycenter.broker.namespaces.cluster_policies import isolation_policies_of
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content
 from barycenter.broker.rest.services import BrokerServices
@@ -72,6 +73,7 @@ class NamespaceIsolation:
         policies = await self._stored(await self._cluster(request))
         return json_response(_seen_by_policies([request.match_info["broker"]], policies)[0])
 
+    @takes(NamespaceIsolationData)
     async def set(self, request: web.Request) -> web.Response:
         """Set an isolation policy and unload namespaces by its `unload_scope`: changed, all_matching or none."""
         name = request.match_info["policy"]

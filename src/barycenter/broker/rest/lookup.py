@@ -16,6 +16,7 @@ from barycenter.broker.cluster.lookup_answers import (
     Owner,
 )
 from barycenter.broker.rest.errors import RedirectError, RestError
+from barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from barycenter.broker.rest.requests import flag
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.naming.namespace import NamespaceName
@@ -43,6 +44,7 @@ class Lookup:
             web.get(V1 + "/bundle", self.bundle),
         ]
 
+    @takes(authoritative=FLAG, listenerName=TEXT)
     async def owner(self, request: web.Request) -> web.StreamResponse:
         """Name the broker that serves the topic, or redirect to one that knows."""
         topic = _topic_of(request.rel_url.raw_path)

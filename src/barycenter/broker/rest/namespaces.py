@@ -17,6 +17,7 @@ from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.broker.namespaces.resources import most_partitions
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS, delete_namespace
+from barycenter.broker.rest.openapi import FLAG, TEXT, one_of, takes
 from barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
@@ -95,6 +96,7 @@ class Namespaces:
         bundles = await self._control.namespaces.bundles_of(namespace)
         return json_response(replace(policies, bundles=BundlesData.from_bundles(bundles)))
 
+    @takes(mode=one_of(*_MODES), includeSystemTopic=FLAG)
     async def topics(self, request: web.Request) -> web.Response:
         """List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the broker asked) or ALL."""
         namespace = namespace_of(request)
@@ -115,6 +117,7 @@ class Namespaces:
 
     # ---- create and delete ----
 
+    @takes(Policies)
     async def create(self, request: web.Request) -> web.Response:
         """Create a namespace; the body may say how many bundles, or where they end."""
         tenant, name = request.match_info["tenant"], request.match_info["namespace"]
@@ -161,6 +164,7 @@ class Namespaces:
         if count is not None and not 0 < count <= limit:
             raise RestError(406, f"defaultNumPartitions should be more than 0 and at most {limit}, not {count}")
 
+    @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a namespace; with `force` its topics too."""
         force = flag(request, "force")
@@ -172,6 +176,7 @@ class Namespaces:
         await delete_namespace(self._services, namespace_of(request), force=force)
         return no_content()
 
+    @takes(force=FLAG)
     async def delete_bundle(self, request: web.Request) -> web.Response:
         """Have the owner give an empty bundle up; with `force` one with topics."""
         namespace = namespace_of(request)
@@ -202,6 +207,7 @@ class Namespaces:
         await asyncio.gather(*(unload_one(bundle) for bundle in bundles.bundles))
         return no_content()
 
+    @takes(destinationBroker=TEXT)
     async def unload_bundle(self, request: web.Request) -> web.Response:
         """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner."""
         namespace = namespace_of(request)
@@ -233,6 +239,7 @@ class Namespaces:
 
     # ---- split ----
 
+    @takes(list[int], splitAlgorithmName=TEXT, unload=FLAG, authoritative=FLAG)
     async def split_bundle(self, request: web.Request) -> web.Response:
         """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
         namespace = namespace_of(request)
@@ -292,6 +299,7 @@ class Namespaces:
                     throughput[bundle] = stats.msg_throughput_in + stats.msg_throughput_out
         return max(sorted(throughput), key=lambda bundle: throughput[bundle], default=None)
 
+    @takes(topics=TEXT)
     async def hash_positions(self, request: web.Request) -> web.Response:
         """Show the hashes of the bundle's topics, or of those that are named."""
         namespace = namespace_of(request)
@@ -309,6 +317,7 @@ class Namespaces:
         enabled = (await self._policies(namespace_of(request))).deduplication_enabled
         return no_content() if enabled is None else json_response(enabled)
 
+    @takes(bool)
     async def set_deduplication(self, request: web.Request) -> web.Response:
         """Have topics of a namespace drop what is sent twice, or not; the body is true or false."""
         enabled = await body_of(request, bool)
@@ -339,6 +348,7 @@ class Namespaces:
         group = None if local is None else local.namespace_anti_affinity_group
         return no_content() if group is None else text_response(group)
 
+    @takes(str)
     async def set_anti_affinity_group(self, request: web.Request) -> web.Response:
         """Put a namespace into the anti-affinity group that the body names, as text or as a JSON string."""
         namespace = namespace_of(request)
@@ -365,6 +375,7 @@ class Namespaces:
             str(namespace), lambda found: replace(found, namespace_anti_affinity_group=group)
         )
 
+    @takes(tenant=TEXT)
     async def of_anti_affinity_group(self, request: web.Request) -> web.Response:
         """List the namespaces of `tenant` that are in the anti-affinity group; upper and lower case are the same."""
         cluster, group = request.match_info["cluster"], group_key(request.match_info["group"])

@@ -1,11 +1,13 @@
 """The REST server of a broker: the application on a socket. `start_web` is what `Broker` is given as `web`."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from barycenter.admin.client import AdminClient
@@ -70,6 +72,7 @@ async def start_web(
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=_faults_of_ours(),
         handle_signals=False,
         shutdown_timeout=_FINISH_S,
         # From the connection or the last answer on, until the header of a request is there.
@@ -88,6 +91,20 @@ async def start_web(
         await runner.cleanup()
         raise
     return RestServer(runner, admin, listening)
+
+
+def _faults_of_ours() -> logging.Logger:
+    """Return the log of what goes wrong outside of handlers; a request that is none is told in a line of ours."""
+
+    def is_ours(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            log.info("malformed_request", reason=error.message.partition("\n")[0][:200])
+        return not isinstance(error, HttpProcessingError)
+
+    logger = logging.getLogger("barycenter.http")
+    logger.filters[:] = [is_ours]
+    return logger
 
 
 def _services_of(broker: Broker, admin: AdminClient, on_stopped: Callable[[], None]) -> BrokerServices:

@@ -10,6 +10,7 @@ from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.clusters import GLOBAL
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import delete_namespace
+from barycenter.broker.rest.openapi import FLAG, takes
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, flag, json_response, no_content
 from barycenter.broker.rest.services import BrokerServices
@@ -42,6 +43,7 @@ class Tenants:
         """Show a tenant."""
         return json_response(await self._existing(request.match_info["tenant"]))
 
+    @takes(TenantInfo)
     async def create(self, request: web.Request) -> web.Response:
         """Create a tenant."""
         name = request.match_info["tenant"]
@@ -59,6 +61,7 @@ class Tenants:
             raise RestError(409, f"Tenant already exist: {name}") from None
         return no_content()
 
+    @takes(TenantInfo)
     async def update(self, request: web.Request) -> web.Response:
         """Replace roles and clusters of a tenant."""
         name = request.match_info["tenant"]
@@ -68,6 +71,7 @@ class Tenants:
         await self._tenants.update(name, lambda found: info)
         return no_content()
 
+    @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a tenant; with `force` its namespaces too."""
         name = request.match_info["tenant"]

@@ -14,6 +14,7 @@ from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
+from barycenter.broker.rest.openapi import FLAG, takes
 from barycenter.broker.rest.ownership import require_namespace, require_topic_here, topic_path
 from barycenter.broker.rest.requests import flag, json_response, topic_of
 from barycenter.broker.rest.services import BrokerServices
@@ -54,6 +55,7 @@ class TopicFigures:
             web.get(TOPIC + "/partitioned-internalStats", self.partitioned_internal_stats),
         ]
 
+    @takes(excludePublishers=FLAG, excludeConsumers=FLAG, authoritative=FLAG)
     async def stats(self, request: web.Request) -> web.Response:
         """Show the statistics of a topic."""
         topic = await self._loaded(request)
@@ -65,10 +67,12 @@ class TopicFigures:
                 subscription["consumers"] = []
         return json_response(stats)
 
+    @takes(authoritative=FLAG)
     async def internal_stats(self, request: web.Request) -> web.Response:
         """Show ledgers and cursors of a topic."""
         return json_response(_internal(await self._persistent(request)))
 
+    @takes(authoritative=FLAG)
     async def internal_info(self, request: web.Request) -> web.Response:
         """Show ledgers and cursors of a topic as they are stored."""
         topic = await self._persistent(request)
@@ -85,6 +89,7 @@ class TopicFigures:
         ]
         return json_response({"version": 0, "ledgers": ledgers, "cursors": cursors})
 
+    @takes(perPartition=FLAG)
     async def partitioned_stats(self, request: web.Request) -> web.Response:
         """Show the sums over all partitions; `perPartition` (default true) shows each as well."""
         topic, metadata = await self._partitioned(request)

@@ -8,7 +8,7 @@ Source: Pulsar's `PersistentTopics`, `NonPersistentTopics` and `PersistentTopics
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from aiohttp import web
@@ -20,6 +20,7 @@ from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
+from barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
@@ -56,7 +57,10 @@ class _MessageId(msgspec.Struct, rename="camel"):
     entry_id: int
 
 
-class _WithProperties(msgspec.Struct):
+Partitions: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
+
+
+class WithProperties(msgspec.Struct):
     partitions: int
     properties: dict[str, str] | None = None
 
@@ -88,6 +92,7 @@ class Topics:
 
     # ---- lists ----
 
+    @takes(bundle=TEXT, includeSystemTopic=FLAG)
     async def names(self, request: web.Request) -> web.Response:
         """List topics, partitions one by one; `bundle` shows those of one range."""
         namespace = namespace_of(request)
@@ -126,6 +131,7 @@ class Topics:
         loaded = self._registry.topics_of_bundle(bundle)
         return json_response(sorted(str(topic) for topic in loaded if not topic.is_persistent))
 
+    @takes(includeSystemTopic=FLAG)
     async def partitioned_names(self, request: web.Request) -> web.Response:
         """List the partitioned topics by their base names."""
         namespace = namespace_of(request)
@@ -135,6 +141,7 @@ class Topics:
 
     # ---- one topic ----
 
+    @takes(dict[str, str], authoritative=FLAG)
     async def create(self, request: web.Request) -> web.Response:
         """Create a topic on its owner; the body may give properties."""
         topic = topic_of(request)
@@ -172,6 +179,7 @@ class Topics:
         if not await self._resources.has_room_for_topics(topic.namespace, policies, new):
             raise RestError(412, f"Exceed maximum number of topics in namespace {topic.namespace}")
 
+    @takes(force=FLAG, authoritative=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a topic; with `force` in spite of clients and subscriptions."""
         topic = topic_of(request)
@@ -182,6 +190,7 @@ class Topics:
         await self._registry.delete_topic(topic, force=flag(request, "force"))
         return no_content()
 
+    @takes(authoritative=FLAG)
     async def unload(self, request: web.Request) -> web.Response:
         """Close the topic, or each partition; ownership stays, and the next use loads it again."""
         topic = topic_of(request)
@@ -198,6 +207,7 @@ class Topics:
 
     # ---- partitioned topics ----
 
+    @takes(checkAllowAutoCreation=FLAG)
     async def partitions(self, request: web.Request) -> web.Response:
         """Show the number of partitions; `checkAllowAutoCreation` may make the topic a partitioned one."""
         topic = topic_of(request)
@@ -216,6 +226,7 @@ class Topics:
             return True
         return by_use and (not topic.is_persistent or await self._resources.may_create(topic))
 
+    @takes(Partitions | WithProperties)
     async def create_partitioned(self, request: web.Request) -> web.Response:
         """Create a partitioned topic; the body is the number of partitions."""
         topic = topic_of(request)
@@ -261,6 +272,7 @@ class Topics:
                 lambda part: self._call("PUT", topic_path(part)), parts, missing=(404, 409, 412, 500, 503)
             )
 
+    @takes(Partitions | WithProperties)
     async def update_partitioned(self, request: web.Request) -> web.Response:
         """Add partitions; each new one gets the subscriptions of partition 0."""
         topic = topic_of(request)
@@ -299,6 +311,7 @@ class Topics:
         await self._create_parts(topic, range(now.partitions))
         return no_content()
 
+    @takes(force=FLAG)
     async def delete_partitioned(self, request: web.Request) -> web.Response:
         """Delete a partitioned topic with its partitions."""
         topic = topic_of(request)
@@ -332,6 +345,7 @@ class Topics:
 
     # ---- subscriptions ----
 
+    @takes(authoritative=FLAG)
     async def subscriptions(self, request: web.Request) -> web.Response:
         """List the subscriptions; of a partitioned topic those of all partitions."""
         topic = topic_of(request)
@@ -345,6 +359,7 @@ class Topics:
         loaded = await self._registry.get_or_create(topic, create=False)
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
+    @takes(_MessageId | str, authoritative=FLAG)
     async def create_subscription(self, request: web.Request) -> web.Response:
         """Create a subscription at a message id, at "earliest" or "latest"."""
         topic = topic_of(request)
@@ -367,6 +382,7 @@ class Topics:
             await loaded.create_subscription(name, position)
         return no_content()
 
+    @takes(force=FLAG, authoritative=FLAG)
     async def delete_subscription(self, request: web.Request) -> web.Response:
         """Delete a subscription; with `force` in spite of consumers."""
         topic = topic_of(request)
@@ -422,12 +438,12 @@ def _shown(topics: Iterable[TopicName], *, include_system: bool) -> list[str]:
     return sorted(str(topic) for topic in topics if include_system or not is_system_topic(topic))
 
 
-async def _partitions_wanted(request: web.Request) -> _WithProperties:
+async def _partitions_wanted(request: web.Request) -> WithProperties:
     body = await request.read()
     if not body.strip():
         raise RestError(406, "Number of partitions is missing: send it as the body, such as 4")
-    wanted: int | _WithProperties = decoded(body, int | _WithProperties)
-    return _WithProperties(wanted) if isinstance(wanted, int) else wanted
+    wanted: int | WithProperties = decoded(body, int | WithProperties)
+    return WithProperties(wanted) if isinstance(wanted, int) else wanted
 
 
 def _position(body: bytes) -> Position:

@@ -88,6 +88,13 @@ async def test_partitions_by_use_are_bounded_wherever_their_number_comes_from() 
         await cluster.expect(412, "POST", f"{path}/{2**31 - 1}")
 
 
+async def test_a_parameter_that_cannot_be_is_refused() -> None:
+    async with rest_cluster() as cluster:
+        for path in ("/admin/v2/namespaces/standalone/antiAffinity/g?tenant=", "/admin/v2/brokers/health?brokerId="):
+            for value in ("%00", "a%00b", "x" * 5_000):
+                await cluster.expect(400, "GET", path + value)
+
+
 # ---- names ----
 
 

@@ -195,6 +195,20 @@ async def test_a_client_that_leaves_in_mid_request_is_no_error(sent: bytes, capl
     assert [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
 
 
+async def test_what_is_no_request_is_answered_and_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async with rest_cluster() as cluster:
+        for sent in (
+            b"\x00\xff\r\n\r\n",
+            b"GET\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nHost\r\n\r\n",
+            b"X" * 20_000 + b"\r\n\r\n",
+        ):
+            async with connected(cluster) as (reader, writer), asyncio.timeout(DEADLINE_S):
+                writer.write(sent + b"\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.")
+    assert [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
+
+
 def test_the_defaults_are_those_of_the_documentation() -> None:
     config = BrokerConfig()
     assert (config.web_service_request_timeout_seconds, config.max_http_server_connections) == (30.0, 2048)

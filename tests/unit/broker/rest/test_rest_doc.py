@@ -1,8 +1,12 @@
-"""The page of the REST interface says what the routes say."""
+"""The page of the REST interface, and the OpenAPI document that a broker serves, say what the routes say."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
+
+from barycenter.broker.rest.openapi import PATH, document, operations
+from support.rest_cluster import rest_cluster
 
 ROOT = Path(__file__).parents[4]
 
@@ -25,3 +29,34 @@ def test_every_request_has_an_effect() -> None:
     rows = [line for line in generator().document().splitlines() if line.startswith("| `")]
     assert len(rows) > 60
     assert all(row.split("|")[2].strip().endswith(".") for row in rows), rows
+
+
+def test_every_parameter_that_is_read_is_told() -> None:
+    """Read of the sources: whatever name a handler asks the query for is in what it says that it takes."""
+    asked = re.compile(r"""(?:flag|whole_number)\(\s*request,\s*"(\w+)"|query(?:\.get|\.getall)?[\[(]"(\w+)\"""")
+    module = generator()
+    told = {name for each in operations(module.build_app(module._Nothing())) for name in each.takes.query}
+    sources = [path.read_text() for path in (ROOT / "src" / "barycenter" / "broker" / "rest").glob("*.py")]
+    read = {name for source in sources for pair in asked.findall(source) for name in pair if name}
+    assert len(read) > 15
+    assert read == told
+
+
+def test_the_document_has_every_route_with_its_parts_and_bodies() -> None:
+    module = generator()
+    app = module.build_app(module._Nothing())
+    told = document(app)
+    for each in operations(app):
+        described = told["paths"][each.path][each.method.lower()]
+        parts = [part["name"] for part in described["parameters"] if part["in"] == "path"]
+        assert parts == re.findall(r"\{(\w+)\}", each.path)
+        assert ("requestBody" in described) == (each.takes.body is not None)
+        assert described["summary"] == each.summary
+    assert "Policies" in told["components"]["schemas"]
+
+
+async def test_a_broker_serves_the_document() -> None:
+    async with rest_cluster() as cluster:
+        shown = (await cluster.expect(200, "GET", PATH)).json
+        assert shown["openapi"].startswith("3.")
+        assert PATH in shown["paths"]

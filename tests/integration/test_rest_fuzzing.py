@@ -1,0 +1,250 @@
+"""Requests that nobody would send, to a real broker: each has an answer in time, and none is the broker's own fault.
+
+What can be asked is read from the OpenAPI document that the broker serves. Each part of a path, each parameter and each
+body is set in turn to what hurts programs (`VALUES`, `BODIES`): that finds the same faults in every run. Schemathesis
+draws the rest; `--fuzz-examples` says how many requests of each kind.
+"""
+
+import gzip
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import psutil
+import pytest
+
+schemathesis = pytest.importorskip("schemathesis")
+from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
+from hypothesis.errors import Unsatisfiable  # noqa: E402
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+
+DEADLINE_S = 30
+"""No answer within this time is taken for none."""
+MOST_MEMORY = 600 << 20
+KNOWN = {
+    "tenant": "public",
+    "namespace": "default",
+    "cluster": "standalone",
+    "topic": "t",
+    "subscription": "s",
+    "range": "0x00000000_0x40000000",
+    "name": "maxTenants",
+    "value": "7",
+    "allocator": "default",
+}
+ENDS_THE_BROKER = "/admin/v2/brokers/shutdown"
+
+
+@dataclass
+class FuzzedBroker:
+    """A broker process, and what it says that it can be asked."""
+
+    process: subprocess.Popen[str]
+    url: str
+    document: dict[str, Any]
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+        """Send a request over a connection of its own; `path` is encoded already."""
+        address = urlsplit(self.url)
+        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=DEADLINE_S)
+        try:
+            connection.request(method, path, body or None, {name.replace("_", "-"): headers[name] for name in headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except TimeoutError:
+            pytest.fail(f"no answer within {DEADLINE_S} s: {shown(method, path, body)}")
+        finally:
+            connection.close()
+
+    def refuses(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
+        status, answer = self.ask(method, path, body, **headers)
+        assert 400 <= status < 500, f"{shown(method, path, body)}: {status} {answer[:300]!r}"
+
+    def bears(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
+        status, answer = self.ask(method, path, body, **headers)
+        assert status < 500, f"{shown(method, path, body)}: {status} {answer[:300]!r}"
+
+    def operations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        for path, methods in self.document["paths"].items():
+            for method, described in methods.items():
+                if path != ENDS_THE_BROKER:
+                    yield method.upper(), path, described
+
+
+def shown(method: str, path: str, body: bytes = b"") -> str:
+    return f"{method} {path[:200]} ({len(path)} characters) {body[:100]!r} ({len(body)} bytes)"
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzedBroker]:
+    folder: Path = tmp_path_factory.mktemp("fuzzed")
+    keys = {"barycenterDataDir": folder / "data", "webServicePort": 0, "brokerServicePort": 0}
+    (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+    log = folder / "broker.log"
+    words = [sys.executable, "-m", "barycenter", "broker", "--config", str(folder / "broker.conf")]
+    with log.open("w") as errors, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            assert ready.startswith("ready"), log.read_text()
+            url = ready.rpartition("(web ")[2].rstrip(")\n")
+            broker = FuzzedBroker(process, url, {})
+            broker.document = json.loads(broker.ask("GET", "/barycenter/v1/openapi.json")[1])
+            broker.ask("PUT", "/admin/v2/persistent/public/default/t")
+            yield broker
+            assert process.poll() is None, "the broker has ended"
+            assert psutil.Process(process.pid).memory_info().rss < MOST_MEMORY
+            assert broker.ask("GET", "/admin/v2/brokers/health")[0] == 200
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+    assert "Traceback" not in log.read_text()
+
+
+def filled(path: str, **parts: str) -> str:
+    """Return a path whose parts are encoded already, the others set to what there is."""
+    for name in [piece.split("}")[0] for piece in path.split("{")[1:]]:
+        path = path.replace(f"{{{name}}}", parts.get(name) or quote(KNOWN.get(name, "persistent"), safe=""))
+    return path
+
+
+IMPOSSIBLE = ("%00", "a%00b", "%FF%00")
+ODD = (
+    "a%2Fb",
+    "%FF",
+    "%2E%2E",
+    "a%0D%0Ab",
+    "%E2%80%AE",
+    "-1",
+    str(2**63),
+    "%F0%9F%92%A9",
+    "{}",
+    "%25",
+    "x-partition-99999",
+)
+
+
+def test_parts_of_paths(fuzzed: FuzzedBroker) -> None:
+    for method, path, described in fuzzed.operations():
+        for parameter in described["parameters"]:
+            if parameter["in"] == "path":
+                name = parameter["name"]
+                for value in IMPOSSIBLE:
+                    fuzzed.refuses(method, filled(path, **{name: value}))
+                for value in ODD:
+                    fuzzed.bears(method, filled(path, **{name: value}))
+                longest = parameter["schema"].get("maxLength", 0)
+                fuzzed.refuses(method, filled(path, **{name: "x" * (longest + 1)}))
+                fuzzed.refuses(method, filled(path, **{name: "%C3%BC" * (longest + 1)}))
+
+
+def test_parameters(fuzzed: FuzzedBroker) -> None:
+    for method, path, described in fuzzed.operations():
+        for parameter in described["parameters"]:
+            if parameter["in"] == "query":
+                name, schema = parameter["name"], parameter["schema"]
+                asked = f"{filled(path)}?{name}="
+                for value in ("%00", "%FF", "x" * 7_000, "9" * 5_000, "-1", "1e999", "%F0%9F%92%A9", "a/b/c", "=&="):
+                    fuzzed.bears(method, asked + value)
+                if schema["type"] == "integer":
+                    for value in ("9" * 5_000, "-1", "1.5", str(schema["maximum"] + 1), "%C2%B2"):
+                        fuzzed.refuses(method, asked + value)
+
+
+NO_TEXTS = (b"9" * 5_000, b"-1e999", str(2**64).encode())
+"""What is no body of any request but those that are a text."""
+NO_BODIES = (
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"\xff\xfe",
+    b'"\xff"',
+    b'"' + b"x" * 100_000 + b'"',
+    b"[" + b"0," * 400_000 + b"0]",
+    b" " * (5 << 20) + b"1",
+)
+"""What is no body of any request."""
+BODIES = (
+    b"{}",
+    b"[]",
+    b"null",
+    b"0",
+    b"-1",
+    b"true",
+    b"1.5",
+    b'""',
+    b'"\\u0000"',
+    b'"\\ud800"',
+    str(2**31 - 1).encode(),
+    str(2**63 - 1).encode(),
+    b'{"partitions":%d}' % (2**31 - 1),
+    b'{"partitions":%d}' % (2**63 - 1),
+    b'{"bundles":{"numBundles":%d}}' % (2**31 - 1),
+    b'{"autoTopicCreationOverride":{"allowAutoTopicCreation":true,"topicType":"partitioned","defaultNumPartitions":99999}}',
+    b'{"ledgerId":%d,"entryId":%d}' % (2**62, -(2**62)),
+    b'{"namespaces":["public/(a|aa)+x"],"primary":["(a|aa)+x"],"auto_failover_policy":'
+    b'{"policy_type":"min_available","parameters":{"min_limit":"1","usage_threshold":"1"}}}',
+)
+
+
+BOMB = gzip.compress(b" " * (64 << 20))
+
+
+def test_bodies(fuzzed: FuzzedBroker) -> None:
+    for method, path, described in fuzzed.operations():
+        if "requestBody" in described:
+            schema = described["requestBody"]["content"]["application/json"]["schema"]
+            refused = NO_BODIES if schema.get("type") == "string" else NO_BODIES + NO_TEXTS
+            for number, body in enumerate(refused):
+                fuzzed.refuses(method, filled(path, topic=f"no{number}", tenant="public", namespace="default"), body)
+            fuzzed.refuses(method, filled(path), b"not gzip", Content_Encoding="gzip")
+            fuzzed.refuses(method, filled(path), BOMB, Content_Encoding="gzip")
+            fuzzed.bears(method, filled(path), b"x", Content_Type="text/plain; charset=none")
+            for number, body in enumerate(BODIES):
+                fuzzed.bears(method, filled(path, topic=f"b{number}"), body)
+            fuzzed.bears("GET", filled("/admin/v2/persistent/{tenant}/{namespace}/b10/partitioned-stats"))
+
+
+def test_drawn_requests(fuzzed: FuzzedBroker, pytestconfig: pytest.Config) -> None:
+    document = json.loads(json.dumps(fuzzed.document))
+    del document["paths"][ENDS_THE_BROKER]
+    for methods in document["paths"].values():
+        for described in methods.values():
+            for parameter in described["parameters"]:
+                known = KNOWN.get(parameter["name"])
+                if known is not None and parameter["in"] == "path":
+                    parameter["schema"] = {"anyOf": [{"enum": [known]}, {"enum": [known]}, parameter["schema"]]}
+    schema = schemathesis.openapi.from_dict(document)
+    modes = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
+    drawn = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        for mode in modes:
+
+            @settings(
+                max_examples=max(1, pytestconfig.getoption("--fuzz-examples") // len(modes)),
+                deadline=None,
+                database=None,
+                derandomize=pytestconfig.getoption("--fuzz-examples") < 100,
+                phases=(Phase.generate, Phase.shrink),
+                suppress_health_check=list(HealthCheck),
+            )
+            @given(case=operation.as_strategy(generation_mode=mode))
+            def send(case: Any) -> None:
+                nonlocal drawn
+                drawn += 1
+                answer = case.call(base_url=fuzzed.url, timeout=DEADLINE_S, allow_redirects=False)
+                assert answer.status_code < 500, f"{case.as_curl_command()}: {answer.status_code} {answer.text[:300]}"
+
+            with suppress(Unsatisfiable):  # nothing but the path, or nothing that could be wrong in it
+                send()
+    assert drawn > 100

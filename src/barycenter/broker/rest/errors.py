@@ -131,16 +131,18 @@ async def errors_as_reasons(request: web.Request, handler: Handler) -> web.Strea
             error.status, f"{error.reason}: {request.method} {request.path}", {"Allow": allow} if allow else None
         )
     except Exception as error:
-        if request.transport is None or request.transport.is_closing():
+        answer = answer_of(error)
+        is_gone = request.transport is None or request.transport.is_closing()
+        if is_gone and (answer is not None or isinstance(error, ConnectionError)):
             log.debug("client_gone", method=request.method, path=request.path, error=repr(error))
             return web.Response(status=_CLIENT_GONE)
-        answer = answer_of(error)
         if answer is None:
             log.exception("request_failed", method=request.method, path=request.path)
             answer = 500, f"{type(error).__name__}: {error}"
         elif answer[0] >= 500:
             log.warning("request_not_served", method=request.method, path=request.path, reason=answer[1])
         if request.writer.output_size:
-            request.transport.abort()
+            if request.transport is not None:
+                request.transport.abort()
             return web.Response(status=_CLIENT_GONE)
         return reason_response(*answer)

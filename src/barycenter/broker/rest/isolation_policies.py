@@ -85,8 +85,9 @@ class NamespaceIsolation:
         def with_policy(stored: dict[str, Any] | None) -> dict[str, Any]:
             before[:] = [(stored or {}).get(name)]
             after = {**(stored or {}), name: stored_form(data)}
+            left_out = {error.policy for error in IsolationPolicies.decode(stored or {})[1]} - {name}
             for error in IsolationPolicies.decode(after)[1]:
-                if error.policy not in (stored or {}) or error.policy == name:
+                if error.policy not in left_out:  # it, or one behind it, has no room any more
                     raise RestError(400, f"Invalid format of input policy data: {error}")
             return after
 

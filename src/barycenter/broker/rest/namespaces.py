@@ -248,6 +248,9 @@ class Namespaces:
         await require_namespace(self._services, namespace)
         positions = await self._positions(request)
         algorithm = self._algorithm(request.rel_url.query.get("splitAlgorithmName", ""), positions)
+        count = len(await self._control.namespaces.bundles_of_now(namespace))
+        if count + max(1, len(positions or ())) > MAX_BUNDLES:
+            raise RestError(412, f"Namespace {namespace} has {count} bundles, and may have {MAX_BUNDLES}")
         bundle = await self._bundle_to_split(namespace, request.match_info["range"])
         await require_bundle_here(request, self._services, bundle, path=f"/admin/v2/namespaces/{bundle}/split")
         await self._control.namespaces.split_bundle(bundle, algorithm=algorithm, positions=positions, unload=unload)

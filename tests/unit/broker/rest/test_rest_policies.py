@@ -113,6 +113,16 @@ async def test_a_policy_that_was_made_to_take_long_takes_no_time() -> None:
         await cluster.expect(200, "GET", f"{POLICIES}/brokers")
 
 
+async def test_a_policy_takes_no_room_from_those_behind_it() -> None:
+    """One of `a{1000}` takes some thousand steps of the 200,000 that all policies may have."""
+    async with rest_cluster() as cluster:
+        await cluster.expect(204, "POST", f"{POLICIES}/first", body(["b1"]))
+        await cluster.expect(204, "POST", f"{POLICIES}/second", body(["b1"], *["a{1000}"] * 150))
+        refused = await cluster.expect(400, "POST", f"{POLICIES}/first", body(["b1"], *["a{1000}"] * 150))
+        assert "'second'" in refused.reason
+        assert (await cluster.expect(200, "GET", f"{POLICIES}/first")).json == body(["b1"])
+
+
 async def test_brokers_are_shown_with_the_policies_that_name_them() -> None:
     async with rest_cluster() as cluster:
         broker = cluster.brokers[0].broker_id

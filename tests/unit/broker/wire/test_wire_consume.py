@@ -497,3 +497,12 @@ async def test_non_persistent_messages_without_a_ready_consumer_are_gone(broker:
     found = broker.registry.get_loaded(TopicName.parse(topic))
     assert found is not None
     assert found.subscription_count == 0
+
+
+async def test_names_that_cannot_be_are_refused_for_good(client: WireClient) -> None:
+    """An error that clients retry would cost them their whole operation timeout."""
+    for name in ("s" * 1_001, "s" * 2_000_000, "a\0b"):
+        assert (await client.subscribe(TOPIC, name, 7)).error == api.NotAllowedError
+        assert (await client.subscribe(TOPIC, "s", 8, consumer_name=name)).error == api.NotAllowedError
+        assert (await client.produce(TOPIC, 9, producer_name=name)).error == api.NotAllowedError
+    assert (await client.subscribe(TOPIC, "s" * 1_000, 7)).request_id

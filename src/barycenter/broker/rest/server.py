@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, cast
 
 import structlog
 from aiohttp import web
@@ -48,11 +48,11 @@ class _TooManyConnections(asyncio.Protocol):
     """Answers a connection that is one too many, and closes it, without waiting for what it asks."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
+        writing = cast(asyncio.WriteTransport, transport)
         body = b'{"reason":"Too many HTTP connections to this broker (maxHttpServerConnections). Try again."}'
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        transport.write(f"{head}Connection: close\r\n\r\n".encode() + body)
-        transport.close()
+        writing.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        writing.close()
 
 
 async def start_web(

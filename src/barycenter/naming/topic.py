@@ -30,7 +30,7 @@ _LONGEST_SUFFIX: Final = len(_PARTITION) + 10
 _MAX_PARTITION_INDEX: Final = 2**31 - 1
 _MEMOISED: Final = 100_000
 _LONGEST_MEMOISED: Final = 255
-"""Longer names are parsed each time, so that those remembered take 0.1 GB at most."""
+"""Longest name that is remembered, in ASCII; others have a quarter of that. All of them take 0.12 GB at most."""
 _LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
 """So many characters are within the limit, however many bytes each takes."""
 _LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
@@ -222,7 +222,8 @@ def _full_name(text: str) -> str:
 
 
 def _parse(text: str) -> TopicName:
-    return _remembered(text) if len(text) <= _LONGEST_MEMOISED else _parsed(text)
+    is_short = len(text) <= (_LONGEST_MEMOISED if text.isascii() else _LONGEST_MEMOISED // 4)
+    return _remembered(text) if is_short else _parsed(text)
 
 
 @lru_cache(maxsize=_MEMOISED)

@@ -198,6 +198,7 @@ def test_names_that_are_remembered_are_short() -> None:
     before = topics._remembered.cache_info().currsize
     for number in range(100):
         TopicName.parse("x" * 900 + str(number))
+        TopicName.parse("\U0001f4a9" * 100 + str(number))
     assert topics._remembered.cache_info().currsize == before
     assert topics._remembered.cache_info().maxsize is not None
 

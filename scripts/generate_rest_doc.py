@@ -21,9 +21,9 @@ without a body is 204. Names of topics and subscriptions are URL-encoded; bodies
 page, with parameters and bodies, at `/barycenter/v1/openapi.json`.
 
 Without authentication everybody who reaches the port may do everything, so keep it from whom you do not trust. Web
-pages are refused: see [decision 24](decisions/0024-web-pages-may-not-ask-a-broker.md). Whoever asks a broker by another
+pages are refused: see [decision 24](decisions/0025-web-pages-may-not-ask-a-broker.md). Whoever asks a broker by another
 name than those it advertises, such as a load balancer's, adds that name to `webServiceAllowedHosts`. What names,
-numbers and bodies may hold is in [decision 23](decisions/0023-what-comes-from-outside-is-bounded.md).
+numbers and bodies may hold is in [decision 24](decisions/0024-what-comes-from-outside-is-bounded.md).
 
 | code | meaning |
 |---|---|

@@ -195,17 +195,17 @@ class BundleTable:
         return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
     def _rows_of_namespace(self, namespace: int) -> Integers | slice:
-        ends, order = self._by_namespace
-        if namespace >= len(ends):
-            return slice(0, 0)
-        rows = slice(ends.item(namespace - 1) if namespace else 0, ends.item(namespace))
-        return rows if order is None else order[rows]
+        grouped, order = self._by_namespace
+        first, end = grouped.searchsorted(np.array((namespace, namespace + 1), grouped.dtype)).tolist()
+        return slice(first, end) if order is None else order[first:end]
 
     @cached_property
-    def _by_namespace(self) -> tuple[Integers, Integers | None]:
-        """Where each namespace ends among the rows ordered by namespace, and that order; None: the rows are in it."""
-        ordered = not np.any(self.namespace[1:] < self.namespace[:-1])
-        return np.bincount(self.namespace).cumsum(), None if ordered else np.argsort(self.namespace, kind="stable")
+    def _by_namespace(self) -> tuple[Indices, Integers | None]:
+        """The namespaces in ascending order, and the rows in which they stand; None: in each its own."""
+        if not np.any(self.namespace[1:] < self.namespace[:-1]):
+            return self.namespace, None
+        order = np.argsort(self.namespace, kind="stable")
+        return self.namespace[order], order
 
     def reported(self, namespace: int, brokers: int) -> Integers:
         """Return how many bundles of a namespace each broker reports. Not to be changed."""

@@ -5,7 +5,8 @@ Driven: `NamespaceIsolationDataImpl.validate`, `NamespaceIsolationPolicyImpl`, `
 stored records. Not driven: `ClustersBase`, whose choice of namespaces to unload is private and needs an admin client.
 
 Regexes have no colon here, as Pulsar 4.2 does not hold them against `host:port`, and say the same in Java and Python.
-Where ours differ nothing is drawn: a missing `secondary`, an unknown `unload_scope`, `namespaces` that do not compile.
+Where ours differ nothing is drawn: a missing `secondary`, an unknown `unload_scope`, `namespaces` that do not compile,
+regexes that take more than linear time (`load.regexes` refuses them).
 """
 
 import random
@@ -55,7 +56,6 @@ BROKER_REGEXES: Final = (
     "[a-z]\\d",
     "\\w+",
     ".*(east|west)",
-    "b(?!1).*",
     "[^b].*",
     "10\\.0\\.0\\.\\d",
     "none",

@@ -140,12 +140,13 @@ def test_an_entry_is_checked_as_if_all_of_its_metadata_were_parsed(metadata, pay
         found = outcome(frames.check_entry, each)
         # Twice: what was parsed is remembered.
         assert found == outcome(frames.check_entry, each)
-        assert found == outcome(_checksum_and_publish_time, each)
+        assert found == outcome(_checksum_and_stamp, each)
 
 
-def _checksum_and_publish_time(entry):
+def _checksum_and_stamp(entry):
     frames.verify_checksum(entry)
-    return frames.read_metadata(entry).publish_time
+    metadata = frames.read_metadata(entry)
+    return metadata.publish_time, metadata.num_messages_in_batch
 
 
 @given(st.binary(max_size=100))

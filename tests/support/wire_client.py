@@ -65,6 +65,11 @@ class WireClient(asyncio.Protocol):
         self.closed.set()
         self._news.set()
 
+    @property
+    def transport(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
     def write(self, data: bytes) -> None:
         assert self._transport is not None
         self._transport.write(data)

@@ -269,7 +269,7 @@ def producer_success(
         TYPE.PRODUCER_SUCCESS,
         request_id=request_id,
         producer_name=producer_name,
-        last_sequence_id=last_sequence_id,
+        last_sequence_id=signed(last_sequence_id),
         schema_version=schema_version,
         topic_epoch=topic_epoch,
         producer_ready=producer_ready,

@@ -103,6 +103,8 @@ _SAID: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
 }
 """What a role may say in a state of the handshake, likewise."""
 _NOTHING: Final[Mapping[int, State]] = {}
+_FRAME_OVERHEAD: Final = 128
+"""What a frame that waits takes beside its bytes."""
 _WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
 _SEND: Final = int(api.BaseCommand.SEND)
 _PING: Final = int(api.BaseCommand.PING)
@@ -114,9 +116,14 @@ class Connection:
 
     After `receive_data` there may be something in `data_to_send`. After a RemoteProtocolError the state is
     CLOSED and the transport is to be closed.
+
+    What a client says behind its CONNECT, without awaiting the answer, waits until `accept`, and is then returned by
+    the next `receive_data`, which may be given nothing. At most a frame of the limit may wait, as bytes of commands and
+    entries.
     """
 
-    __slots__ = ("_decoder", "_out", "_ping_open", "peer_version", "role", "state")
+    __slots__ = ("_decoder", "_early", "_early_bytes", "_max_early_bytes", "_out", "_ping_open", "peer_version",
+                 "role", "state")  # fmt: skip
 
     def __init__(self, role: Role, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING) -> None:
         self.role: Final = role
@@ -124,6 +131,9 @@ class Connection:
         self.peer_version = 0
         """The peer's protocol version, once its CONNECT or CONNECTED came."""
         self._decoder = FrameDecoder(max_frame_size)
+        self._max_early_bytes = max_frame_size
+        self._early: list[Frame] = []
+        self._early_bytes = 0
         self._out: list[bytes] = []
         self._ping_open = False
 
@@ -138,7 +148,11 @@ class Connection:
         """
         self._ping_open = False
         try:
-            return self._take(self._decoder.receive(data))
+            frames = self._decoder.receive(data)
+            if self._early and self.state is State.OPEN:
+                frames = self._early + frames
+                self._early = []
+            return self._take(frames)
         except RemoteProtocolError:
             self.state = State.CLOSED
             raise
@@ -154,6 +168,9 @@ class Connection:
                 received.append((number, message, entry))
                 continue
             if not is_open:
+                if self._is_early(number):
+                    self._keep_early(command, entry)
+                    continue
                 is_open = self._advance(number, message)
             elif number not in legal:
                 raise self._illegal(number)
@@ -164,6 +181,21 @@ class Connection:
             elif number != _PONG:
                 received.append((number, message, entry))
         return received
+
+    def _is_early(self, number: int) -> bool:
+        """Whether a client's command is to wait until its CONNECT is answered."""
+        return (
+            self.role is Role.BROKER
+            and self.state is State.CONNECTING
+            and number in _LEGAL_WHEN_OPEN[Role.BROKER]
+            and number != api.BaseCommand.AUTH_RESPONSE
+        )
+
+    def _keep_early(self, command: bytes, entry: bytes) -> None:
+        self._early_bytes += _FRAME_OVERHEAD + len(command) + len(entry)
+        if self._early_bytes > self._max_early_bytes:
+            raise RemoteProtocolError(f"more than {self._max_early_bytes} bytes before CONNECT was answered")
+        self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:
         """Take a command before the connection is open; tell whether it is open now."""

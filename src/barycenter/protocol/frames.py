@@ -51,6 +51,9 @@ _NO_NAME_NOR_SEQUENCE: Final = b"\x0a\x00\x10\x00"
 Frame: TypeAlias = tuple[bytes, bytes]
 """The bytes of the command, and those of the entry (empty for a simple command)."""
 
+Stamp: TypeAlias = tuple[int, int]
+"""What a broker keeps of an entry's metadata: publish time in ms, and number of messages (1 unless it says)."""
+
 
 class FrameDecoder:
     """Cuts a byte stream into frames.
@@ -214,22 +217,22 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _publish_time_in(fields: bytes) -> int:
-    """Return the publish time in what follows producer name and sequence id; 0 if more is wanting than these two.
+def _stamp_in(fields: bytes) -> Stamp | None:
+    """Return the stamp in what follows producer name and sequence id; None if more is wanting than these two.
 
     Raises:
         DecodeError: it does not parse.
     """
     metadata = MessageMetadata.FromString(_NO_NAME_NOR_SEQUENCE + fields)
-    return metadata.publish_time if metadata.IsInitialized() else 0
+    return (metadata.publish_time, metadata.num_messages_in_batch) if metadata.IsInitialized() else None
 
 
-def check_entry(entry: bytes) -> int:
-    """Check the entry's checksum, and return the publish time of its metadata in ms.
+def check_entry(entry: bytes) -> Stamp:
+    """Check the entry's checksum, and return the stamp of its metadata.
 
-    As `verify_checksum` and then `read_metadata(entry).publish_time`, with their errors, but cheaper: what follows
-    producer name and sequence id is parsed once for all messages of a millisecond that have it alike. Fields may be
-    parsed apart, because a message is what they merge to.
+    As `verify_checksum` and then `read_metadata`, with their errors, but cheaper: what follows producer name and
+    sequence id is parsed once for all messages of a millisecond that have it alike. Fields may be parsed apart,
+    because a message is what they merge to.
     """
     if len(entry) > _ENTRY_HEAD.size:
         magic, expected, size, tag, name_size = _ENTRY_HEAD.unpack_from(entry)
@@ -244,11 +247,24 @@ def check_entry(entry: bytes) -> int:
                 at += 1
             if at < end and stop <= at + _REMEMBERED_BYTES:
                 try:
-                    found = _publish_time_in(entry[at + 1 : stop])
+                    found = _stamp_in(entry[at + 1 : stop])
                 except DecodeError as error:
                     raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
-                if found:
+                if found is not None:
                     return found
-            return read_metadata(entry).publish_time
+            return _stamp_of(read_metadata(entry))
     verify_checksum(entry)
-    return read_metadata(entry).publish_time
+    return _stamp_of(read_metadata(entry))
+
+
+def _stamp_of(metadata: MessageMetadata) -> Stamp:
+    return metadata.publish_time, metadata.num_messages_in_batch
+
+
+def is_readable(entry: bytes) -> bool:
+    """Whether `read_metadata` can read the entry, whose checksum is not looked at."""
+    try:
+        read_metadata(entry)
+    except MalformedFrameError:
+        return False
+    return True

@@ -29,7 +29,7 @@ def test_a_send_of_the_real_client_splits_into_command_metadata_and_payload():
     frames.verify_checksum(entry)
     metadata, payload = frames.split_entry(entry)
     assert (metadata.producer_name, metadata.sequence_id, payload) == ("standalone-0-1", 0, b"hello")
-    assert frames.check_entry(entry) == metadata.publish_time == 1795207814998
+    assert frames.check_entry(entry) == (metadata.publish_time, 1) == (1795207814998, 1)
 
 
 def test_encoding_the_entry_again_gives_the_bytes_of_the_real_client():
@@ -45,7 +45,7 @@ def test_an_entry_without_checksum_or_behind_broker_metadata_is_read_alike():
     for entry in (bare, broker_part + bare, broker_part + hello_entry()):
         frames.verify_checksum(entry)
         assert frames.split_entry(entry) == (metadata, payload)
-        assert frames.check_entry(entry) == metadata.publish_time
+        assert frames.check_entry(entry) == (metadata.publish_time, 1)
 
 
 @pytest.mark.parametrize("position", [6, 20, -1])

@@ -36,9 +36,21 @@ def test_nothing_is_taken_before_connect():
 
 
 def test_nothing_is_taken_between_connect_and_connected():
+    """What comes behind CONNECT waits, in its order, for the answer."""
     broker = Connection(Role.BROKER)
-    with pytest.raises(RemoteProtocolError, match="lookupTopic in state connecting"):
-        broker.receive_data(client_commands.connect("c") + client_commands.lookup(1, "t"))
+    received = broker.receive_data(client_commands.connect("c") + client_commands.lookup(1, "t"))
+    received += broker.receive_data(client_commands.lookup(2, "t"))
+    assert [number for number, _, _ in received] == [api.BaseCommand.CONNECT]
+    broker.accept("b")
+    received = broker.receive_data(client_commands.lookup(3, "t"))
+    assert [message.request_id for _, message, _ in received] == [1, 2, 3]
+
+
+def test_what_waits_for_connected_is_bounded():
+    broker = Connection(Role.BROKER, max_frame_size=10_000)
+    broker.receive_data(client_commands.connect("c"))
+    with pytest.raises(RemoteProtocolError, match="more than 10000 bytes before CONNECT was answered"):
+        broker.receive_data(client_commands.lookup(1, "t") * 1000)
 
 
 def test_a_second_connect_is_refused():

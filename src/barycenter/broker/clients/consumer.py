@@ -1,17 +1,24 @@
 """A consumer of a subscription: permits, what it has not acknowledged, and its figures.
 
 Permits count messages, not entries. An entry is sent whole as soon as one permit is left, so permits may become
-negative; later flows pay that back. A consumer that subscribes again starts with none.
+negative, down to what one batch may hold; later flows pay that back. A consumer that subscribes again starts with none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
 from barycenter.ledger.position import Position
 from barycenter.naming.topic import TopicName
+
+MAX_MESSAGES_IN_ENTRY: Final = 100_000
+"""Most messages of a batch, and what one entry takes of a consumer's permits at most.
+
+A batch is as long as whoever sends it says: the broker does not open it. Clients make batches of at most 1000 messages
+unless they are told otherwise.
+"""
 
 
 class ConsumableTopic(Protocol):
@@ -107,8 +114,11 @@ class Consumer:
             self.subscription.flow(self)
 
     def sent(self, messages: int, size: int) -> None:
-        """Account for an entry of that many messages and bytes."""
+        """Account for entries of that many messages and bytes, the last of which may be more than was permitted."""
         self.permits -= messages
+        if self.permits < -MAX_MESSAGES_IN_ENTRY:
+            # A ledger may have an entry that was counted without a bound: permits for it would never be paid back.
+            self.permits = -MAX_MESSAGES_IN_ENTRY
         rates = self.rates
         rates.messages += messages
         rates.bytes += size

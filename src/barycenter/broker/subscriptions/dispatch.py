@@ -106,6 +106,11 @@ class Dispatcher:
         self._ready.extend(entries)
         return True
 
+    def _pass_over(self, position: Position, error: str) -> None:
+        """Acknowledge an entry whose metadata cannot be read, as Pulsar does: a client can do nothing with it."""
+        log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
+        self.subscription.cursor.ack_individual((position,))
+
     def _start_read(self, start: Position, max_entries: int, max_messages: int | None) -> None:
         if self._retry_timer is not None:
             return

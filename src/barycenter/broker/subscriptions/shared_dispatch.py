@@ -25,6 +25,9 @@ log = structlog.get_logger(__name__)
 ENTRIES_PER_TURN: Final = 20
 """How many entries a consumer gets before the next one's turn. Pulsar's dispatcherMaxRoundRobinBatchSize."""
 
+CHUNKED_MESSAGES: Final = 10_000
+"""For so many messages with chunks to come it is known who gets them; of more, the oldest is forgotten."""
+
 NO_SLOT: Final = -1
 
 
@@ -54,7 +57,7 @@ class SharedDispatcher(Dispatcher):
         self._redelivery_counts: dict[Position, int] = {}
         self._delayed: list[tuple[int, Position]] = []
         self._delay_timer: Any = None
-        self._chunked: dict[str, Consumer] = {}
+        self._chunked: dict[int, Consumer] = {}
 
     @property
     def unacked(self) -> int:
@@ -209,7 +212,7 @@ class SharedDispatcher(Dispatcher):
                 turn -= 1
 
     def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
-        """Return the entry's metadata if it is to be delivered now; None if it was acknowledged or is not due."""
+        """Return the entry's metadata if it is to be delivered now; None if acknowledged, not due or unreadable."""
         position = entry.position
         if self.subscription.cursor.is_acked(position):
             self._remove_replay(position)
@@ -217,10 +220,8 @@ class SharedDispatcher(Dispatcher):
         try:
             metadata = read_metadata(entry.data)
         except MalformedFrameError as error:
-            log.warning(
-                "entry_unreadable", subscription=str(self.subscription), position=str(position), error=str(error)
-            )
-            metadata = MessageMetadata()
+            self._pass_over(position, str(error))
+            return None
         if metadata.deliver_at_time > self.subscription.now_ms():
             self._delay(metadata.deliver_at_time, position)
             return None
@@ -229,9 +230,12 @@ class SharedDispatcher(Dispatcher):
     def _chunk_owner(self, metadata: MessageMetadata, consumer: Consumer) -> Consumer:
         if metadata.num_chunks_from_msg <= 1:
             return consumer
-        owner = self._chunked.setdefault(metadata.uuid, consumer)
+        message = hash(metadata.uuid)  # of any length
+        owner = self._chunked.setdefault(message, consumer)
         if metadata.chunk_id >= metadata.num_chunks_from_msg - 1:
-            del self._chunked[metadata.uuid]
+            del self._chunked[message]
+        elif len(self._chunked) > CHUNKED_MESSAGES:
+            del self._chunked[next(iter(self._chunked))]
         return owner
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
@@ -322,7 +326,8 @@ class SharedDispatcher(Dispatcher):
     def _arm_delay(self) -> None:
         self._cancel_delay()
         if self._delayed:
-            wait_s = max(0.0, (self._delayed[0][0] - self.subscription.now_ms()) / 1000)
+            # It is looked again each day: timers take no delay of any length.
+            wait_s = min(max(0.0, (self._delayed[0][0] - self.subscription.now_ms()) / 1000), 86_400.0)
             self._delay_timer = self.subscription.call_later(wait_s, self._on_delay_timer)
 
     def _cancel_delay(self) -> None:

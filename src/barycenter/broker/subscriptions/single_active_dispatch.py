@@ -3,6 +3,7 @@
 Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 from barycenter.broker.clients.consumer import Consumer
@@ -10,7 +11,8 @@ from barycenter.broker.errors import SubscriptionBusyError
 from barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from barycenter.broker.subscriptions.source import DispatchSource
 from barycenter.broker.subscriptions.sticky_keys import active_consumer
-from barycenter.ledger.position import Position
+from barycenter.ledger.position import Entry, Position
+from barycenter.protocol.frames import is_readable
 
 
 class SingleActiveDispatcher(Dispatcher):
@@ -96,6 +98,18 @@ class SingleActiveDispatcher(Dispatcher):
                 if not self._read_more_entries(consumer.permits):
                     return
             self._deliver(consumer)
+
+    def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
+        # What is in the cached tail was checked when it was published; what was written before may not have been.
+        readable = []
+        for entry in entries:
+            if is_readable(entry.data):
+                readable.append(entry)
+            else:
+                self._pass_over(entry.position, "metadata lacks a required field or does not parse")
+        super()._read_done(start, entries)
+        if len(readable) < len(entries):
+            self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer) -> bool:
         """Deliver entries of the cached tail as one, if there are any to be read, none of which is acknowledged."""

@@ -7,17 +7,25 @@ Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector`,
 import base64
 import binascii
 import struct
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
+from itertools import pairwise
+from operator import itemgetter
 from typing import Final, Generic, Protocol, TypeVar
+
+from crc32c import crc32c
 
 from barycenter.broker.errors import ConsumerAssignError
 from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 RANGE_SIZE: Final = 65536
 """Slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
+
+LONGEST_KEY: Final = 512
+"""Bytes of a key that is hashed as it is."""
 
 POINTS_PER_CONSUMER: Final = 100
 
@@ -47,9 +55,17 @@ def _mixed(k: int) -> int:
     return (k * 0x1B873593) & _MASK
 
 
-@lru_cache(maxsize=65536)
 def slot_of(key: bytes) -> int:
-    """Return the Key_Shared slot of a key, 0 ≤ slot < 65536."""
+    """Return the Key_Shared slot of a key, 0 ≤ slot < 65536.
+
+    That of a key of more than LONGEST_KEY bytes is the slot of its CRC32C: hashed as Pulsar does it would hold up the
+    event loop, and remembered it would fill the memory.
+    """
+    return _slot_of(key if len(key) <= LONGEST_KEY else crc32c(key).to_bytes(4, "big"))
+
+
+@lru_cache(maxsize=65536)
+def _slot_of(key: bytes) -> int:
     return murmur3(key) % RANGE_SIZE
 
 
@@ -58,12 +74,12 @@ def sticky_key(metadata: MessageMetadata) -> bytes:
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
+        key: str | bytes = metadata.partition_key  # bytes if it is not UTF-8
+        plain = key if isinstance(key, bytes) else key.encode()
         if metadata.partition_key_b64_encoded:
-            try:
-                return base64.b64decode(metadata.partition_key, validate=True)
-            except (binascii.Error, ValueError):
-                return metadata.partition_key.encode()
-        return metadata.partition_key.encode()
+            with suppress(binascii.Error, ValueError):
+                return base64.b64decode(plain, validate=True)
+        return plain
     return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
 
 
@@ -171,23 +187,24 @@ class StickyRangeSelector(Generic[C]):
         """
         if not consumer.hash_ranges:
             raise ConsumerAssignError("Ranges for KeyShared policy must not be empty")
-        ranges = list(self._ranges)
+        wanted: list[tuple[int, int, C]] = []
         for lower, upper in consumer.hash_ranges:
             if not 0 <= lower <= upper < RANGE_SIZE:
                 raise ConsumerAssignError(f"Range [{lower}, {upper}] is not within [0, {RANGE_SIZE - 1}]")
-            for taken_lower, taken_upper, owner in ranges:
-                if lower <= taken_upper and taken_lower <= upper:
-                    raise ConsumerAssignError(
-                        f"Range [{lower}, {upper}] conflicts with [{taken_lower}, {taken_upper}] of {owner.name!r}"
-                    )
-            ranges.append((lower, upper, consumer))
-        self._ranges = sorted(ranges, key=lambda entry: entry[0])
+            wanted.append((lower, upper, consumer))
+        ranges = sorted(self._ranges + wanted, key=itemgetter(0, 1))
+        for (_, taken_upper, owner), (lower, upper, other) in pairwise(ranges):
+            if lower <= taken_upper:
+                raise ConsumerAssignError(
+                    f"Range [{lower}, {upper}] of {other.name!r} conflicts with [.., {taken_upper}] of {owner.name!r}"
+                )
+        self._ranges = ranges
 
     def remove(self, consumer: C) -> None:
         self._ranges = [entry for entry in self._ranges if entry[2] is not consumer]
 
     def select(self, slot: int) -> C | None:
-        for lower, upper, consumer in self._ranges:
-            if lower <= slot <= upper:
-                return consumer
+        at = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1
+        if at >= 0 and slot <= self._ranges[at][1]:
+            return self._ranges[at][2]
         return None

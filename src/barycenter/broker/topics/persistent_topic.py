@@ -35,6 +35,7 @@ from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, NewEntry, Position
 from barycenter.naming.topic import TopicName
+from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata
 
 log = structlog.get_logger(__name__)
@@ -97,6 +98,10 @@ class PersistentTopic(Topic):
         except LedgerError as error:
             self.write_failed(sent, error)
             return False
+        except BaseException:
+            sent[0][0].pushed -= len(sent)
+            self.completed(len(sent))
+            raise
         return True
 
     def _publish_new(
@@ -141,7 +146,10 @@ class PersistentTopic(Topic):
         self.completed(len(group))
         for subscription in self.subscriptions.values():
             if subscription.dispatcher is not None:
-                subscription.dispatcher.dispatch()
+                try:
+                    subscription.dispatcher.dispatch()
+                except Exception:  # one subscription's fault is nothing to the ledger, nor to the others
+                    log.exception("dispatch_failed", subscription=str(subscription))
 
     def _send_receipts(self, group: Iterable[Sent], first: Position) -> None:
         ledger_id, entry_id = first
@@ -318,7 +326,10 @@ class PersistentTopic(Topic):
             entries = await self.ledger.read(last, 1, 1 << 20)
             if entries:
                 break  # else it was found missing, and another is the last
-        metadata = read_metadata(entries[0].data)
+        try:
+            metadata = read_metadata(entries[0].data)
+        except MalformedFrameError:
+            return last, -1  # an entry of before all were checked
         batch_index = metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
         return last, batch_index
 

@@ -9,10 +9,14 @@ loaded; after that the first to return is admitted with the epoch that it brings
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from barycenter.broker.clients.producer import AccessMode, Producer
-from barycenter.broker.errors import ProducerBusyError, ProducerFencedError, TopicFencedError
+from barycenter.broker.errors import NotAllowedError, ProducerBusyError, ProducerFencedError, TopicFencedError
 from barycenter.naming.topic import TopicName
+
+_HIGHEST_EPOCH: Final = 2**62
+"""No topic gets there by counting; from a producer that says so, counting on would leave the protocol's 64 bits."""
 
 
 class ProducerAccess:
@@ -44,7 +48,10 @@ class ProducerAccess:
             ProducerBusyError: a shared producer, while an exclusive one has the topic.
             ProducerFencedError: an exclusive producer that is not alone, or was displaced.
             TopicFencedError: the topic closed while this one waited.
+            NotAllowedError: an epoch that no topic has.
         """
+        if epoch is not None and epoch > _HIGHEST_EPOCH:
+            raise NotAllowedError(f"Topic {self._topic} never had the epoch {epoch}")
         if producer.access_mode is AccessMode.SHARED:
             if self._exclusive is not None or self._waiting:
                 raise ProducerBusyError(self._topic, producer.name)

@@ -5,8 +5,8 @@ cancels it, which is how a client withdraws a request that took too long.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
@@ -16,8 +16,9 @@ from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import SubscribeRequest, Topic
+from barycenter.broker.wire.bounds import ATTACHED, NAME_LENGTH, PROPERTIES_LENGTH, SUBSCRIPTION_PROPERTIES_LENGTH
 from barycenter.broker.wire.connection import Connection
-from barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code
+from barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code, error_text
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.topic import TopicName, check_local_name
@@ -27,6 +28,9 @@ from barycenter.protocol.commands import signed
 
 log = structlog.get_logger(__name__)
 
+Work: TypeAlias = Coroutine[Any, Any, None]
+Request = TypeVar("Request", api.CommandProducer, api.CommandSubscribe)
+
 
 def producer(connection: Connection, request: api.CommandProducer) -> None:
     """PRODUCER."""
@@ -34,7 +38,7 @@ def producer(connection: Connection, request: api.CommandProducer) -> None:
     if present is not None and not present.closed and request.epoch <= present.epoch:
         _send_producer_success(connection, request.request_id, present)
         return
-    _attach(connection, "producer", request.producer_id, request.request_id, _add_producer(connection, request))
+    _attach(connection, "producer", request.producer_id, request, _add_producer)
 
 
 def subscribe(connection: Connection, request: api.CommandSubscribe) -> None:
@@ -43,16 +47,20 @@ def subscribe(connection: Connection, request: api.CommandSubscribe) -> None:
     if present is not None and not present.closed:
         connection.send(commands.success(request.request_id))
         return
-    _attach(connection, "consumer", request.consumer_id, request.request_id, _add_consumer(connection, request))
+    _attach(connection, "consumer", request.consumer_id, request, _add_consumer)
 
 
-def _attach(connection: Connection, kind: str, id_: int, request_id: int, work: Coroutine[Any, Any, None]) -> None:
+def _attach(
+    connection: Connection, kind: str, id_: int, request: Request, add: Callable[[Connection, Request], Work]
+) -> None:
     key = (kind, id_)
     if key in connection.attaching:
-        work.close()
-        connection.send(commands.error(request_id, api.ServiceNotReady, f"The {kind} is already being created"))
+        connection.send(commands.error(request.request_id, api.ServiceNotReady, f"The {kind} is already being created"))
         return
-    task = connection.attaching[key] = connection.start(work, f"attach-{kind}:{id_}:{connection.address}")
+    if len(connection.producers) + len(connection.consumers) + len(connection.attaching) >= ATTACHED:
+        raise NotAllowedError(f"a connection has at most {ATTACHED} producers and consumers")
+    number = api.BaseCommand.PRODUCER if kind == "producer" else api.BaseCommand.SUBSCRIBE
+    task = connection.attaching[key] = connection.start(add(connection, request), number, request)
 
     def attached(done: asyncio.Task[None]) -> None:
         if connection.attaching.get(key) is done:
@@ -80,6 +88,9 @@ def _require_name(kind: str, name: str) -> None:
 async def _add_producer(connection: Connection, request: api.CommandProducer) -> None:
     services = connection.services
     try:
+        _check_name("producer", request.producer_name)
+        _check_name("subscription", request.initial_subscription_name)
+        metadata = _properties(request.metadata)
         name = TopicName.parse(request.topic)
         topic = await services.registry.get_or_create(name)
         _require_name("producer", request.producer_name)
@@ -92,7 +103,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
             # Absent means true on the wire; but a name that nobody gave was generated.
             user_provided_name=request.user_provided_producer_name and bool(request.producer_name),
             access_mode=AccessMode(request.producer_access_mode),
-            metadata=_properties(request.metadata),
+            metadata=metadata,
         )
         topic_epoch = request.topic_epoch if request.HasField("topic_epoch") else None
         added = await topic.add_producer(
@@ -104,12 +115,17 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
         )
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
-        log.info("producer_refused", topic=request.topic, address=connection.address, reason=str(error))
-        connection.send(commands.error(request.request_id, code, str(error)))
+        log.info(
+            "producer_refused", topic=request.topic[:NAME_LENGTH], address=connection.address, reason=error_text(error)
+        )
+        connection.send(commands.error(request.request_id, code, error_text(error)))
         return
     if connection.is_closed:
         topic.forget_producer(added)
         return
+    present = connection.producers.get(added.producer_id)
+    if present is not None:  # of another topic, or a former self that this one displaced
+        present.topic.forget_producer(present)
     connection.producers[added.producer_id] = added
     _send_producer_success(connection, request.request_id, added)
 
@@ -177,11 +193,12 @@ def _cancel_attach(connection: Connection, kind: str, id_: int) -> None:
 
 async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -> None:
     try:
+        wanted = _subscribe_request(request)
         name = TopicName.parse(request.topic)
         _require_name("subscription", request.subscription)
         _require_name("consumer", request.consumer_name)
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
-        consumer = await topic.subscribe(connection, _subscribe_request(request))
+        consumer = await topic.subscribe(connection, wanted)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         _send_subscribe_error(connection, request, error)
         return
@@ -197,17 +214,19 @@ def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe,
     code = error_code(error)
     log.info(
         "consumer_refused",
-        topic=request.topic,
-        subscription=request.subscription,
+        topic=request.topic[:NAME_LENGTH],
+        subscription=request.subscription[:NAME_LENGTH],
         address=connection.address,
-        reason=str(error),
+        reason=error_text(error),
     )
     if code in HANGS_FIRST_SUBSCRIBE:
         connection.send(commands.close_consumer(request.consumer_id))
-    connection.send(commands.error(request.request_id, code, str(error)))
+    connection.send(commands.error(request.request_id, code, error_text(error)))
 
 
 def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
+    _check_name("subscription", request.subscription)
+    _check_name("consumer", request.consumer_name)
     key_shared = request.keySharedMeta
     return SubscribeRequest(
         consumer_id=request.consumer_id,
@@ -226,7 +245,7 @@ def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
         start=_position(request.start_message_id) if request.HasField("start_message_id") else None,
         start_rollback_s=request.start_message_rollback_duration_sec,
         allow_out_of_order=key_shared.allowOutOfOrderDelivery,
-        properties=_properties(request.subscription_properties),
+        properties=_properties(request.subscription_properties, SUBSCRIPTION_PROPERTIES_LENGTH),
     )
 
 
@@ -234,8 +253,23 @@ def _position(message_id: api.MessageIdData) -> Position:
     return Position(signed(message_id.ledgerId), signed(message_id.entryId))
 
 
-def _properties(pairs: Iterable[api.KeyValue]) -> dict[str, str] | None:
-    return {pair.key: pair.value for pair in pairs} or None
+def _properties(pairs: Iterable[api.KeyValue], longest: int = PROPERTIES_LENGTH) -> dict[str, str] | None:
+    """Return what a client tells of itself, None if nothing; raises NotAllowedError if it is long, or not text."""
+    found: dict[str, str] = {}
+    length = 0
+    for pair in pairs:
+        if not all(isinstance(text, str) for text in (pair.key, pair.value)):
+            raise NotAllowedError("a property is not UTF-8")
+        length += len(pair.key) + len(pair.value)
+        if length > longest:
+            raise NotAllowedError(f"properties have more than {longest} characters together")
+        found[pair.key] = pair.value
+    return found or None
+
+
+def _check_name(kind: str, name: str) -> None:
+    if len(name) > NAME_LENGTH:
+        raise NotAllowedError(f"the name of a {kind} has at most {NAME_LENGTH} characters, not {len(name)}")
 
 
 def close_consumer(connection: Connection, request: api.CommandCloseConsumer) -> None:

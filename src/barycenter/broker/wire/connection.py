@@ -1,11 +1,13 @@
 """One client connection: bytes in and out, keep-alive, back-pressure, and what topics say to the client.
 
 Everything that comes often is done in the step that received it: SEND, FLOW, ACK. What has to wait for something
-runs in a named task of the connection (`attach_requests.py`, `lookup_requests.py`). Frames to the client are
+runs in a named task of the connection (`attach_requests.py`, `lookup_requests.py`). Whatever a handler raises is an
+answer to its request, and one line in the log. Frames to the client are
 collected and written once per turn of the event loop.
 
 Back-pressure, towards the client: dispatch stops while `writable` is false and is woken afterwards. From the client:
-reading stops while too many SENDs, bytes or requests are unanswered. Source: Pulsar's `ServerCnx`.
+reading stops while too many SENDs, bytes or requests are unanswered, or too many bytes of answers unread.
+Source: Pulsar's `ServerCnx`.
 """
 
 import asyncio
@@ -16,16 +18,26 @@ from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
-from barycenter.broker.clients.consumer import Consumer
+from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import Producer, Sent
-from barycenter.broker.wire.errors import error_code
+from barycenter.broker.wire.bounds import (
+    ATTACHED,
+    NAME_LENGTH,
+    PENDING_BYTES,
+    QUEUED_BYTES,
+    UNREAD_BYTES,
+)
+from barycenter.broker.wire.errors import error_code, error_text
+from barycenter.broker.wire.open_requests import OpenRequests
+from barycenter.broker.wire.refusals import miscounted
 from barycenter.broker.wire.services import WireServices
+from barycenter.broker.wire.signs_of_life import SignsOfLife
 from barycenter.ledger.position import EntryRun, NewEntry, Position
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection as Wire
-from barycenter.protocol.connection import KeepAlive, Received, Role, State
+from barycenter.protocol.connection import Received, Role
 from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError, RemoteProtocolError
 from barycenter.protocol.frames import FRAME_PADDING, check_entry
 
@@ -34,17 +46,8 @@ log = structlog.get_logger(__name__)
 CLOSED_ID_LIFE_S: Final = 30.0
 """How long SENDs for a producer that this broker closed are dropped without a word."""
 
-QUEUED_BYTES: Final = 1 << 20
-"""What is collected for a client before dispatch waits; transports buffer about as much again."""
-
 _JOIN_BELOW_MEAN_BYTES: Final = 1 << 10
 """Parts that are smaller in the mean are joined before they are written: cheaper than to hand over each."""
-
-PENDING_BYTES: Final = 64 << 20
-"""Unanswered SENDs of a connection, in bytes, at which reading stops."""
-
-OPEN_REQUESTS: Final = 5000
-"""Unanswered requests at which reading stops."""
 
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 
@@ -56,22 +59,27 @@ Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | No
 
 
 class Connection(asyncio.Protocol):
-    """Made by the wire server for each client that connects; `handlers` are by the number of the command's type."""
+    """Made by the wire server for each client that connects; `handlers` are by the number of the command's type.
+
+    What bounds its memory (the figures are in `bounds`): one frame that is not complete, and one read; what is
+    unanswered, SENDs and other requests, by number and bytes; answers and messages that the client does not read, with
+    as much again as one read and the requests under way may be answered; and what is attached, each with names and
+    properties of bounded length.
+    """
 
     __slots__ = (
         "_closed_producers",
         "_handlers",
-        "_keep_alive",
-        "_liveness_checks",
+        "_life",
         "_loop",
         "_out",
         "_out_bytes",
         "_pending",
         "_pending_bytes",
         "_reading",
+        "_requests",
         "_services",
         "_stalled",
-        "_tasks",
         "_transport",
         "_wire",
         "_write_paused",
@@ -80,6 +88,7 @@ class Connection(asyncio.Protocol):
         "client_version",
         "consumers",
         "is_closed",
+        "listing",
         "producers",
     )
 
@@ -96,8 +105,10 @@ class Connection(asyncio.Protocol):
         self.consumers: dict[int, Consumer] = {}
         self.attaching: dict[tuple[str, int], asyncio.Task[None]] = {}
         """PRODUCER and SUBSCRIBE requests under way, by ("producer" | "consumer", id)."""
+        self.listing = asyncio.Lock()
+        """Held while the topics of a namespace are listed for this client."""
         self._closed_producers: dict[int, float] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._requests = OpenRequests(self, self._maybe_resume_reading)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._write_paused = False
@@ -105,8 +116,7 @@ class Connection(asyncio.Protocol):
         self._pending = 0
         self._pending_bytes = 0
         self._reading = True
-        self._keep_alive: asyncio.TimerHandle | None = None
-        self._liveness_checks: deque[asyncio.Future[None]] = deque()
+        self._life = SignsOfLife(self, self._wire, services)
 
     @property
     def services(self) -> WireServices:
@@ -120,7 +130,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = f"/{peer[0]}:{peer[1]}" if peer else ""
         self._services.connected(self)
-        self._schedule_keep_alive()
+        self._life.start()
 
     def data_received(self, data: bytes) -> None:
         if not self.is_closed:
@@ -132,8 +142,7 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self.abort(f"protocol broken by the client: {error}")
             return
-        if self._liveness_checks:
-            self._answer_liveness_checks()
+        self._life.heard()
         at = 0
         while at < len(received):
             number, message, _ = received[at]
@@ -150,7 +159,8 @@ class Connection(asyncio.Protocol):
         if self._reading and (
             self._pending > self._services.config.max_pending_publish_requests_per_connection
             or self._pending_bytes > PENDING_BYTES
-            or len(self._tasks) > OPEN_REQUESTS
+            or self._requests.are_many
+            or (self._out_bytes if not self._write_paused else self.unread_bytes) > UNREAD_BYTES
         ):
             self._pause_reading()
 
@@ -166,13 +176,10 @@ class Connection(asyncio.Protocol):
         self.is_closed = True
         self._wire.close()
         self._services.disconnected(self)
-        if self._keep_alive is not None:
-            self._keep_alive.cancel()
-        self._answer_liveness_checks()
+        self._life.stop()
         self._out.clear()
         self._stalled.clear()
-        for task in list(self._tasks):
-            task.cancel()
+        self._requests.cancel()
         for producer in list(self.producers.values()):
             producer.topic.forget_producer(producer)
         for consumer in list(self.consumers.values()):
@@ -201,36 +208,32 @@ class Connection(asyncio.Protocol):
     # ---- what comes in ----
 
     def connect(self, request: api.CommandConnect) -> None:
-        """Answer CONNECT."""
-        self.client_version = request.client_version
+        """Answer CONNECT, and take what came behind it without waiting for the answer."""
+        self.client_version = request.client_version[:NAME_LENGTH]
         self._wire.accept(
             self._services.server_version,
             max_message_size=self._services.config.max_message_size,
             feature_flags=_FEATURES,
         )
+        self.send(self._wire.data_to_send())
+        self._receive(b"")
 
     def _handle_request(self, number: int, message: Any) -> None:
         handler = self._handlers.get(number)
         if handler is None:
             self.abort(f"command type {number} is not supported by this broker")
             return
-        work = handler(self, message)
+        try:
+            work = handler(self, message)
+        except Exception as error:  # noqa: BLE001 (every error has an answer)
+            self._requests.failed(number, message, error)
+            return
         if work is not None:
-            self.start(work, f"request:{number}:{self.address}")
+            self._requests.start(work, number, message)
 
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run a request in a task that ends with the connection at the latest."""
-        task = self._loop.create_task(work, name=name)
-        self._tasks[task] = None
-        task.add_done_callback(self._request_done)
-        return task
-
-    def _request_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("request_crashed", address=self.address, task=task.get_name(), exc_info=error)
-        if not self._reading:
-            self._maybe_resume_reading()
+    def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
+        """Answer a request of that command type in a task that ends with the connection at the latest."""
+        return self._requests.start(work, number, request)
 
     def _handle_sends(self, received: Sequence[Received], at: int) -> int:
         """Publish the SENDs of one producer that follow each other from `at` on; return where others begin.
@@ -251,7 +254,10 @@ class Connection(asyncio.Protocol):
                 break
             _, sequence_id, highest_id, messages, _ = send
             try:
-                entries.append((entry, messages, check_entry(entry)))
+                published_ms, counted = check_entry(entry)
+                if messages != counted or not 0 < messages <= MAX_MESSAGES_IN_ENTRY:
+                    raise MalformedFrameError(miscounted(messages, counted))
+                entries.append((entry, messages, published_ms))
                 sent.append((producer, sequence_id, highest_id, messages, len(entry)))
             except (ChecksumMismatchError, MalformedFrameError) as error:
                 damage = error
@@ -260,7 +266,12 @@ class Connection(asyncio.Protocol):
             # Counted first: the answers may come at once.
             self._pending += len(sent)
             self._pending_bytes += sum(map(_SIZE, sent))
-            producer.topic.publish(sent, entries, are_chunks=are_chunks)
+            try:
+                producer.topic.publish(sent, entries, are_chunks=are_chunks)
+            except Exception as error:
+                log.exception("publish_failed", topic=str(producer.topic.name), producer=producer.name)
+                self.abort(f"what it sent could not be published: {error_text(error)}")
+                return at
         if damage is not None and not producer.closed:
             self._fail_send(producer, sequence_id, damage)
         return at
@@ -280,9 +291,8 @@ class Connection(asyncio.Protocol):
             sequence_id=sequence_id,
             error=str(error),
         )
-        self._send_in_turn(
-            producer, commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, str(error))
-        )
+        answer = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, error_text(error))
+        self._send_in_turn(producer, answer)
 
     def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
         """Send an answer once everything that the producer sent before has its own."""
@@ -292,6 +302,7 @@ class Connection(asyncio.Protocol):
         if producer.deferred is None:
             producer.deferred = deque()
         producer.deferred.append((producer.pushed, frame))
+        self._pending += 1  # an answer that waits counts as one that is owed
 
     # ---- what goes out ----
 
@@ -318,12 +329,19 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
-        if self._stalled and not self._write_paused:
-            self._wake()
+        if not self._write_paused:
+            if self._stalled:
+                self._wake()
+            self._maybe_resume_reading()
 
     @property
     def writable(self) -> bool:
         return not self._write_paused and self._out_bytes < QUEUED_BYTES and not self.is_closed
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was said to this client and is not with its kernel yet."""
+        return self._out_bytes + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
         if not self.is_closed:
@@ -340,6 +358,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         self._wake()
+        self._maybe_resume_reading()
 
     def _pause_reading(self) -> None:
         if self._transport is not None:
@@ -349,11 +368,13 @@ class Connection(asyncio.Protocol):
     def _maybe_resume_reading(self) -> None:
         limit = self._services.config.max_pending_publish_requests_per_connection
         if (
-            self._pending * 2 <= limit
-            and self._pending_bytes * 2 <= PENDING_BYTES
-            and len(self._tasks) * 2 <= OPEN_REQUESTS
+            not self._reading
             and not self.is_closed
             and self._transport is not None
+            and self._pending * 2 <= limit
+            and self._pending_bytes * 2 <= PENDING_BYTES
+            and self._requests.are_few
+            and self.unread_bytes * 2 <= UNREAD_BYTES
         ):
             self._reading = True
             self._transport.resume_reading()
@@ -393,13 +414,13 @@ class Connection(asyncio.Protocol):
         self.send(commands.send_receipts(producer.producer_id, sequence_ids, highest_ids, ledger_id, entry_id))
         if producer.deferred is not None:
             self._send_deferred(producer)
-        if not self._reading:
-            self._maybe_resume_reading()
+        self._maybe_resume_reading()
 
     def _send_deferred(self, producer: LinkedProducer) -> None:
         deferred = producer.deferred
         while deferred and deferred[0][0] <= producer.completed:
             self.send(deferred.popleft()[1])
+            self._pending -= 1
         if not deferred:
             producer.deferred = None
 
@@ -413,11 +434,14 @@ class Connection(asyncio.Protocol):
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         self._pending -= 1
         self._pending_bytes -= size
-        if not self._reading:
-            self._maybe_resume_reading()
+        if producer.deferred is not None and producer.pending == 0:
+            # Nothing will be answered any more that these waited for: the producer is closed, and sends them again.
+            self._pending -= len(producer.deferred)
+            producer.deferred = None
+        self._maybe_resume_reading()
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
-        self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), str(error)))
+        self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), error_text(error)))
 
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
@@ -435,9 +459,11 @@ class Connection(asyncio.Protocol):
             del self.producers[producer.producer_id]
             now = self._loop.time()
             closed = self._closed_producers
-            if len(closed) > 100:
-                self._closed_producers = closed = {id_: until for id_, until in closed.items() if until >= now}
+            closed.pop(producer.producer_id, None)
             closed[producer.producer_id] = now + CLOSED_ID_LIFE_S
+            # All live equally long, so the first is the oldest.
+            while closed[oldest := next(iter(closed))] < now or len(closed) > ATTACHED:
+                del closed[oldest]
 
     def close_consumer(self, consumer: LinkedConsumer) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
@@ -453,39 +479,9 @@ class Connection(asyncio.Protocol):
 
     # ---- signs of life ----
 
-    def _schedule_keep_alive(self) -> None:
-        self._keep_alive = self._loop.call_later(
-            self._services.config.keep_alive_interval_seconds, self._check_keep_alive
-        )
-
-    def _check_keep_alive(self) -> None:
-        if self.is_closed:
-            return
-        verdict = self._wire.keep_alive(reading=self._reading)
-        if verdict is KeepAlive.PEER_IS_GONE:
-            shaken = self._wire.state is State.OPEN
-            self.abort("no sign of life" if shaken else "no CONNECT within the keep-alive interval")
-            return
-        owed = self._wire.data_to_send()
-        if owed:
-            self.send(owed)
-        self._schedule_keep_alive()
-
-    def _answer_liveness_checks(self) -> None:
-        while self._liveness_checks:
-            heard = self._liveness_checks.popleft()
-            if not heard.done():
-                heard.set_result(None)
+    @property
+    def is_reading(self) -> bool:
+        return self._reading
 
     async def is_alive(self) -> bool:
-        if self.is_closed:
-            return False
-        heard: asyncio.Future[None] = self._loop.create_future()
-        self._liveness_checks.append(heard)
-        self.send(commands.PING)
-        try:
-            async with asyncio.timeout(self._services.config.connection_liveness_check_timeout_millis / 1000):
-                await heard
-        except TimeoutError:
-            return False
-        return not self.is_closed
+        return await self._life.ask()

@@ -14,7 +14,7 @@ from barycenter.broker.errors import InvalidPositionError
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.stats import timestamp
 from barycenter.broker.wire.connection import Connection
-from barycenter.broker.wire.errors import error_code
+from barycenter.broker.wire.errors import error_code, error_text
 from barycenter.ledger.position import Position, positions_of
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
@@ -106,7 +106,7 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
             raise InvalidPositionError("SEEK needs a message id or a publish time")
         await consumer.subscription.seek(position)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.error(request.request_id, error_code(error), str(error)))
+        connection.send(commands.error(request.request_id, error_code(error), error_text(error)))
         return
     connection.send(commands.success(request.request_id))
 
@@ -125,7 +125,7 @@ async def _last_message_id(connection: Connection, consumer: Consumer, request_i
     try:
         position, batch_index = await topic.last_message_id()
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.error(request_id, error_code(error), str(error)))
+        connection.send(commands.error(request_id, error_code(error), error_text(error)))
         return
     partition = topic.name.partition_index
     last = commands.message_id(position.ledger_id, position.entry_id, partition=partition, batch_index=batch_index)
@@ -181,7 +181,7 @@ async def _unsubscribe(connection: Connection, consumer: Consumer, request: api.
     try:
         await consumer.subscription.topic.unsubscribe(consumer, force=request.force)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.error(request.request_id, error_code(error), str(error)))
+        connection.send(commands.error(request.request_id, error_code(error), error_text(error)))
         return
     connection.consumers.pop(request.consumer_id, None)
     connection.send(commands.success(request.request_id))

@@ -11,6 +11,7 @@ import structlog
 from barycenter.broker import errors
 from barycenter.broker.cluster import lookup_answers
 from barycenter.broker.ownership.serving import NotServedError
+from barycenter.broker.wire.bounds import TEXT_LENGTH
 from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.errors import InvalidNameError
@@ -58,6 +59,11 @@ HANGS_FIRST_SUBSCRIBE: Final = frozenset(
     }
 )
 """With these a C++ client's first SUBSCRIBE hangs for 30 s, unless CLOSE_CONSUMER comes with them (reference 4.7)."""
+
+
+def error_text(error: BaseException) -> str:
+    """Return what is said of `error` to the client, cut where it is too long."""
+    return str(error)[:TEXT_LENGTH]
 
 
 def error_code(error: BaseException) -> ErrorCode:

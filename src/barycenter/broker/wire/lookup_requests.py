@@ -4,12 +4,14 @@ Schemas are not stored: producers and consumers of any schema are accepted and a
 put none into their messages, and whoever asks for a topic's schema hears that there is none.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final
 
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.wire.connection import Connection
-from barycenter.broker.wire.errors import lookup_error_code
+from barycenter.broker.wire.errors import error_text, lookup_error_code
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
@@ -24,13 +26,13 @@ def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine
     try:
         topic = TopicName.parse(request.topic)
     except InvalidNameError as error:
-        connection.send(commands.lookup_failed(request.request_id, api.InvalidTopicName, str(error)))
+        connection.send(commands.lookup_failed(request.request_id, api.InvalidTopicName, error_text(error)))
         return None
     listener = request.advertised_listener_name or None
     try:
         known = connection.services.lookup.lookup_cached(topic, listener)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.lookup_failed(request.request_id, lookup_error_code(error), str(error)))
+        connection.send(commands.lookup_failed(request.request_id, lookup_error_code(error), error_text(error)))
         return None
     if known is not None:
         _answer(connection, request.request_id, known)
@@ -44,7 +46,7 @@ async def _look_up(
     try:
         answer = await connection.services.lookup.lookup(topic, authoritative=authoritative, listener=listener)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.lookup_failed(request_id, lookup_error_code(error), str(error)))
+        connection.send(commands.lookup_failed(request_id, lookup_error_code(error), error_text(error)))
         return
     _answer(connection, request_id, answer)
 
@@ -66,7 +68,7 @@ async def partitions(connection: Connection, request: api.CommandPartitionedTopi
         topic = TopicName.parse(request.topic)
         count = await connection.services.lookup.partitions(topic, auto_create=request.metadata_auto_creation_enabled)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.partitions_failed(request_id, lookup_error_code(error), str(error)))
+        connection.send(commands.partitions_failed(request_id, lookup_error_code(error), error_text(error)))
         return
     connection.send(commands.partitions(request_id, count))
 
@@ -76,11 +78,33 @@ async def topics_of_namespace(connection: Connection, request: api.CommandGetTop
     request_id = request.request_id
     try:
         namespace = NamespaceName.parse(request.namespace)
-        topics = await connection.services.lookup.topics_of_namespace(namespace, _MODES[request.mode])
+        # One at a time, when the client has read what came before: a few bytes ask for a list of any length.
+        async with connection.listing:
+            await _room(connection)
+            topics = await connection.services.lookup.topics_of_namespace(namespace, _MODES[request.mode])
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.error(request_id, lookup_error_code(error), str(error)))
+        connection.send(commands.error(request_id, lookup_error_code(error), error_text(error)))
         return
     connection.send(commands.topics_of_namespace_response(request_id, topics))
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """Stands in line with the dispatchers that wait for room."""
+
+    woken: asyncio.Future[None]
+
+    def dispatch(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+
+async def _room(connection: Connection) -> None:
+    """Wait while the client has not read what was said to it."""
+    while not connection.writable:
+        waiting = _Waiting(asyncio.get_running_loop().create_future())
+        connection.wake_when_writable(waiting)
+        await waiting.woken
 
 
 def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:

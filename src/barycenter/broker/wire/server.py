@@ -6,6 +6,7 @@ lookups that the broker is not ready.
 
 import asyncio
 import errno
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -17,7 +18,7 @@ from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.handlers import HANDLERS
 from barycenter.broker.wire.producer_names import ProducerNames
-from barycenter.broker.wire.services import WireServices
+from barycenter.broker.wire.services import OpenConnection, WireServices
 from barycenter.config.broker_config import BrokerConfig
 
 log = structlog.get_logger(__name__)
@@ -53,7 +54,7 @@ class WireServer:
         """
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self._services, HANDLERS), host, port, backlog=_BACKLOG
+                self.new_connection, host, port, backlog=_BACKLOG
             )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
@@ -62,6 +63,15 @@ class WireServer:
         bound = int(self._server.sockets[0].getsockname()[1])
         log.info("wire_server_listening", host=host, port=bound)
         return bound
+
+    @property
+    def connections(self) -> Collection[OpenConnection]:
+        """Those that are open, oldest first."""
+        return self._services.connections.keys()
+
+    def new_connection(self) -> Connection:
+        """Return what serves a client that comes."""
+        return Connection(self._services, HANDLERS)
 
     def stop_accepting(self) -> None:
         """Take no new connections; those that are open stay. Idempotent."""

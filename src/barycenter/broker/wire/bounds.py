@@ -1,0 +1,34 @@
+"""How much of everything one client may have under way, attached or unread; `connection` holds it to them."""
+
+from typing import Final
+
+QUEUED_BYTES: Final = 1 << 20
+"""What is collected for a client before dispatch waits; transports buffer about as much again."""
+
+UNREAD_BYTES: Final = 16 << 20
+"""Answers and messages that a client has not read, in bytes, at which reading from it stops.
+
+So a client may write requests with so many bytes of answers before it has to read any.
+"""
+
+PENDING_BYTES: Final = 64 << 20
+"""Unanswered SENDs of a connection, in bytes, at which reading stops; and likewise its other unanswered requests."""
+
+OPEN_REQUESTS: Final = 5000
+"""Unanswered requests at which reading stops."""
+
+ATTACHED: Final = 100_000
+"""Most producers and consumers of a connection together."""
+
+NAME_LENGTH: Final = 1024
+"""Characters of the longest name of a producer, a consumer or a subscription."""
+
+PROPERTIES_LENGTH: Final = 1024
+"""Characters of all keys and values together that a producer or a consumer brings about itself. Pulsar's
+`maxConsumerMetadataSize`."""
+
+SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
+"""The same of those that are stored with a subscription."""
+
+TEXT_LENGTH: Final = 1000
+"""Characters of the longest text of a refusal: it may quote what the client said."""

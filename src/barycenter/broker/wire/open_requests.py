@@ -1,0 +1,77 @@
+"""The requests of a connection that wait for something, each in a named task, and the answer to those that fail."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
+from barycenter.broker.wire.errors import error_code, error_text
+from barycenter.broker.wire.refusals import refusal, request_name
+
+log = structlog.get_logger(__name__)
+
+
+class AskedConnection(Protocol):
+    """The connection, as its requests use it."""
+
+    @property
+    def address(self) -> str: ...
+    def send(self, frame: bytes) -> None: ...
+
+
+class OpenRequests:
+    """`ended` is called after each of them."""
+
+    __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_tasks")
+
+    def __init__(self, connection: AskedConnection, ended: Callable[[], None]) -> None:
+        self._connection = connection
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._bytes = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether no more should be read."""
+        return len(self._tasks) > OPEN_REQUESTS or self._bytes > PENDING_BYTES
+
+    @property
+    def are_few(self) -> bool:
+        """Whether reading may go on that was stopped."""
+        return len(self._tasks) * 2 <= OPEN_REQUESTS and self._bytes * 2 <= PENDING_BYTES
+
+    def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
+        """Answer a request of that command type in a task that ends with the connection at the latest."""
+        name = f"{request_name(number)}:{self._connection.address}"
+        task = self._loop.create_task(self._run(work, number, request), name=name)
+        size = self._tasks[task] = request.ByteSize()
+        self._bytes += size
+        task.add_done_callback(partial(self._done, work))
+        return task
+
+    async def _run(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 (every error has an answer)
+            self.failed(number, request, error)
+
+    def _done(self, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
+        work.close()  # a task that was cancelled before its first step has not begun it
+        self._bytes -= self._tasks.pop(task, 0)
+        self._ended()
+
+    def failed(self, number: int, request: Any, error: Exception) -> None:
+        """Answer a request that its handler gave up, and say so in the log."""
+        text = error_text(error)
+        log.info("request_refused", request=request_name(number), address=self._connection.address, reason=text)
+        answer = refusal(number, request, error_code(error), text)
+        if answer is not None:
+            self._connection.send(answer)
+
+    def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()

@@ -19,8 +19,9 @@ coverage: .dev   ## what all tests run of the code, and what none does; build/co
 peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
 	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 $(ARGS)
 
-fuzz: .dev       ## send a broker requests that nobody would send, 500 of each kind; takes many minutes
-	$(PY) -m pytest -q tests/integration/test_rest_fuzzing.py --fuzz-examples 500 --timeout 7200 $(ARGS)
+fuzz: .dev       ## send a broker what nobody would send, for hours: frames and HTTP requests
+	$(PY) -m pytest -q tests/fuzz --fuzz-examples $(or $(EXAMPLES),100000) --fuzz-requests $(or $(REQUESTS),500) \
+		--timeout 14400 $(ARGS)
 
 lint: .dev       ## ruff: rules and format
 	$(PY) -m ruff check .

@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
-    group.addoption("--fuzz-examples", type=int, default=300, metavar="N", help="try N rows of frames")
+    group.addoption("--fuzz-examples", type=int, default=700, metavar="N", help="try N rows of frames")
     group.addoption("--fuzz-requests", type=int, default=6, metavar="N", help="draw N requests for each operation")
     group = parser.getgroup("coverage", "which tests --cov traces")
     group.addoption("--cov-all-kinds", action="store_true", help="not only units and contracts; takes long")

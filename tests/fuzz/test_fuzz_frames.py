@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
+from barycenter.broker.wire.connection import Connection
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry, payload_header, simple_frame
@@ -139,14 +140,12 @@ frames = st.one_of(any_command(), sends(), st.sampled_from(valid_frames()), st.s
 @st.composite
 def streams(draw: Any) -> list[bytes]:
     """What a client says, cut into reads."""
-    said = [client_commands.connect("Fuzz")] if draw(st.integers(0, 9)) else []
-    said += valid_frames()[:5] if draw(st.booleans()) else []
-    data = b"".join(said + draw(st.lists(frames, max_size=12)))
+    data = b"".join(draw(st.lists(frames, max_size=12)))
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=4)))
     return [data[lower:upper] for lower, upper in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-async def _play(reads: list[bytes]) -> None:
+async def _play(reads: list[bytes], *, attached: bool) -> None:
     crashes: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: crashes.append(context))
     broker = await OneBroker().start()
@@ -156,9 +155,21 @@ async def _play(reads: list[bytes]) -> None:
     await good.subscribe(topic, permits=100, sub_type=SHARED)
     with capture_logs() as logged:
         reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        if attached:
+            # All in one read, not waiting for CONNECTED.
+            writer.write(client_commands.connect("Fuzz") + b"".join(valid_frames()[:5]))
+            connection = list(broker.server.connections)[-1]
+            assert isinstance(connection, Connection)
+            async with asyncio.timeout(5):
+                while not (connection.producers and len(connection.consumers) == 2):
+                    await asyncio.sleep(0)
         for read in reads:
             writer.write(read)
-            await asyncio.sleep(0)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            for found in list(broker.registry.loaded()):
+                for consumer in found.consumers():
+                    assert consumer.permits >= -MAX_MESSAGES_IN_ENTRY
         # It goes in the middle, maybe of a frame.
         async with asyncio.timeout(10):
             with suppress(OSError):
@@ -167,10 +178,6 @@ async def _play(reads: list[bytes]) -> None:
         writer.close()
         assert await good.send_all(3)
         await good.messages(3)
-        for found in list(broker.registry.loaded()):
-            for consumer in found.consumers():
-                assert consumer.permits >= -MAX_MESSAGES_IN_ENTRY
-                assert consumer.permits <= 2**40
         await broker.unload()
         for found in list(broker.registry.loaded()):
             assert found.pending == 0
@@ -184,8 +191,8 @@ def test_no_client_hurts_a_broker(request: pytest.FixtureRequest) -> None:
     examples = request.config.getoption("--fuzz-examples")
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None, print_blob=True)
-    @given(streams())
-    def run(reads: list[bytes]) -> None:
-        asyncio.run(_play(reads))
+    @given(streams(), st.sampled_from([True, True, False]))
+    def run(reads: list[bytes], attached: bool) -> None:
+        asyncio.run(_play(reads, attached=attached))
 
     run()

@@ -2,7 +2,7 @@
 
 What can be asked is read from the OpenAPI document that the broker serves. Each part of a path, each parameter and each
 body is set in turn to what hurts programs (`VALUES`, `BODIES`): that finds the same faults in every run. Schemathesis
-draws the rest; `--fuzz-examples` says how many requests of each kind.
+draws the rest; `--fuzz-requests` says how many requests of each kind.
 """
 
 import gzip
@@ -227,7 +227,7 @@ def test_drawn_requests(fuzzed: FuzzedBroker, pytestconfig: pytest.Config) -> No
                     parameter["schema"] = {"anyOf": [{"enum": [known]}, {"enum": [known]}, parameter["schema"]]}
     schema = schemathesis.openapi.from_dict(document)
     both = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
-    examples = pytestconfig.getoption("--fuzz-examples")
+    examples = pytestconfig.getoption("--fuzz-requests")
     is_short = examples < 100
     drawn = 0
     for place, found in enumerate(schema.get_all_operations()):

@@ -163,6 +163,7 @@ async def _play(reads: list[bytes], *, attached: bool) -> None:
             async with asyncio.timeout(5):
                 while not (connection.producers and len(connection.consumers) == 2):
                     await asyncio.sleep(0)
+            writer.write(client_commands.flow(1, 100) + client_commands.flow(2, 100))
         for read in reads:
             writer.write(read)
             for _ in range(10):

@@ -1,17 +1,146 @@
-"""Tables on standard output: as wide as the terminal, or as a fixed width where nobody looks."""
+"""Tables on standard output: as wide as the terminal, or as a fixed width where nobody looks.
 
-import io
+No figure and no name is cut, however narrow the terminal. Titles wrap first, then sentences at words and names behind
+their slashes; columns that still do not fit side by side follow below, each row opened by its first cell again.
+"""
+
+import os
+import re
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
 
 import click
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
-from rich.table import Table
+
+_GAP: Final = 2
+_NARROW_NAME: Final = 24
+_NARROW_SENTENCE: Final = 32
+_LINE_BREAK: Final = re.compile(r"\s*[\r\n]+\s*")
+_WORDS: Final = re.compile(r"\S+\s*|\s+")
+_PARTS: Final = re.compile(r"[^/,=]*[/,=]+|[^/,=]+")
+"""What a name consists of, as it may be broken: a bundle's range and a broker's address stay whole."""
 
 
-def print_table(table: Table, *, plain_width: int) -> None:
-    """Print `table` without trailing blanks; `plain_width` columns wide unless on a terminal."""
-    console = Console(file=io.StringIO(), width=Console().width if sys.stdout.isatty() else plain_width)
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
+class Kind(Enum):
+    """What the cells of a column are: figures, to the right, and times are never wrapped."""
+
+    FIGURE = auto()
+    TIME = auto()
+    NAME = auto()
+    SENTENCE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    kind: Kind = Kind.NAME
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A column with its cells; widths unwrapped (`natural`), below a wrapped title (`plain`), and wrapped (`least`)."""
+
+    column: Column
+    cells: Sequence[str]
+
+    @property
+    def plain(self) -> int:
+        return max((cell_len(each) for each in (*self.column.title.split(), *self.cells)), default=0)
+
+    @property
+    def natural(self) -> int:
+        return max(self.plain, cell_len(self.column.title))
+
+    @property
+    def least(self) -> int:
+        if self.column.kind is Kind.NAME:
+            parts = (part for cell in self.cells for part in _PARTS.findall(cell))
+            return min(self.plain, max(_NARROW_NAME, *map(cell_len, (*parts, *self.column.title.split()))))
+        if self.column.kind is Kind.SENTENCE:
+            return min(self.plain, max(_NARROW_SENTENCE, *map(cell_len, self.column.title.split())))
+        return self.plain
+
+
+def output_width(plain_width: int) -> int:
+    """Return the columns of the terminal, else those that COLUMNS says, else `plain_width`."""
+    if sys.stdout.isatty():
+        return Console().width
+    told = os.environ.get("COLUMNS", "")
+    return int(told) if re.fullmatch(r"[1-9]\d{0,4}", told) else plain_width
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:
+    """Print rows of texts under titles without trailing blanks; `plain_width` columns wide unless on a terminal."""
+    width = output_width(plain_width)
+    texts = [[_LINE_BREAK.sub(" ", cell) for cell in row] for row in rows]
+    laid = [_Laid(column, [row[place] for row in texts]) for place, column in enumerate(columns)]
+    for number, group in enumerate(_groups(laid, width)):
+        if number:
+            click.echo()
+        widths = _widths(group, width)
+        _print_row([each.column.title for each in group], group, widths)
+        for row in range(len(rows)):
+            _print_row([each.cells[row] for each in group], group, widths)
+
+
+def _groups(laid: Sequence[_Laid], width: int) -> list[list[_Laid]]:
+    """Return the columns that stand side by side; the first one stands in every group."""
+    first, groups, taken = laid[0], [[laid[0]]], laid[0].least
+    for each in laid[1:]:
+        least = _GAP + each.least
+        if taken + least > width and len(groups[-1]) > 1:
+            groups.append([first])
+            taken = first.least
+        groups[-1].append(each)
+        taken += least
+    return groups
+
+
+def _widths(group: Sequence[_Laid], width: int) -> list[int]:
+    """Return widths that are together at most `width`, unless that is not to be had."""
+    widths = [each.natural for each in group]
+    excess = sum(widths) + _GAP * (len(group) - 1) - width
+    titled = [(place, each.plain) for place, each in enumerate(group)]
+    sentences = [(place, each.least) for place, each in enumerate(group) if each.column.kind is Kind.SENTENCE]
+    names = [(place, each.least) for place, each in enumerate(group) if each.column.kind is Kind.NAME]
+    for shrinkable in (titled, sentences, names):
+        while excess > 0:
+            wide = [place for place, least in shrinkable if widths[place] > least]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+            excess -= 1
+    return widths
+
+
+def _print_row(cells: Sequence[str], group: Sequence[_Laid], widths: Sequence[int]) -> None:
+    wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    for line in range(max(map(len, wrapped))):
+        shown = []
+        for lines, each, width in zip(wrapped, group, widths, strict=True):
+            text = lines[line] if line < len(lines) else ""
+            blanks = " " * (width - cell_len(text))
+            shown.append(blanks + text if each.column.kind is Kind.FIGURE else text + blanks)
+        click.echo((" " * _GAP).join(shown).rstrip())
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text: broken between words, a word that is too long where a name may be broken."""
+    if cell_len(text) <= width:
+        return [text]
+    pieces: list[str] = []
+    for word in _WORDS.findall(text):
+        parts = [word] if cell_len(word.rstrip()) <= width else _PARTS.findall(word)
+        for part in parts:
+            pieces += [part] if cell_len(part.rstrip()) <= width else chop_cells(part, width)
+    lines = [""]
+    for piece in pieces:
+        if cell_len((lines[-1] + piece).rstrip()) <= width:
+            lines[-1] += piece
+        else:
+            lines.append(piece)
+    return [line.rstrip() for line in lines]

@@ -6,15 +6,19 @@ from typing import Final
 
 import click
 import msgspec
-from rich.table import Table
 
-from barycenter.cli.terminal import print_table
+from barycenter.cli.terminal import Column, Kind, print_table
 from barycenter.load.reasons import Code, Reason, format_figure, render
 from barycenter.snapshots.decided import BundleState, Decided
 from barycenter.snapshots.snapshot_file import SnapshotFile
 
 _MOST_ROWS: Final = 40
 _PLAIN_WIDTH: Final = 120
+_COLUMNS: Final = (
+    Column("broker"),
+    *(Column(title, Kind.FIGURE) for title in ("usage", "msg/s", "throughput", "bundles")),
+    Column("verdict", Kind.SENTENCE),
+)
 _TOLD_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, Code.CHOSEN_AGAIN})
 
 
@@ -58,26 +62,24 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
     shown = verdicts
     if len(verdicts) > _MOST_ROWS:
         shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MOST_ROWS]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("broker", no_wrap=True)
-    for title in ("usage", "msg/s", "throughput", "bundles"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+    rows = []
     for line in shown:
         figures = line.figures
         assert figures is not None
         assert figures.usage is not None
         does = f"sheds {line.unloads}" if line.unloads else "keeps all"
-        table.add_row(
-            line.broker,
-            format_figure(figures.usage, "%"),
-            f"{figures.msg_rate:,.0f}",
-            format_figure(figures.msg_throughput, "bytes/s"),
-            f"{figures.bundles:,}",
-            f"{does}: {_words(line.reason, line.broker, explain=explain)}",
+        rows.append(
+            (
+                line.broker,
+                format_figure(figures.usage, "%"),
+                f"{figures.msg_rate:,.0f}",
+                format_figure(figures.msg_throughput, "bytes/s"),
+                f"{figures.bundles:,}",
+                f"{does}: {_words(line.reason, line.broker, explain=explain)}",
+            )
         )
     click.echo()
-    print_table(table, plain_width=_PLAIN_WIDTH)
+    print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json tells of all")
 

@@ -89,7 +89,7 @@ def bundle_life(data: str, conf: Conf, since: str, until: str, form: str, bundle
         found = _life_of(history, name, timedelta(minutes=_EVERY[every]))
     for title, rows in found:
         if form == "table":
-            click.echo(f"\n{title}" + trend(rows, title))
+            click.echo("\n" + trend(title, rows, title))
         print_rows(rows, form, kind=title)
 
 
@@ -128,7 +128,7 @@ def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
     def ask() -> pa.Table:
         rows = history.imbalance()
         if form == "table":
-            click.echo(f"greatest over mean rate {trend(rows, 'balance')}\n")
+            click.echo(trend("greatest over mean rate", rows, "balance") + "\n")
         return rows
 
     with _history(data, conf, since, until) as history:

@@ -9,13 +9,13 @@ from typing import Any, Final
 import click
 import msgspec
 import pyarrow as pa
-from rich.table import Table
 
-from barycenter.cli.terminal import print_table
+from barycenter.cli.terminal import Column, Kind, output_width, print_table
 from barycenter.load.reasons import format_figure
 
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"
+_MOST_BARS: Final = 60
 _PLAIN_WIDTH: Final = 240
 
 _UNITS: Final = {
@@ -52,20 +52,19 @@ def _print_csv(rows: pa.Table) -> None:
 
 
 def _print_as_table(rows: pa.Table) -> None:
-    table = Table(box=None, pad_edge=False)
-    for field in rows.schema:
-        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(
-            field.name.replace("_", " "),
-            justify="right" if numeric else "left",
-            overflow="fold",
-            no_wrap=field.name != "sentence",
-        )
-    for row in rows.slice(0, _MOST_ROWS).to_pylist():
-        table.add_row(*(_cell(name, value) for name, value in row.items()))
-    print_table(table, plain_width=_PLAIN_WIDTH)
+    columns = [Column(field.name.replace("_", " "), _kind(field)) for field in rows.schema]
+    shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MOST_ROWS).to_pylist()]
+    print_table(columns, shown, plain_width=_PLAIN_WIDTH)
     if len(rows) > _MOST_ROWS:
         click.echo(f"… and {len(rows) - _MOST_ROWS:,} more rows; --format csv or json tells all")
+
+
+def _kind(field: pa.Field) -> Kind:
+    if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
+        return Kind.FIGURE
+    if pa.types.is_temporal(field.type):
+        return Kind.TIME
+    return Kind.SENTENCE if field.name == "sentence" else Kind.NAME
 
 
 def _cell(name: str, value: Any) -> str:
@@ -80,14 +79,15 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def trend(rows: pa.Table, kind: str) -> str:
-    """A line of bars that shows the course of the load, or of the imbalance; blank without figures."""
+def trend(title: str, rows: pa.Table, kind: str) -> str:
+    """A line of a title and bars that show the course of the load, or of the imbalance; no bars without figures."""
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
     values = [each for each in rows.column(column).to_pylist() if each is not None] if column else []
-    return f"  {_bars(values)}" if len(values) > 1 else ""
+    room = min(_MOST_BARS, output_width(_PLAIN_WIDTH) - len(title) - 2)
+    return f"{title}  {_bars(values, room)}" if len(values) > 1 and room > 0 else title
 
 
-def _bars(values: Sequence[float], width: int = 60) -> str:
+def _bars(values: Sequence[float], width: int) -> str:
     """At most `width` bars; each shows the greatest of the values it stands for."""
     size = -(-len(values) // width)
     shown = [max(values[i : i + size]) for i in range(0, len(values), size)]

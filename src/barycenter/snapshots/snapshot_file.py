@@ -64,7 +64,8 @@ class SnapshotFileError(ValueError):
 class SnapshotFile:
     """A snapshot and what came with it. `reports` are those of the simple load manager, by broker id.
 
-    `source` says in words what was read; `doubts` what is doubtful about the data.
+    `source` says in words what was read, `settings` whose `configuration` is; `doubts` what is doubtful about the data,
+    `remarks` what is about the settings.
     """
 
     snapshot: LoadSnapshot
@@ -73,6 +74,8 @@ class SnapshotFile:
     memory: MemoryDocument = field(default_factory=MemoryDocument)
     configuration: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[str, LoadReport] = field(default_factory=dict)
+    settings: str = "the snapshot's settings"
+    remarks: tuple[str, ...] = ()
 
     @property
     def is_simple(self) -> bool:
@@ -84,7 +87,7 @@ class SnapshotFile:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        return doubts(self.snapshot)
+        return (*doubts(self.snapshot), *self.remarks)
 
 
 def read_snapshot(path: Path | str, at_ms: int | None = None) -> LoadSnapshot:

@@ -11,6 +11,7 @@ import msgspec
 
 from barycenter.cli.ask.decision_tables import headline, print_json, print_tables
 from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.moments import moment_ms
 from barycenter.load.advice.configuration_advice import Severity, advice
@@ -28,7 +29,7 @@ from barycenter.snapshots.decided_by import (
     role_of,
 )
 from barycenter.snapshots.rounds import placement_lines, shedding_rounds, split_rounds
-from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
+from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 
 SOMETHING_TO_DO: Final = 3
 
@@ -78,6 +79,9 @@ def command(
     of load reports, or a data folder with the pipeline's tables. One round is run as the leader runs it: shed, then
     place what was shed. Nothing is carried out.
 
+    Settings are those that came with the snapshot, or that the brokers of the data folder have, else the defaults;
+    --config and --set change them. What was used is said.
+
     Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
     """
     try:
@@ -109,10 +113,12 @@ def command(
     for each in advice(config):
         if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
             click.echo(f"barycenter: {each.severity}: {each}", err=True)
+    settings = told(found, conf, changes)
     if as_json:
+        click.echo(f"barycenter: by {settings}", err=True)
         print_json(line for lines in rounds for line in lines)
     else:
-        click.echo(headline(found, by))
+        click.echo(headline(found, f"{by}; {settings}"))
         for number, lines in enumerate(rounds, 1):
             if len(rounds) > 1:
                 click.echo(f"\ncycle {number}")
@@ -125,7 +131,7 @@ def command(
 
 def _snapshot(path: Path | None, url: str | None, at_ms: int | None) -> SnapshotFile:
     if path is not None and url is None:
-        return read_snapshot_file(path, at_ms)
+        return read_with_settings(path, at_ms)
     if url is None or path is not None or at_ms is not None:
         raise click.UsageError("give --snapshot, or --url for the state of now")
     return of_document(asyncio.run(snapshot_of(url)), Path(url))

@@ -9,6 +9,7 @@ import msgspec
 
 from barycenter.cli.ask.decision_tables import print_state, print_tables
 from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.moments import moment_ms
 from barycenter.logs.decision_log import DecisionRecord, read_decisions
@@ -18,7 +19,7 @@ from barycenter.naming.namespace import NamespaceName
 from barycenter.snapshots.decided import BundleState, Decided, state_of
 from barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from barycenter.snapshots.rounds import shedding_rounds, split_rounds
-from barycenter.snapshots.snapshot_file import SnapshotFile, of_document, read_snapshot_file
+from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 
 
 @click.command(name="explain")
@@ -63,7 +64,7 @@ def command(
         if data is not None:
             records = [each for each in read_decisions(data) if each.at >= since_ms and each.concerns(**asked)]
         elif file is not None:
-            found = read_snapshot_file(file)
+            found = read_with_settings(file)
         else:
             records, found = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
         states = state_of(found.snapshot, bundle) if found is not None and bundle else []
@@ -75,7 +76,7 @@ def command(
         for each in (*records, *states, *lines):
             click.echo(msgspec.json.encode(each).decode())
     else:
-        _print(records, states, lines)
+        _print(records, states, lines, told(found) if found is not None else "")
     if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
@@ -133,7 +134,7 @@ def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
     return asked["broker"] in (line.source, line.destination)
 
 
-def _print(records: list[DecisionRecord], states: list[BundleState], lines: list[Decided]) -> None:
+def _print(records: list[DecisionRecord], states: list[BundleState], lines: list[Decided], settings: str) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(each for each in (record.source, record.destination) if each)
@@ -141,7 +142,7 @@ def _print(records: list[DecisionRecord], states: list[BundleState], lines: list
         click.echo("  ".join(each for each in (at, what, record.bundle, where) if each))
         click.echo(f"      {record.sentence}")
     if states or lines:
-        click.echo("\nnow")
+        click.echo(f"\nnow, by {settings}")
     for state in states:
         print_state(state)
     if lines:

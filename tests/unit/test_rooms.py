@@ -125,7 +125,7 @@ snapshots
     rounds
 
 cli
-    failure folders moments progress terminal
+    failure folders moments progress suggestions terminal
     run
     ledger
     record

@@ -12,6 +12,7 @@ import msgspec
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_broker_folder, keep_private
 from barycenter.cli.progress import with_progress
+from barycenter.cli.suggestions import did_you_mean
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.files.folder import exclusive
 from barycenter.ledger.inspection import (
@@ -111,7 +112,8 @@ def _go_through(
             listed = asyncio.run(_listed(metadata))
             chosen = [each for each in listed if topic in ("", str(each.topic))]
             if topic and not chosen:
-                raise WrongFolderError(f"{data} has no ledgers of a topic {topic}")
+                near = did_you_mean(topic, sorted({str(each.topic) for each in listed}))
+                raise WrongFolderError(f"{data} has no ledgers of a topic {topic}{near}")
             reports = [work(ledgers, each) for each in with_progress(chosen, "reading ledgers")]
             unlisted = [] if topic else list(unlisted_files(ledgers, {each.record.ledger_id for each in listed}))
     except (WrongFolderError, LedgerError, MetadataError, OSError) as error:

@@ -13,6 +13,7 @@ from barycenter.snapshots.decided import BundleState, Decided
 from barycenter.snapshots.snapshot_file import SnapshotFile
 
 _MOST_ROWS: Final = 40
+_MOST_NAMED: Final = 5
 _PLAIN_WIDTH: Final = 120
 _COLUMNS: Final = (
     Column("broker"),
@@ -43,17 +44,19 @@ def print_json(lines: Iterable[Decided]) -> None:
         click.echo(msgspec.json.encode(line).decode())
 
 
-def print_tables(lines: Sequence[Decided], *, explain: bool) -> None:
+def print_tables(lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None) -> None:
     """Print the decisions of one cycle: brokers with their verdicts, what moves, is placed or split, what stays.
 
-    `explain` prints whole reasons, else what a glance takes in.
+    `explain` prints whole reasons, else what a glance takes in. `shedding` are the brokers that shed, where `lines` are
+    not all there are; those whose bundles move in `lines` are named before them.
     """
     verdicts = [line for line in lines if line.kind == "verdict"]
     if verdicts:
         _print_verdicts(verdicts, explain=explain)
+    sources = sources_of(lines) or list(shedding or ())
     for line in lines:
         if line.kind == "shed":
-            _print_round(line.reason, explain=explain)
+            _print_round(line.reason, sources, explain=explain)
     for title, kind in (("moves", "unload"), ("placed", "assign"), ("split", "split"), ("stays", "refuse")):
         _print_bundles(title, [line for line in lines if line.kind == kind], explain=explain)
 
@@ -84,10 +87,18 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json tells of all")
 
 
-def _print_round(reason: Reason, *, explain: bool) -> None:
-    """Print why anything, or nothing, is shed, unless a verdict says the same, and what would change it."""
+def sources_of(lines: Iterable[Decided]) -> list[str]:
+    """Return the brokers that give bundles away, each once."""
+    return list(dict.fromkeys(line.source for line in lines if line.kind == "unload"))
+
+
+def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:
+    """Print which brokers shed, of whom verdicts say why, or why none does, and what would change it."""
     settings = f"; set by {', '.join(reason.settings)}" if reason.settings and not explain else ""
-    whole = f"{reason.subject} sheds" if reason.subject else _words(reason, "", explain=explain)
+    whole = _words(reason, "", explain=explain)
+    if reason.subject and sources:
+        more = f" and {len(sources) - _MOST_NAMED:,} more" if len(sources) > _MOST_NAMED else ""
+        whole = f"{', '.join(sources[:_MOST_NAMED])}{more} {'sheds' if len(sources) == 1 else 'shed'}"
     click.echo(f"\n{whole}{settings}")
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from barycenter.cli.ask.decision_tables import print_state, print_tables
+from barycenter.cli.ask.decision_tables import print_state, print_tables, sources_of
 from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.moments import moment_ms
+from barycenter.cli.suggestions import did_you_mean
 from barycenter.logs.decision_log import DecisionRecord, read_decisions
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
@@ -62,21 +63,25 @@ def command(
     found: SnapshotFile | None = None
     try:
         if data is not None:
-            records = [each for each in read_decisions(data) if each.at >= since_ms and each.concerns(**asked)]
+            logged = read_decisions(data)
+            _check_known(asked, logged, None)
+            records = [each for each in logged if each.at >= since_ms and each.concerns(**asked)]
         elif file is not None:
             found = read_with_settings(file)
         else:
             records, found = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
-        states = state_of(found.snapshot, bundle) if found is not None and bundle else []
-        lines = _now(found, asked) if found is not None else []
-    except (*UNUSABLE, ClusterError) as error:
+        if data is None:
+            _check_known(asked, records, found)
+        states = state_of(found.snapshot, asked["bundle"]) if found is not None and bundle else []
+        lines, shedding = _now(found, asked) if found is not None else ([], [])
+    except (*UNUSABLE, ClusterError, UnknownNameError) as error:
         fail(in_words(error))
     records = records[-limit:]
     if as_json:
         for each in (*records, *states, *lines):
             click.echo(msgspec.json.encode(each).decode())
     else:
-        _print(records, states, lines, told(found) if found is not None else "")
+        _print(records, states, lines, shedding, told(found) if found is not None else "")
     if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
@@ -95,6 +100,37 @@ def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
     return {"bundle": bundle, "broker": broker, "namespace": namespace}
 
 
+class UnknownNameError(ValueError):
+    """Nobody knows the broker, bundle or namespace that was asked for; the text names those nearest to it."""
+
+
+def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: SnapshotFile | None) -> None:
+    """Return if the decisions or the snapshot name what is asked for.
+
+    Raises:
+        UnknownNameError: they do not.
+    """
+    kind, name = next((kind, name) for kind, name in asked.items() if name)
+    known: set[str] = set()
+    if kind == "broker":
+        known = {broker for each in records for broker in (each.by, each.source, each.destination) if broker}
+        known.update(found.snapshot.brokers.names if found is not None else ())
+    else:
+        known = {each.bundle for each in records if each.bundle}
+        known.update(found.snapshot.bundles.names if found is not None else ())
+        if kind == "namespace":
+            known = {bundle.rpartition("/")[0] for bundle in known}
+    if name in known:
+        return
+    # those of its namespace are nearest to a bundle, and few
+    namespace = name.rpartition("/")[0]
+    near = {each for each in known if each.rpartition("/")[0] == namespace} if kind == "bundle" else known
+    raise UnknownNameError(
+        f"nothing is known of {kind} {name}: no broker reports it, and no decision names it"
+        f"{did_you_mean(name, sorted(near or known))}"
+    )
+
+
 def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[DecisionRecord], SnapshotFile | None]:
     query = {name: value for name, value in asked.items() if value}
     records, troubles = asyncio.run(decisions_of(url, {**query, "since": str(since_ms)}))
@@ -108,8 +144,8 @@ def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[De
     return records, of_document(document, Path("the leader's snapshot"))
 
 
-def _now(found: SnapshotFile, asked: dict[str, str]) -> list[Decided]:
-    """Return what the leader would do now that concerns what is asked for."""
+def _now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], list[str]]:
+    """Return what the leader would do now that concerns what is asked for, and which brokers would shed."""
     config = configured(found, None, (), None, None)
     manager = manager_of(found, None)
     rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)
@@ -119,7 +155,7 @@ def _now(found: SnapshotFile, asked: dict[str, str]) -> list[Decided]:
     if asked["bundle"]:
         rows = [row for row, name in enumerate(names) if name == asked["bundle"]]
         owners = {found.snapshot.brokers.names[found.snapshot.bundles.owner[row]] for row in rows}
-    return [line for line in lines if _concerns(line, asked, owners)]
+    return [line for line in lines if _concerns(line, asked, owners)], sources_of(rounds[0])
 
 
 def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
@@ -134,7 +170,9 @@ def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
     return asked["broker"] in (line.source, line.destination)
 
 
-def _print(records: list[DecisionRecord], states: list[BundleState], lines: list[Decided], settings: str) -> None:
+def _print(
+    records: list[DecisionRecord], states: list[BundleState], lines: list[Decided], shedding: list[str], settings: str
+) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(each for each in (record.source, record.destination) if each)
@@ -146,4 +184,4 @@ def _print(records: list[DecisionRecord], states: list[BundleState], lines: list
     for state in states:
         print_state(state)
     if lines:
-        print_tables(lines, explain=True)
+        print_tables(lines, explain=True, shedding=shedding)

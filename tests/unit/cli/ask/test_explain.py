@@ -72,7 +72,7 @@ def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
         (["--namespace", "a/b/c/d/e"], 2, "a/b/c/d/e"),
         (["--broker", "a:1", "--since", "yesterday"], 2, "give a span like 90s"),
         (["--broker", "a:1", "--snapshot", "x", "--url", "y"], 2, "give one of --url, --data and --snapshot"),
-        (["--namespace", "t/other"], 1, "nothing is known of t/other"),
+        (["--namespace", "t/other"], 1, "nothing is known of namespace t/other: no broker reports it"),
         (["--bundle", BUNDLE, "--since", "3d"], 1, "nothing is known of"),
     ],
 )
@@ -125,6 +125,49 @@ def test_why_a_bundle_cannot_be_shed_is_told(tmp_path: Path) -> None:
     ):
         assert said in run(*base, bundle_name(number)).stdout
     run(*base, bundle_name(99), code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--broker", "nonsense"], "nothing is known of broker nonsense: "),
+        (["--broker", "nonsense"], "; there is a:1, b:1, c:1"),
+        (["--broker", "a:11"], "; did you mean a:1?"),
+        (["--namespace", "t/nss"], "; did you mean t/ns?"),
+        (["--bundle", "t/ns/0x00000000_0x00010001"], f"; did you mean {bundle_name(0)}"),
+    ],
+)
+def test_a_name_that_nobody_knows_gets_the_nearest_and_no_other_brokers_news(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    write_snapshot(tmp_path / "s.json", document_of(two_that_shed()))
+    result = run("explain", "--snapshot", str(tmp_path / "s.json"), *words, code=1)
+    assert said in result.stderr
+    assert not result.stdout
+
+
+def test_a_broker_that_the_logs_do_not_name(logs: Path) -> None:
+    said = run("explain", "--data", str(logs), "--broker", "a:2", code=1).stderr
+    assert "nothing is known of broker a:2: no broker reports it, and no decision names it; did you mean a:1?" in said
+
+
+def two_that_shed() -> Cluster:
+    cluster = Cluster().add("a:1", cpu=95, bundles=equal_bundles(4, throughput=4e8))
+    return cluster.add("b:1", cpu=92, bundles=equal_bundles(4, throughput=4e8, first=8)).add("c:1", cpu=10)
+
+
+def test_of_several_that_shed_the_one_whose_bundle_moves_is_named(tmp_path: Path) -> None:
+    overload = {"loadBalancerLoadSheddingStrategy": "OverloadShedder"}
+    evenly = {"loadBalancerDistributeBundlesEvenlyEnabled": "false"}
+    document = document_of(two_that_shed(), configuration={**overload, **evenly})
+    write_snapshot(tmp_path / "s.json", document)
+    base = ["explain", "--snapshot", str(tmp_path / "s.json")]
+    for asked, other in (("a:1", "b:1"), ("b:1", "a:1")):
+        told = run(*base, "--broker", asked).stdout
+        assert f"\n{asked} sheds\n" in told
+        assert f"{other} shed" not in told
+    assert "\na:1, b:1 shed\n" in run(*base, "--broker", "c:1").stdout
+    assert "\na:1, b:1 shed; set by" in run("decide", *base[1:]).stdout
 
 
 async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Path) -> None:

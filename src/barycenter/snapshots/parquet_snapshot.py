@@ -8,7 +8,7 @@ key `barycenter.snapshot`. Nothing is lost: what is read equals what was written
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
@@ -87,7 +87,7 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
     )
 
 
-def read_columns(path: Path) -> tuple[LoadSnapshot, LeaderState]:
+def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
     """Return the snapshot in a file of `write_columns`, and what came with it.
 
     Raises:

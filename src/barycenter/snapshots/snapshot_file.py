@@ -14,11 +14,12 @@ these reports and no others. A report that does not name its broker is one of th
 is named after.
 """
 
+import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -116,10 +117,16 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None) -> SnapshotFi
         return _of_reports(_reports_of_folder(log if log.is_dir() else path), path)
     with path.open("rb") as file:
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
-    if is_parquet:
-        return _of_columns(path)
-    found = _parse(path)
-    return of_document(found, path) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
+    return _of_columns(path, path) if is_parquet else _of_content(path.read_bytes(), path)
+
+
+def snapshot_of_bytes(content: bytes, path: Path) -> SnapshotFile:
+    """Return the snapshot in the content of a file; `path` is its name in errors, and of a report without a broker.
+
+    Raises:
+        SnapshotFileError: it is nothing that is known, or something is wrong in it.
+    """
+    return _of_columns(io.BytesIO(content), path) if content.startswith(_PARQUET) else _of_content(content, path)
 
 
 def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
@@ -138,9 +145,14 @@ def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
         path.write_bytes(encode_snapshot(document))
 
 
-def _of_columns(path: Path) -> SnapshotFile:
+def _of_content(content: bytes, path: Path) -> SnapshotFile:
+    found = _parse(path, content)
+    return of_document(found, path) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
+
+
+def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
     try:
-        snapshot, leader = read_columns(path)
+        snapshot, leader = read_columns(file)
     except (NoSnapshotError, PolicyError) as error:
         raise SnapshotFileError(path, f"is a Parquet file that holds no snapshot: {error}") from error
     manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
@@ -247,7 +259,7 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         raise SnapshotFileError(folder, f"is no folder of load reports, nor a data folder: there is {foreign}/ in it")
     files = (file for place in (folder, *below) for kind in ("*.json", "*.txt") for file in place.glob(kind))
     for file in sorted(files):
-        parsed = _parse(file)
+        parsed = _parse(file, file.read_bytes())
         if isinstance(parsed, SnapshotDocument):
             raise SnapshotFileError(file, "is a snapshot of its own in a folder of load reports", "one of the two")
         found += parsed
@@ -259,9 +271,8 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
 # ---- one file ----
 
 
-def _parse(file: Path) -> SnapshotDocument | list[tuple[Path, _Report]]:
+def _parse(file: Path, content: bytes) -> SnapshotDocument | list[tuple[Path, _Report]]:
     """Return what a file holds: a snapshot, or load reports, one a line or one in all, or messages."""
-    content = file.read_bytes()
     if not content.strip():
         raise SnapshotFileError(file, "is empty")
     messages = list(messages_in(content))

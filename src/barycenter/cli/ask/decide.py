@@ -35,7 +35,8 @@ SOMETHING_TO_DO: Final = 3
 
 
 @click.command(name="decide")
-@click.option("--snapshot", "path", type=click.Path(path_type=Path), help="A file or folder.")
+@click.argument("file", metavar="[SNAPSHOT]", required=False, type=click.Path(path_type=Path))
+@click.option("--snapshot", "path", type=click.Path(path_type=Path), help="The same as SNAPSHOT.")
 @click.option("--url", help="Ask the leader of a running cluster for it instead: the web address of any broker.")
 @click.option("--at", default="", help="Of the pipeline's tables the state at this time: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--strategy", help="A shedder, a placement or a splitter; unless given, what is configured.")
@@ -56,6 +57,7 @@ SOMETHING_TO_DO: Final = 3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
 def command(
+    file: Path | None,
     path: Path | None,
     url: str | None,
     at: str,
@@ -75,17 +77,19 @@ def command(
 ) -> None:
     """Say what a strategy would do with a snapshot, and why.
 
-    SNAPSHOT is a file of `barycenter snapshot`, a load report of `pulsar-admin broker-stats load-report`, a folder
-    of load reports, or a data folder with the pipeline's tables. One round is run as the leader runs it: shed, then
-    place what was shed. Nothing is carried out.
+    SNAPSHOT is a file of `barycenter snapshot`, or - for one at standard input, a load report of `pulsar-admin
+    broker-stats load-report`, a folder of load reports, or a data folder with the pipeline's tables. One round is run
+    as the leader runs it: shed, then place what was shed. Nothing is carried out.
 
     Settings are those that came with the snapshot, or that the brokers of the data folder have, else the defaults;
     --config and --set change them. What was used is said.
 
     Ends with 0, with 1 if the snapshot or the configuration is not usable, with 2 for wrong usage.
     """
+    if file is not None and path is not None:
+        raise click.UsageError(f"give one snapshot: {file} or --snapshot {path}")
     try:
-        found = _snapshot(path, url, moment_ms("--at", at) if at else None)
+        found = _snapshot(path or file, url, moment_ms("--at", at) if at else None)
         config = configured(found, conf, changes, strategy, placement)
         manager = manager_of(found, strategy)
         if split or (strategy and is_splitter(strategy)):
@@ -133,7 +137,7 @@ def _snapshot(path: Path | None, url: str | None, at_ms: int | None) -> Snapshot
     if path is not None and url is None:
         return read_with_settings(path, at_ms)
     if url is None or path is not None or at_ms is not None:
-        raise click.UsageError("give --snapshot, or --url for the state of now")
+        raise click.UsageError("give SNAPSHOT, or --url for the state of now")
     return of_document(asyncio.run(snapshot_of(url)), Path(url))
 
 

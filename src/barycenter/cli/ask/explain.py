@@ -33,7 +33,9 @@ from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Read the decision logs of a data folder instead.",
 )
-@click.option("--snapshot", "file", type=click.Path(path_type=Path), help="Explain a saved snapshot instead.")
+@click.option(
+    "--snapshot", "file", type=click.Path(path_type=Path), help="Explain a saved snapshot instead; - is standard input."
+)
 @click.option("--since", default="", help="Only decisions since then: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")

@@ -5,6 +5,7 @@ ran, the decision logs by which strategy was shed. What was changed after the ti
 which no file tells; only the shedding strategy of then is known from the logs.
 """
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,19 +21,26 @@ from barycenter.logs.decision_log import read_decisions
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.sqlite.reading import read_value
 from barycenter.snapshots.pipeline_tables import tables_below
-from barycenter.snapshots.snapshot_file import SnapshotFile, read_snapshot_file
+from barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, read_snapshot_file, snapshot_of_bytes
 
+STANDARD_INPUT: Final = "-"
 _CHANGED_PATH: Final = "/admin/configuration"
 
 
 def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
-    """Return the snapshot of a file or folder; one that is of a data folder has the settings of that folder.
+    """Return the snapshot of a file or folder, or of standard input if `path` is `-`.
+
+    One that is of a data folder has the settings of that folder.
 
     Raises:
         SnapshotFileError: it is nothing that is known, or something is wrong in it.
         ConfigError: a broker.conf in it is none.
         OSError: it cannot be read.
     """
+    if str(path) == STANDARD_INPUT:
+        if at_ms is not None:
+            raise SnapshotFileError(path, "is of one time only", "a data folder to ask for a time")
+        return snapshot_of_bytes(sys.stdin.buffer.read(), Path("standard input"))
     found = read_snapshot_file(path, at_ms)
     if not path.is_dir() or found.configuration:
         return found

@@ -2,17 +2,21 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 import click
 
 from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from barycenter.cli.failure import fail, in_words
+from barycenter.load.snapshot.document import encode_snapshot
 from barycenter.snapshots.snapshot_file import write_snapshot
+
+_OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; - is standard output."
 
 
 @click.command(name="snapshot")
 @click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="The web address of any broker.")
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), help=_OUT)
 def command(url: str, out: Path) -> None:
     """Save what the leader decides upon.
 
@@ -21,9 +25,13 @@ def command(url: str, out: Path) -> None:
     """
     try:
         document = asyncio.run(snapshot_of(url))
-        write_snapshot(out, document)
+        if str(out) == "-":
+            click.echo(encode_snapshot(document))
+        else:
+            write_snapshot(out, document)
     except (ClusterError, OSError) as error:
         fail(in_words(error))
         return
     bundles = sum(len(report.last_stats) for report in document.brokers.values())
-    click.echo(f"{out}: {len(document.brokers):,} brokers, {bundles:,} bundles")
+    told = f"{len(document.brokers):,} brokers, {bundles:,} bundles"
+    click.echo(told if str(out) == "-" else f"{out}: {told}", err=str(out) == "-")

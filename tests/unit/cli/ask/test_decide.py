@@ -139,6 +139,21 @@ def test_bundles_are_placed(file: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["s.json", "s.parquet"])
+def test_a_snapshot_comes_as_an_argument_or_through_a_pipe(file: str, tmp_path: Path, name: str) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
+    write_snapshot(tmp_path / name, document_of(cluster))
+    expected = decide("--snapshot", str(tmp_path / name)).stdout
+    assert decide(str(tmp_path / name)).stdout == expected
+    piped = CliRunner().invoke(main, ["decide", "-"], input=(tmp_path / name).read_bytes())
+    assert (piped.exit_code, piped.stdout) == (0, expected)
+    asked = ["explain", "--snapshot", "-", "--broker", "a:1"]
+    assert CliRunner().invoke(main, asked, input=(tmp_path / name).read_bytes()).exit_code == 0
+    assert "standard input: is empty; give" in CliRunner().invoke(main, ["decide", "-"], input=b"").stderr
+    assert "give one snapshot: " in decide(file, "--snapshot", file, code=2).stderr
+    assert "is of one time only" in decide("-", "--at", "2h", code=1).stderr
+
+
 def test_large_bundles_are_found(file: str) -> None:
     for words in (["--split"], ["--strategy", "BundleSplitterTask"]):
         found = lines("--snapshot", file, *words, "--set", "loadBalancerNamespaceBundleMaxBandwidthMbytes=95")
@@ -166,7 +181,7 @@ def test_the_exit_code_tells_whether_something_would_be_done(file: str) -> None:
         (["--place", "nonsense"], 2, "--place nonsense:"),
         (["--history", "HISTORY"], 1, "give what --save-history wrote"),
         (["--cycles", "0"], 2, "--cycles"),
-        (["--url", "http://127.0.0.1:1"], 2, "give --snapshot, or --url for the state of now"),
+        (["--url", "http://127.0.0.1:1"], 2, "give SNAPSHOT, or --url for the state of now"),
         (["--at", "yesterday"], 2, "give a span like 90s"),
         (["--at", "2h"], 1, "is of one time only"),
     ],

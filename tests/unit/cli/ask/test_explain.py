@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
+from barycenter.load.snapshot.document import decode_snapshot
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
@@ -195,6 +196,9 @@ async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Pa
         file = tmp_path / "s.json"
         said = await asyncio.to_thread(run, "snapshot", "--url", url, "--out", str(file))
         assert said.stdout.startswith(f"{file}: 2 brokers, ")
+        piped = await asyncio.to_thread(run, "snapshot", "--url", url, "--out", "-")
+        assert len(decode_snapshot(piped.stdout.encode()).brokers) == 2
+        assert piped.stderr.startswith("2 brokers, ")
         assert set(read_snapshot_file(file).snapshot.brokers.names) == {each.broker_id for each in cluster.brokers}
         for place in (["--snapshot", str(file)], ["--url", url]):
             told = await asyncio.to_thread(run, "decide", *place, "--json")

@@ -115,7 +115,7 @@ def output_of(example: Console | Program) -> str:
     os.chdir(ROOT)
     try:
         if isinstance(example, Console):
-            result = CliRunner().invoke(main, example.arguments)
+            result = CliRunner().invoke(main, example.arguments, env={"COLUMNS": None})
             if result.exit_code != 0:
                 raise RuntimeError(f"{example.command} ended with {result.exit_code}: {result.output}")
             text = result.output

@@ -125,7 +125,7 @@ snapshots
     rounds
 
 cli
-    failure folders moments progress suggestions terminal
+    failure folders formats moments progress suggestions terminal
     run
     ledger
     record

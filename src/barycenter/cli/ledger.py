@@ -11,6 +11,7 @@ import msgspec
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_broker_folder, keep_private
+from barycenter.cli.formats import with_format
 from barycenter.cli.progress import with_progress
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.ledger.errors import LedgerError
@@ -51,7 +52,7 @@ _METADATA = click.option(
     help="The metadata store's file.  [default: metadata.sqlite in the data folder]",
 )
 _TOPIC = click.option("--topic", default="", help="Only this topic: persistent://TENANT/NAMESPACE/NAME.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_FORMAT = with_format("table", "json", json="one object")
 
 
 @click.group(name="ledger")
@@ -63,14 +64,14 @@ def command() -> None:
 @_DATA
 @_METADATA
 @_TOPIC
-@_JSON
-def check(data: Path, metadata: Path | None, topic: str, as_json: bool) -> None:
+@_FORMAT
+def check(data: Path, metadata: Path | None, topic: str, form: str) -> None:
     """Read every ledger and tell what is damaged: file, topic, and the positions that are lost and that are not.
 
     No ledger is changed. Ends with 0 if all is whole, with 3 if something is damaged, with 1 if it could not be told.
     """
     found = _go_through(data, metadata, topic, check_ledger)
-    if as_json:
+    if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
         _print(found)
@@ -83,8 +84,8 @@ def check(data: Path, metadata: Path | None, topic: str, as_json: bool) -> None:
 @_DATA
 @_METADATA
 @_TOPIC
-@_JSON
-def repair(data: Path, metadata: Path | None, topic: str, as_json: bool) -> None:
+@_FORMAT
+def repair(data: Path, metadata: Path | None, topic: str, form: str) -> None:
     """Put a file that keeps every whole entry, at its position, in the place of each damaged one.
 
     Consumers pass the positions that are lost. The damaged file is kept beside the other as NAME.damaged, to be
@@ -93,7 +94,7 @@ def repair(data: Path, metadata: Path | None, topic: str, as_json: bool) -> None
     Ends with 0 if all is whole then, with 1 if something could not be repaired.
     """
     found = _go_through(data, metadata, topic, repair_ledger)
-    if as_json:
+    if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
         _print(found)

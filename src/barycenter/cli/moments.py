@@ -3,7 +3,7 @@
 import re
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -32,15 +32,39 @@ def moment_ms(option: str, text: str) -> int:
 
 
 def span_ms(option: str, text: str) -> int:
-    """Return the milliseconds of a span like 90s, 15m, 2h or 3d.
+    """Return the milliseconds of a span like 90s, 15m, 2h or 3d, or of a bare number of seconds.
 
     Raises:
         click.UsageError: it is none, or 0; names the option.
     """
-    span = _span_ms(text)
+    span = _span_ms(f"{text}s" if text.isdecimal() else text)
     if not span:
         raise click.UsageError(f"{option} {text}: give a span like 90s, 15m, 2h or 3d")
     return span
+
+
+class Seconds(click.ParamType[float]):
+    """Seconds from a span like 90s, 15m, 2h or 3d, or from a bare number of them; at least `least`."""
+
+    name = "span"
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds.
+
+        Raises:
+            click.BadParameter: it is neither, or less than the least.
+        """
+        text = str(value)
+        span = _span_ms(text)
+        if span is None and not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text):
+            self.fail(f"{text}: give a span like 90s, 15m, 2h or 3d, or seconds", param, ctx)
+        seconds = float(text) if span is None else span / 1000
+        if seconds < self._least:
+            self.fail(f"{text} is less than {self._least:g} s", param, ctx)
+        return seconds
 
 
 def _span_ms(text: str) -> int | None:

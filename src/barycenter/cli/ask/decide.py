@@ -1,6 +1,7 @@
 """`barycenter decide`: what a strategy would do with a snapshot, and why; nothing is carried out."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -10,9 +11,10 @@ import click
 import msgspec
 
 from barycenter.cli.ask.decision_tables import headline, print_json, print_tables
-from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from barycenter.cli.ask.running_cluster import URL_VARIABLE, ClusterError, asked_url, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.formats import with_format
 from barycenter.cli.moments import moment_ms
 from barycenter.load.advice.configuration_advice import Severity, advice
 from barycenter.load.managers import short_name
@@ -37,7 +39,7 @@ SOMETHING_TO_DO: Final = 3
 @click.command(name="decide")
 @click.argument("file", metavar="[SNAPSHOT]", required=False, type=click.Path(path_type=Path))
 @click.option("--snapshot", "path", type=click.Path(path_type=Path), help="The same as SNAPSHOT.")
-@click.option("--url", help="Ask the leader of a running cluster for it instead: the web address of any broker.")
+@click.option("--url", help="Ask the leader of a running cluster: web address of any broker.  [BARYCENTER_URL]")
 @click.option("--at", default="", help="Of the pipeline's tables the state at this time: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--strategy", help="A shedder, a placement or a splitter; unless given, what is configured.")
 @click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
@@ -54,7 +56,7 @@ SOMETHING_TO_DO: Final = 3
 @click.option("--save-history", type=click.Path(dir_okay=False, path_type=Path), help="Write what it remembers then.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of draws.")
 @click.option("--explain", is_flag=True, help="Print whole reasons.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@with_format("table", "json", json="one object a line")
 @click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
 def command(
     file: Path | None,
@@ -72,7 +74,7 @@ def command(
     save_history: Path | None,
     seed: int,
     explain: bool,
-    as_json: bool,
+    form: str,
     exit_code: bool,
 ) -> None:
     """Say what a strategy would do with a snapshot, and why.
@@ -118,7 +120,7 @@ def command(
         if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
             click.echo(f"barycenter: {each.severity}: {each}", err=True)
     settings = told(found, conf, changes)
-    if as_json:
+    if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)
         print_json(line for lines in rounds for line in lines)
     else:
@@ -136,9 +138,10 @@ def command(
 def _snapshot(path: Path | None, url: str | None, at_ms: int | None) -> SnapshotFile:
     if path is not None and url is None:
         return read_with_settings(path, at_ms)
+    url = url if path is not None else url or os.environ.get(URL_VARIABLE)
     if url is None or path is not None or at_ms is not None:
         raise click.UsageError("give SNAPSHOT, or --url for the state of now")
-    return of_document(asyncio.run(snapshot_of(url)), Path(url))
+    return of_document(asyncio.run(snapshot_of(asked_url(url))), Path(url))
 
 
 def _check_names(bundles: Collection[str]) -> None:

@@ -8,9 +8,10 @@ import click
 import msgspec
 
 from barycenter.cli.ask.decision_tables import print_state, print_tables, sources_of
-from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from barycenter.cli.ask.running_cluster import ClusterError, asked_url, decisions_of, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.formats import with_format
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.logs.decision_log import DecisionRecord, read_decisions
@@ -27,7 +28,9 @@ from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 @click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Decisions about this bundle.")
 @click.option("--broker", default="", metavar="HOST:PORT", help="Its verdict, and decisions that name it.")
 @click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about its bundles.")
-@click.option("--url", help="Ask a running cluster: the web address of any broker.  [default: http://127.0.0.1:8080]")
+@click.option(
+    "--url", help="Ask a running cluster: web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]"
+)
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -38,7 +41,7 @@ from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 )
 @click.option("--since", default="", help="Only decisions since then: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@with_format("table", "json", json="one object a line")
 def command(
     bundle: str,
     broker: str,
@@ -48,7 +51,7 @@ def command(
     file: Path | None,
     since: str,
     limit: int,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Say why: the decisions about a bundle, a broker or a namespace, and what the leader would do now.
 
@@ -71,7 +74,7 @@ def command(
         elif file is not None:
             found = read_with_settings(file)
         else:
-            records, found = _of_cluster(url or "http://127.0.0.1:8080", asked, since_ms)
+            records, found = _of_cluster(asked_url(url), asked, since_ms)
         if data is None:
             _check_known(asked, records, found)
         states = state_of(found.snapshot, asked["bundle"]) if found is not None and bundle else []
@@ -79,7 +82,7 @@ def command(
     except (*UNUSABLE, ClusterError, UnknownNameError) as error:
         fail(in_words(error))
     records = records[-limit:]
-    if as_json:
+    if form == "json":
         for each in (*records, *states, *lines):
             click.echo(msgspec.json.encode(each).decode())
     else:

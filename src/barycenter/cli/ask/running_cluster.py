@@ -1,6 +1,7 @@
 """What the commands ask a running cluster: the leader's snapshot, and every broker's decisions."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,19 @@ from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.logs.decision_log import KEPT, DecisionRecord
 
 _TIMEOUT_S: Final = 60.0
+
+
+URL_VARIABLE: Final = "BARYCENTER_URL"
+_USUAL_URL: Final = "http://127.0.0.1:8080"
+
+
+def asked_url(url: str | None) -> str:
+    """Return the web address to ask: what was given, else what BARYCENTER_URL says, else that of this machine.
+
+    One without a scheme is asked by HTTP.
+    """
+    found = url or os.environ.get(URL_VARIABLE) or _USUAL_URL
+    return (found if "://" in found else f"http://{found}").rstrip("/")
 
 
 class ClusterError(Exception):
@@ -26,7 +40,7 @@ async def snapshot_of(url: str) -> SnapshotDocument:
     """
     client = AdminClient(timeout_s=_TIMEOUT_S)
     try:
-        answer = await client.call("GET", url.rstrip("/"), "/barycenter/v1/snapshot")
+        answer = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
     except (AdminRequestError, msgspec.ValidationError) as error:
         raise ClusterError(f"no snapshot from {url}: {error}") from error
@@ -45,7 +59,7 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     """
     client = AdminClient(timeout_s=_TIMEOUT_S)
     try:
-        brokers = await client.call("GET", url.rstrip("/"), "/admin/v2/brokers")
+        brokers = await client.call("GET", url, "/admin/v2/brokers")
         found = await asyncio.gather(*(_decisions_at(client, f"http://{broker}", asked) for broker in brokers))
     except AdminRequestError as error:
         raise ClusterError(f"no answer from {url}: {error}") from error

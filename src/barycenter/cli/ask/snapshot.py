@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from barycenter.cli.ask.running_cluster import ClusterError, asked_url, snapshot_of
 from barycenter.cli.failure import fail, in_words
 from barycenter.load.snapshot.document import encode_snapshot
 from barycenter.snapshots.snapshot_file import write_snapshot
@@ -15,16 +15,16 @@ _OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; -
 
 
 @click.command(name="snapshot")
-@click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="The web address of any broker.")
+@click.option("--url", help="The web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), help=_OUT)
-def command(url: str, out: Path) -> None:
+def command(url: str | None, out: Path) -> None:
     """Save what the leader decides upon.
 
     Loads, windows, bundles on their way, policies, what the shedder remembers, and the configuration: all that
     `barycenter decide` needs to say what the leader would do.
     """
     try:
-        document = asyncio.run(snapshot_of(url))
+        document = asyncio.run(snapshot_of(asked_url(url)))
         if str(out) == "-":
             click.echo(encode_snapshot(document))
         else:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import WrongFolderError, check_load_folder
+from barycenter.cli.formats import with_format
 from barycenter.cli.history.rows import print_rows, trend
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.pipeline.data_folder import opened
@@ -40,14 +41,7 @@ def _common(command: Command) -> Command:
             ),
             click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
             click.option("--until", default="", help="End of the period, exclusive; likewise."),
-            click.option(
-                "--format",
-                "form",
-                type=click.Choice(["table", "json", "csv"]),
-                default="table",
-                show_default=True,
-                help="json: one object a line.",
-            ),
+            with_format("table", "json", "csv", json="one object a line"),
             with_spark_settings,
         )
     ):

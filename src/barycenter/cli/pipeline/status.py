@@ -8,6 +8,7 @@ from typing import Final
 import click
 import msgspec
 
+from barycenter.cli.formats import with_format
 from barycenter.cli.pipeline.data_folder import opened
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from barycenter.pipeline.running.status import PipelineStatus, read_status
@@ -35,9 +36,9 @@ _NEXT: Final = {
 
 @click.command(name="status")
 @click.option("--data", required=True, type=DataFolder(exists=True), metavar="DIR", help="Data folder of the cluster.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@with_format("table", "json", json="one object")
 @with_spark_settings
-def status_command(data: str, as_json: bool, conf: dict[str, str]) -> None:
+def status_command(data: str, form: str, conf: dict[str, str]) -> None:
     """Say how the pipeline of DIR fares.
 
     Ends with 0 if it runs or was stopped in order, with 1 if it failed, was killed, tries a batch again and again, or
@@ -47,7 +48,7 @@ def status_command(data: str, as_json: bool, conf: dict[str, str]) -> None:
         found = read_status(storage)
         alive = found is not None and is_running(storage, found.pid, now_ms=time.time_ns() // 1_000_000)
     if found is None:
-        if as_json:
+        if form == "json":
             click.echo(msgspec.json.encode({"state": "none", "alive": False, "data": storage.address()}))
         else:
             click.echo(
@@ -55,7 +56,7 @@ def status_command(data: str, as_json: bool, conf: dict[str, str]) -> None:
             )
         sys.exit(1)
     state = _state(found, alive=alive)
-    if as_json:
+    if form == "json":
         document = msgspec.to_builtins(found) | {
             "state": state,
             "alive": alive,

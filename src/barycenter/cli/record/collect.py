@@ -21,6 +21,8 @@ from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
+from barycenter.cli.formats import with_format
+from barycenter.cli.moments import Seconds
 from barycenter.logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0
@@ -28,7 +30,7 @@ _TIMEOUT_S: Final = 20.0
 
 def _admin_urls(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
     try:
-        return admin_urls(text)
+        return admin_urls(text if "://" in text else f"http://{text}")
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -36,17 +38,21 @@ def _admin_urls(context: click.Context, option: click.Parameter, text: str) -> t
 @click.command(name="collect")
 @click.option(
     "--admin-url",
+    "--url",
+    "admin_url",
+    envvar="BARYCENTER_URL",
+    show_envvar=True,
     required=True,
     metavar="URL",
     callback=_admin_urls,
     help="Web address of a broker, or of a proxy before them; of several: http://broker-1:8080,broker-2:8080.",
 )
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
-@click.option("--interval", default=60.0, show_default=True, type=click.FloatRange(1), help="Seconds between rounds.")
+@click.option("--interval", default="60s", show_default=True, type=Seconds(1), help="Between rounds: 60s, 5m.")
 @click.option("--rounds", default=0, type=click.IntRange(0), help="End after so many; 0: go on until Ctrl-C.")
 @click.option("--keep-days", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Delete older reports.")
 @click.option("--service-url", help="pulsar:// address; needed if brokers run the extensible load manager.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a round.")
+@with_format("table", "json", json="one object a round")
 def command(
     admin_url: tuple[str, ...],
     out: Path,
@@ -54,7 +60,7 @@ def command(
     rounds: int,
     keep_days: float,
     service_url: str | None,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Record the load reports of a cluster's brokers, Apache Pulsar's or Barycenter's own.
 
@@ -72,7 +78,7 @@ def command(
     """
     keep_private()
     try:
-        ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, as_json))
+        ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, form == "json"))
     except (CollectError, OSError) as error:
         fail(in_words(error))
     if not ended_well:

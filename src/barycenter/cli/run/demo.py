@@ -8,6 +8,8 @@ import click
 
 from barycenter.admin.errors import AdminRequestError
 from barycenter.cli.failure import fail, in_words
+from barycenter.cli.formats import with_format
+from barycenter.cli.moments import Seconds
 from barycenter.demo.scenario import Demo, DemoSettings
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
 from barycenter.standalone.errors import StandaloneError
@@ -15,7 +17,7 @@ from barycenter.standalone.errors import StandaloneError
 
 @click.command(name="demo")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 16), help="Number of brokers.")
-@click.option("--duration", default=120.0, show_default=True, type=click.FloatRange(10), help="Seconds of load.")
+@click.option("--duration", default="120s", show_default=True, type=Seconds(10), help="Of load: 120s, 5m.")
 @click.option(
     "--trace",
     "traces",
@@ -41,7 +43,7 @@ from barycenter.standalone.errors import StandaloneError
 @click.option(
     "--broker-port", default=16650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@with_format("table", "json", json="the summary")
 def command(
     brokers: int,
     duration: float,
@@ -52,7 +54,7 @@ def command(
     chaos: bool,
     web_port: int,
     broker_port: int,
-    as_json: bool,
+    form: str,
 ) -> None:
     """Start a cluster, drive it with stock Pulsar clients, write a report.
 
@@ -78,7 +80,7 @@ def command(
     except (StandaloneError, TraceError, AdminRequestError, OSError) as error:
         fail(in_words(error))
         return
-    if as_json:
+    if form == "json":
         click.echo((out / "summary.json").read_text(), nl=False)
     else:
         click.echo(sentences(summary, out))

@@ -59,9 +59,9 @@ class _Laid:
     def least(self) -> int:
         if self.column.kind is Kind.NAME:
             parts = (part for cell in self.cells for part in _PARTS.findall(cell))
-            return min(self.plain, max(_NARROW_NAME, *map(cell_len, (*parts, *self.column.title.split()))))
+            return min(self.plain, max(_NARROW_NAME, 0, *map(cell_len, (*parts, *self.column.title.split()))))
         if self.column.kind is Kind.SENTENCE:
-            return min(self.plain, max(_NARROW_SENTENCE, *map(cell_len, self.column.title.split())))
+            return min(self.plain, max(_NARROW_SENTENCE, 0, *map(cell_len, self.column.title.split())))
         return self.plain
 
 
@@ -74,7 +74,10 @@ def output_width(plain_width: int) -> int:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:
-    """Print rows of texts under titles without trailing blanks; `plain_width` columns wide unless on a terminal."""
+    """Print rows of texts under titles without trailing blanks; `plain_width` columns wide unless on a terminal.
+
+    `columns` is not empty.
+    """
     width = output_width(plain_width)
     texts = [[_LINE_BREAK.sub(" ", cell) for cell in row] for row in rows]
     laid = [_Laid(column, [row[place] for row in texts]) for place, column in enumerate(columns)]

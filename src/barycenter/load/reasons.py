@@ -314,12 +314,14 @@ def _alternative(alternative: Alternative) -> str:
 
 
 def format_figure(value: float, unit: str) -> str:
-    """Return a number a person can read: a fraction of unit "%" as percent, bytes/s as MiB/s when large."""
+    """Return a number a person can read: a fraction of unit "%" as percent, bytes/s as KiB/s or MiB/s when large."""
     if not math.isfinite(value):
         return str(value)
     if unit == "%":
         return f"{value * 100:.4g} %"
     if unit == "bytes/s" and abs(value) >= 1_048_576:
         return f"{value / 1_048_576:.4g} MiB/s"
+    if unit == "bytes/s" and abs(value) >= 1024:
+        return f"{value / 1024:.4g} KiB/s"
     number = f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
     return f"{number} {unit}".rstrip()

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from barycenter.cli.ask.running_cluster import asked_url
 from barycenter.cli.main import main
 from barycenter.cli.moments import Seconds, span_ms
+from barycenter.load.reasons import format_figure
 
 RECORDED = str(Path(__file__).parents[3] / "tests" / "data" / "pipeline" / "cluster")
 
@@ -57,6 +58,13 @@ def test_a_span_has_a_unit_or_is_of_seconds(text: str, seconds: float) -> None:
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         Seconds(1).convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(842_520, "822.8 KiB/s"), (1_186_000, "1.131 MiB/s"), (1000, "1000 bytes/s"), (0, "0 bytes/s")]
+)
+def test_sizes_have_one_kind_of_unit(value: float, shown: str) -> None:
+    assert format_figure(value, "bytes/s") == shown
 
 
 def test_the_address_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

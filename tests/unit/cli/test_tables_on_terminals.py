@@ -104,6 +104,12 @@ def test_any_width_shows_every_figure_time_and_name(
     assert "[b]" in text
 
 
+def test_a_column_may_be_without_title_and_a_cell_of_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([Column(""), Column("b", Kind.SENTENCE)], [["a\nb", ""]], plain_width=120)
+    print_table([Column("only", Kind.FIGURE)], [], plain_width=120)
+    assert capsys.readouterr().out.splitlines() == ["     b", "a b", "only"]
+
+
 @pytest.mark.parametrize("columns", [80, 100])
 def test_a_real_terminal_is_measured(columns: int) -> None:
     controller, terminal = pty.openpty()

@@ -68,6 +68,7 @@ def test_a_round_is_told_with_who_gave_nothing_and_why(capsys: pytest.CaptureFix
     ("url", "code", "said"),
     [
         ("pulsar://a:6650", 2, "a web address begins with http:// or https://"),
+        ("127.0.0.1:1", 1, "barycenter: cannot list the brokers: GET http://127.0.0.1:1/admin/v2/brokers"),
         ("http://127.0.0.1:1", 1, "barycenter: cannot list the brokers: GET http://127.0.0.1:1/admin/v2/brokers"),
     ],
 )

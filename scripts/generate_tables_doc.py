@@ -19,6 +19,36 @@ DataFrame with each row once, also while the pipeline writes and compacts. Other
 the list of files from `barycenter.pipeline.tables.files.live_files(layout.tables, name)`: a plain `*.parquet`
 finds a compacted file beside its sources for a quarter of an hour.
 
+**Questions in SQL.** `barycenter history sql --data DIR "..."` has each table as a view of its name, with the columns
+below and each row once. For a folder of this machine DuckDB answers, in 1 GiB of memory and beyond it in a temporary
+folder; `--engine spark`, `--master` or `--conf` ask Spark, as does an `s3a:` or `hdfs:` address. What SQL both have in
+common gives the same answer, like the questions below. `at` and `by` are words of DuckDB's: write `decisions.at`.
+
+```sql
+select broker, max(cpu_percent) from broker_usage group by broker
+```
+
+```sql
+select date_trunc('hour', interval_start) as hour, max(usage_max) as usage_max, sum(unloads) as unloads
+from balance group by 1 order by 1
+```
+
+```sql
+select d.strategy, d.kind, count(*) as decisions from decisions d where d.at >= timestamp '2026-01-31 12:00:00'
+group by d.strategy, d.kind order by decisions desc, d.strategy, d.kind
+```
+
+```sql
+select s.broker, count(distinct s.bundle) as bundles, avg(s.msg_rate_in + s.msg_rate_out) as msg_rate
+from bundle_samples s join broker_usage u on s.broker = u.broker and s.incarnation = u.incarnation
+    and s.sequence = u.sequence
+where u.weighted_usage > 0.5 group by s.broker order by s.broker
+```
+
+```sql
+select bundle, broker, owned_from, owned_to, ended from ownership order by owned_to, bundle, owned_from
+```
+
 **Times** are UTC, with microseconds. Those of reports are by the clock of the reporting broker, uncorrected. What is
 said of a broker follows the order of its own reports, so clocks need not agree, with two limits: who is more than an
 hour behind the newest report of all counts as silent, and an interval of `balance` takes reports that came up to a

@@ -109,6 +109,7 @@ pipeline
     reports
     folds
     history
+    local_sql
     spark
     pulsar_source
     parsing

@@ -19,8 +19,10 @@ from barycenter.cli.progress import spark_progress, with_progress
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
+from barycenter.pipeline.local_sql import QueryError, run_local_sql
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from barycenter.pipeline.storage.files import local_folder
+from barycenter.pipeline.storage.layout import PipelineLayout
 
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
 
@@ -138,32 +140,54 @@ def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
     metavar="DIR",
     help="Data folder of the cluster: a path, or an address that Spark reaches.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    help="What answers.  [default: duckdb; spark for an address that only Spark reaches, or with --master or --conf]",
+)
+@click.option("--master", metavar="URL", help="Spark master.  [default: local[*]]")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
 @click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows of the answer.")
 @with_spark_settings
-def sql(query: str, data: str, master: str, form: str, limit: int, conf: Conf) -> None:
-    """Run Spark SQL over the tables, each a view of its name.
+def sql(query: str, data: str, engine: str | None, master: str | None, form: str, limit: int, conf: Conf) -> None:
+    """Run SQL over the tables, each a view of its name (docs/tables.md has examples).
 
     For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
-    """
-    from barycenter.pipeline.spark.sql import QueryError, run_sql
 
+    DuckDB answers for a folder of this machine, in about a second and in 1 GiB of memory; it only reads. Spark takes
+    seconds to start, and has the SQL and the reach of Spark.
+    """
+    folder = local_folder(data)
+    wants_spark = folder is None or master is not None or bool(conf)
+    if engine == "duckdb" and wants_spark:
+        raise click.UsageError(
+            f"DuckDB reads folders of this machine, and {data} is none; leave out --engine duckdb"
+            if folder is None
+            else "--master and --conf are for Spark; leave out --engine duckdb, or these"
+        )
     try:
-        folder = local_folder(data)
         if folder is not None:
             check_load_folder(folder)
-        with Console(stderr=True).status("starting Spark") as status:
-
-            def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
-                status.stop()
-                return spark_progress(tasks, "asking")
-
-            rows = run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
+        if folder is None or wants_spark or engine == "spark":
+            rows = _asked_of_spark(data, query, master or "local[*]", limit, conf)
+        else:
+            rows = run_local_sql(PipelineLayout.of(folder), query, limit=limit)
     except (OSError, QueryError, WrongFolderError) as error:
         fail(in_words(error))
         return
     print_rows(rows, form)
+
+
+def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf) -> pa.Table:
+    from barycenter.pipeline.spark.sql import run_sql
+
+    with Console(stderr=True).status("starting Spark") as status:
+
+        def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
+            status.stop()
+            return spark_progress(tasks, "asking")
+
+        return run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
 
 
 @contextmanager

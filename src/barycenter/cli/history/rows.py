@@ -52,7 +52,7 @@ def _print_csv(rows: pa.Table) -> None:
 
 
 def _print_as_table(rows: pa.Table) -> None:
-    columns = [Column(field.name.replace("_", " "), _kind(field)) for field in rows.schema]
+    columns = [Column(field.name, _kind(field)) for field in rows.schema]
     shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MOST_ROWS).to_pylist()]
     print_table(columns, shown, plain_width=_PLAIN_WIDTH)
     if len(rows) > _MOST_ROWS:

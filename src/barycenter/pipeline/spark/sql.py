@@ -1,6 +1,7 @@
 """Spark SQL over the tables of a data directory."""
 
 import logging
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from barycenter.pipeline.local_sql import QueryError
 from barycenter.pipeline.spark.addresses import open_storage
 from barycenter.pipeline.spark.java import JavaNotFoundError
 from barycenter.pipeline.spark.session import create_session, tasks_of
@@ -15,10 +17,6 @@ from barycenter.pipeline.spark.table_reader import read_table
 from barycenter.pipeline.tables.schemas import TABLES
 
 _WHERE_IT_HAPPENED: Final = ("\n\nJVM stacktrace", "\nJVM stacktrace", ";\n'")
-
-
-class QueryError(Exception):
-    """The query cannot be answered; the text is what Spark says of it, without its innards."""
 
 
 def run_sql(
@@ -36,23 +34,27 @@ def run_sql(
     lasts while Spark works on the answer.
 
     Raises:
-        QueryError: the query is wrong or fails, Spark cannot reach `data`, or there is no Java to start Spark with.
+        QueryError: in Spark's words; the query is wrong or fails, Spark cannot reach `data`, or there is no Java to
+            start Spark with.
     """
-    try:
-        session = create_session("barycenter history", master, {"spark.driver.memory": "2g", **(conf or {})})
-        # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
-        session.sparkContext.setLogLevel("OFF")
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(prefix="barycenter-sql-") as scratch:
         try:
-            with progress(tasks_of(session)):
-                storage = open_storage(data, session)
-                for name in TABLES:
-                    read_table(session, storage, name).createOrReplaceTempView(name)
-                return session.sql(query).limit(limit).toArrow()
-        finally:
-            session.stop()
-    except (PySparkException, JavaNotFoundError, OSError) as error:
-        raise QueryError(_in_words(str(error))) from error
+            # Spark makes the folder of its own tables at once, in the current folder unless told another.
+            settings = {"spark.driver.memory": "2g", "spark.sql.warehouse.dir": scratch, **(conf or {})}
+            session = create_session("barycenter history", master, settings)
+            # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
+            session.sparkContext.setLogLevel("OFF")
+            logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+            try:
+                with progress(tasks_of(session)):
+                    storage = open_storage(data, session)
+                    for name in TABLES:
+                        read_table(session, storage, name).createOrReplaceTempView(name)
+                    return session.sql(query).limit(limit).toArrow()
+            finally:
+                session.stop()
+        except (PySparkException, JavaNotFoundError, OSError) as error:
+            raise QueryError(_in_words(str(error))) from error
 
 
 def _in_words(text: str) -> str:

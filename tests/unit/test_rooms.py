@@ -126,7 +126,7 @@ snapshots
     rounds
 
 cli
-    failure folders formats moments progress suggestions terminal
+    failure folders formats interrupt moments progress suggestions terminal
     run
     ledger
     record

@@ -1,9 +1,11 @@
 """The `barycenter` program: one command for each thing a person does with it."""
 
 import importlib
-from typing import Final
+from typing import Any, Final
 
 import click
+
+from barycenter.cli.interrupt import ended_by_signals
 
 _COMMANDS: Final = {
     "standalone": ("barycenter.cli.run.standalone", "Run a cluster on this machine."),
@@ -25,6 +27,10 @@ _COMMANDS: Final = {
 
 class _LazyGroup(click.Group):
     """A group that imports a command only when it runs, so that `broker` never pays for `demo`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with ended_by_signals():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

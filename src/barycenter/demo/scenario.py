@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +132,20 @@ class Demo:
             lags_s = pipeline_lags_s(directory.logs / "pipeline.log")
         return self._write(lags_s)
 
+    def write_so_far(self) -> dict[str, Any]:
+        """Write the report of a run that was cancelled, and return its summary; empty if no load was seen yet.
+
+        Which messages were lost, and the gaps of each topic, only the end would have told.
+        """
+        if self._progress is None or not self.record.samples:
+            return {}
+        seen = self._progress
+        self.ended_at_s = seen.at
+        self._result = self._result or ClientResult([], seen.recovered)
+        lags_s = pipeline_lags_s(self._directory.logs / "pipeline.log")
+        counted = {"messages_produced": seen.produced, "messages_consumed": seen.consumed}
+        return self._write(lags_s, {"interrupted": True} if self._result.topics else {"interrupted": True, **counted})
+
     @asynccontextmanager
     async def _running(self, cluster: StandaloneCluster) -> AsyncIterator[None]:
         try:
@@ -209,6 +223,7 @@ class Demo:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 limit=64 * 1024 * 1024,
+                start_new_session=True,  # a terminal's Ctrl-C is for this process to answer
             )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -245,7 +260,7 @@ class Demo:
         wait_s = self.record.started_at_s + part * self.settings.duration_s - time.time()
         await asyncio.sleep(max(0.0, wait_s))
 
-    def _write(self, lags_s: Sequence[float]) -> dict[str, Any]:
+    def _write(self, lags_s: Sequence[float], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         assert self._result is not None
         summary = summarise(
             self.record,
@@ -255,6 +270,7 @@ class Demo:
             ended_at_s=self.ended_at_s,
         )
         summary |= {"brokers": self.settings.brokers, "load": self.settings.load, "speedup": self.settings.speedup}
+        summary |= more or {}
         out = self.settings.out
         (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
         (out / "report.html").write_text(render_report(self.record, self._result.topics, summary))

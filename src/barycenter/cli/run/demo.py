@@ -1,6 +1,7 @@
 """`barycenter demo`: see a cluster balance itself, survive a crash, and read the report."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 from barycenter.admin.errors import AdminRequestError
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
+from barycenter.cli.interrupt import InterruptedBySignal
 from barycenter.cli.moments import Seconds
 from barycenter.demo.scenario import Demo, DemoSettings
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
@@ -60,7 +62,7 @@ def command(
 
     The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is
     killed. Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily
-    swing and bursts. OUT gets report.html and summary.json.
+    swing and bursts. OUT gets report.html and summary.json; of a run that Ctrl-C ends, those of the time until then.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -76,16 +78,39 @@ def command(
             web_port=web_port,
             broker_port=broker_port,
         )
-        summary = asyncio.run(Demo(settings).run())
+        summary, signalled = asyncio.run(_run(Demo(settings)))
     except (StandaloneError, TraceError, AdminRequestError, OSError) as error:
         fail(in_words(error))
         return
+    if not summary:
+        raise InterruptedBySignal(signalled)
     if form == "json":
         click.echo((out / "summary.json").read_text(), nl=False)
     else:
         click.echo(sentences(summary, out))
+    if signalled:
+        raise InterruptedBySignal(signalled)
     if summary["messages_lost"]:
         fail(f"{summary['messages_lost']} acknowledged messages did not arrive; logs are in {out}/data/logs")
+
+
+async def _run(demo: Demo) -> tuple[dict[str, Any], int]:
+    """Return the summary, empty if there was nothing to sum up, and the signal that ended the run early, or 0."""
+    loop = asyncio.get_running_loop()
+    running = asyncio.create_task(demo.run(), name="demo")
+    numbers: list[int] = []
+
+    def interrupted(number: int) -> None:
+        if not numbers:  # a second one does not keep the first from ending the processes
+            running.cancel()
+        numbers.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted, number)
+    try:
+        return await running, 0
+    except asyncio.CancelledError:
+        return demo.write_so_far(), numbers[0]
 
 
 def trace_files(paths: tuple[Path, ...]) -> list[Path]:

@@ -4,7 +4,9 @@ Only entry points (`pipeline.job`, tests, benchmarks) make a session; every othe
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -75,7 +77,10 @@ def create_session(
     for key, value in {**_settings(master, cache), **(conf or {})}.items():
         if key not in given:
             builder = builder.config(key, value)
+    handler = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
+    if handler is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)  # PySpark has put its own there, which cancels jobs and goes on
     _write_no_checksums(session)
     return session
 

@@ -1,0 +1,153 @@
+"""Ctrl-C and SIGTERM at several moments: one line, the shell's code, and no process left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.files import Tables
+from barycenter.pipeline.tables.schemas import TABLES
+from barycenter.standalone.cluster import free_ports
+
+pytestmark = [pytest.mark.integration, pytest.mark.pipeline, pytest.mark.xdist_group("cluster")]
+_DEADLINE_S = 90.0
+MARK = "BARYCENTER_INTERRUPT_TEST"
+
+
+def of_run(mark: str) -> list[psutil.Process]:
+    """All processes that a run started, in whichever group, known by its environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@contextmanager
+def command(tmp_path: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command in a process group of its own, as a terminal does; whatever is left at the end is ended."""
+    mark = str(tmp_path)
+    program = subprocess.Popen(
+        [sys.executable, "-m", "barycenter", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        env={**os.environ, MARK: mark, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        yield program
+    finally:
+        for process in of_run(mark):
+            process.kill()
+        program.communicate()
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def java_of(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):  # one that ends just then
+        return [each for each in psutil.Process(pid).children(recursive=True) if each.name() == "java"]
+    return []
+
+
+def handles_signals(pid: int) -> bool:
+    """Whether a handler for SIGTERM is in place, which only the command's own code puts there."""
+    line = next(each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("SigCgt"))
+    return bool(int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    """Spark's Python processes: it is at work."""
+    with suppress(psutil.Error):  # one that ends just then
+        return [each for each in psutil.Process(pid).children(recursive=True) if "pyspark.daemon" in each.cmdline()]
+    return []
+
+
+def recorded(folder: Path) -> Path:
+    """A data folder with samples to be refolded."""
+    count = 2_000_000
+    begin = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1_000_000)
+    numbers = pa.array(range(count))
+    names = pa.array([f"t/n/{number}" for number in range(500)] * (count // 500))
+    schema = TABLES["bundle_samples"].arrow_schema
+    columns = [
+        pa.array(range(begin, begin + count)).cast(field.type)
+        if pa.types.is_timestamp(field.type)
+        else names
+        if pa.types.is_string(field.type)
+        else numbers.cast(field.type)
+        for field in schema
+    ]
+    Tables(PipelineLayout.of(folder)).write("bundle_samples", 0, pa.table(columns, schema=schema))
+    return folder
+
+
+MOMENTS: dict[str, Callable[[int], object]] = {
+    "it answers signals": handles_signals,
+    "Spark starts": java_of,
+    "Spark works": workers_of,
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_refold_ends_at_once_and_leaves_no_process(tmp_path: Path, moment: str, number: signal.Signals) -> None:
+    with command(tmp_path, "pipeline", "refold", "--data", str(recorded(tmp_path))) as refold:
+        until(lambda: MOMENTS[moment](refold.pid) or refold.poll() is not None)
+        if number == signal.SIGINT:  # a terminal's Ctrl-C comes to all processes of the group, a SIGTERM to one
+            os.killpg(refold.pid, number)
+        else:
+            refold.terminate()
+        said = refold.communicate(timeout=_DEADLINE_S)[1]
+        assert (refold.returncode, said.splitlines()) == (128 + number, ["barycenter: interrupted"])
+        assert of_run(str(tmp_path)) == []
+
+
+def test_control_c_before_any_code_of_ours_leaves_no_process(tmp_path: Path) -> None:
+    with command(tmp_path, "pipeline", "refold", "--data", str(tmp_path)) as refold:
+        os.killpg(refold.pid, signal.SIGINT)
+        refold.communicate(timeout=_DEADLINE_S)
+        assert refold.returncode in {-signal.SIGINT, 130}, "a shell says 130 of both"
+        assert of_run(str(tmp_path)) == []
+
+
+def test_an_interrupted_demo_leaves_the_report_so_far(tmp_path: Path) -> None:
+    ports, out = free_ports(4), tmp_path / "out"
+    where = ["--out", str(out), "--web-port", str(ports[0]), "--broker-port", str(ports[2])]
+    with command(tmp_path, "demo", "--brokers", "2", "--duration", "600", "--json", *where) as demo:
+        assert demo.stdout is not None
+        shown = ""
+        while "the load spreads" not in shown:
+            line = demo.stdout.readline()
+            assert line, shown
+            shown += line
+        os.killpg(demo.pid, signal.SIGINT)
+        told, said = demo.communicate(timeout=_DEADLINE_S)
+        assert demo.returncode == 130, said
+        assert said.splitlines()[-1] == "barycenter: interrupted"
+        assert of_run(str(tmp_path)) == []
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["interrupted"]
+    assert summary["messages_produced"] > 0
+    assert told.endswith((out / "summary.json").read_text())
+    assert "<html" in (out / "report.html").read_text()

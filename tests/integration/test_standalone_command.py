@@ -11,7 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from barycenter.admin.client import AdminClient
+from barycenter.cli.ask.explain import command as explain
 from barycenter.standalone.cluster import free_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
@@ -165,3 +168,38 @@ async def test_a_broker_that_does_not_start_ends_the_command_with_its_last_words
     assert "before it was ready" in said
     assert "org.example.Unknown" in said
     assert "Traceback" not in said
+
+
+async def test_a_broker_that_was_asked_to_stop_stays_down_until_asked_and_explain_tells_the_hand_over(
+    tmp_path: Path,
+) -> None:
+    async with standalone(tmp_path) as (process, _, ports):
+        assert process.stderr is not None
+        client = AdminClient()
+        url = f"http://127.0.0.1:{ports[0]}"
+        try:
+            await client.call("GET", url, "/lookup/v2/topic/persistent/public/default/orders")
+            owned = "/admin/v2/brokers/standalone/127.0.0.1:{}/ownedNamespaces"
+            by_port = {port: await client.call("GET", url, owned.format(port)) for port in ports[:2]}
+            port = next(port for port, bundles in by_port.items() if any("public/default/" in each for each in bundles))
+            (bundle,) = (each for each in by_port[port] if "public/default/" in each)
+            await client.call("POST", f"http://127.0.0.1:{port}", "/admin/v2/brokers/shutdown")
+            async with asyncio.timeout(60):
+                said = await process.stderr.readline()
+                assert f"stopped as it was asked to; to start it again: kill -USR1 {process.pid}" in said.decode()
+                assert len(children(process)) == 1
+                process.send_signal(signal.SIGUSR1)
+                assert b"is back" in await process.stderr.readline()
+        finally:
+            await client.close()
+    told = CliRunner().invoke(explain, ["--data", str(tmp_path), "--bundle", bundle])
+    assert "its broker leaves the cluster, as it was asked to, and hands it over" in told.stdout, told.output
+
+
+async def test_a_broker_that_failed_is_started_again(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as (process, _, _ports):
+        assert process.stderr is not None
+        os.kill(children(process)[0], signal.SIGKILL)
+        async with asyncio.timeout(60):
+            assert b"starting it again" in await process.stderr.readline()
+            assert b"is back" in await process.stderr.readline()

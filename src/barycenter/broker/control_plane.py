@@ -8,6 +8,7 @@ Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -30,6 +31,7 @@ from barycenter.broker.ownership.cache import OwnershipCache, Topics
 from barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
+from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from barycenter.load.strategies import check_change
@@ -173,7 +175,17 @@ class ControlPlane:
             with suppress(MetadataError):
                 await self.load_manager.disable()
         await self.leadership.resign()
-        return await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second)
+        return await self.namespaces.hand_over_all(
+            reason=reason, max_per_second=max_per_second, tell=partial(self._tell_handed_over, reason)
+        )
+
+    def _tell_handed_over(self, why: str, bundle: Bundle) -> None:
+        """Keep it among the decisions, if the load manager keeps any: `explain` tells where a bundle went and why."""
+        decisions = getattr(self.load_manager, "decisions", None) if self._switch.is_made else None
+        if isinstance(decisions, DecisionLog) and self.urls is not None:
+            reason = Reason(code=Code.BROKER_LEAVES, subject=str(bundle), detail=why)
+            at_ms = self.env.clock.now_ms()
+            decisions.record(at_ms, "unload", reason, bundle=str(bundle), source=self.urls.broker_id)
 
     async def close(self) -> None:
         """End everything that is left, without handing over. Idempotent."""

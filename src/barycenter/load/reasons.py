@@ -128,6 +128,7 @@ class Code(StrEnum):
     CYCLE_FULL = "cycle_full"
     # on request
     ADMIN = "admin"
+    BROKER_LEAVES = "broker_leaves"
 
 
 class Compared(msgspec.Struct, frozen=True, gc=False):
@@ -275,6 +276,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.NOT_ONE_BOUNDARY: "the split algorithm did not name exactly one boundary",
     Code.CYCLE_FULL: "as many other bundles are split as one run may split",
     Code.ADMIN: "an administrator asked for it",
+    Code.BROKER_LEAVES: "its broker leaves the cluster, as it was asked to, and hands it over",
 }
 
 

@@ -5,6 +5,7 @@ each other through the metadata store in the data directory; nothing passes thro
 """
 
 import asyncio
+import os
 import random
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -118,6 +119,7 @@ class StandaloneCluster:
         self._tell = tell
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._expected_to_end: set[str] = set()
+        self._start_again = asyncio.Event()
 
     @property
     def service_url(self) -> str:
@@ -152,6 +154,10 @@ class StandaloneCluster:
     async def start_pipeline(self) -> None:
         assert self.pipeline is not None
         await self._start(self.pipeline, _PIPELINE_READY_TIMEOUT_S)
+
+    def start_again(self) -> None:
+        """Start the brokers that stopped because they were asked to."""
+        self._start_again.set()
 
     async def kill_broker(self, broker: BrokerProcess) -> None:
         """End a broker with SIGKILL, as a crash would; it is not started again."""
@@ -199,15 +205,25 @@ class StandaloneCluster:
             self._watches[child.name] = asyncio.create_task(self._watch(child, timeout_s), name=f"watch {child.name}")
 
     async def _watch(self, child: ChildProcess, timeout_s: float) -> None:
-        """Start `child` again whenever it ends by itself, with growing pauses while it keeps failing."""
+        """Start `child` again whenever it ends by itself, with growing pauses while it keeps failing.
+
+        A broker that ended with 0 was asked to (`POST /admin/v2/brokers/shutdown`, SIGTERM): it then waits for
+        `start_again`.
+        """
         failures = 0
         while True:
             code = await child.wait()
             if child.name in self._expected_to_end:
                 return
-            pause_s = _RESTART_PAUSES_S[min(failures, len(_RESTART_PAUSES_S) - 1)]
-            self._tell(f"{child.name} ended with code {code}; starting it again in {pause_s:g} s (log: {child.log})")
-            await asyncio.sleep(pause_s)
+            if code == 0 and isinstance(child, BrokerProcess):
+                self._tell(f"{child.name} stopped as it was asked to; to start it again: kill -USR1 {os.getpid()}")
+                self._start_again.clear()
+                await self._start_again.wait()
+            else:
+                pause_s = _RESTART_PAUSES_S[min(failures, len(_RESTART_PAUSES_S) - 1)]
+                after = f"ended with code {code}; starting it again in {pause_s:g} s"
+                self._tell(f"{child.name} {after} (log: {child.log})")
+                await asyncio.sleep(pause_s)
             try:
                 await child.start()
                 await child.wait_ready(timeout_s=timeout_s)

@@ -122,16 +122,19 @@ class NamespaceService:
         """
         return await self._ownership.release(bundle, reason=reason)
 
-    async def hand_over_all(self, *, reason: str, max_per_second: float = 0) -> int:
+    async def hand_over_all(
+        self, *, reason: str, max_per_second: float = 0, tell: Callable[[Bundle], None] = lambda _: None
+    ) -> int:
         """Unload every bundle, one after the other, in the order of their names; return how many.
 
-        `max_per_second` 0 sets no limit. What fails is logged, and the next bundle is taken.
+        `max_per_second` 0 sets no limit; `tell` hears of each that was. What fails is logged, and the next one taken.
         """
         done = 0
         for bundle in self._ownership.owned_bundles():
             try:
                 if await self._ownership.release(bundle, reason=reason) is not None:
                     done += 1
+                    tell(bundle)
             except Exception:
                 log.exception("bundle_not_handed_over", bundle=str(bundle))
             if max_per_second > 0:

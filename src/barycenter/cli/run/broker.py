@@ -53,7 +53,8 @@ def command(conf: Path) -> None:
     """Run one broker.
 
     Reads Pulsar's own broker.conf format. SIGTERM or Ctrl-C makes it leave the cluster in order: it hands its
-    bundles over and drains; a second one ends it at once.
+    bundles over and drains; a second one ends it at once. Ends with 0 if it was asked to, by a signal or by
+    `POST /admin/v2/brokers/shutdown`, and with 1 after a failure.
     """
     die_with_parent()
     configure_logging(as_json=not sys.stderr.isatty())
@@ -90,15 +91,15 @@ async def _serve(config: BrokerConfig) -> None:
 
 async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
     stop = asyncio.Event()
-    reason = "signal"
+    reason, has_failed = "signal", False
 
-    def end(why: str) -> None:
-        nonlocal reason
-        reason = why
+    def end(why: str, *, failed: bool = False) -> None:
+        nonlocal reason, has_failed
+        reason, has_failed = why, failed
         stop.set()
 
     web = partial(start_web, on_stopped=lambda: end("shutdown request"))
-    broker = Broker(config, env, web=web, on_fatal=end)
+    broker = Broker(config, env, web=web, on_fatal=partial(end, failed=True))
     await broker.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -106,3 +107,5 @@ async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
     click.echo(f"{READY}: {broker.urls.broker_url} (web {broker.urls.web_url})")
     await stop.wait()
     await broker.stop(reason=reason)
+    if has_failed:
+        sys.exit(1)  # whoever watches over this process shall start it again

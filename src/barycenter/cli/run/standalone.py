@@ -37,6 +37,9 @@ def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Pat
 
     Broker i listens on the given ports plus i. Everything is kept in the --data folder: the same command on
     the same folder goes on where it stopped. Ctrl-C ends the cluster in order, a second Ctrl-C at once.
+
+    A broker that fails is started again. One that was asked to stop (POST /admin/v2/brokers/shutdown, or SIGTERM)
+    stays down until this process gets SIGUSR1.
     """
     try:
         configuration = checked_configuration(conf) if conf else {}
@@ -84,6 +87,7 @@ async def _run(settings: ClusterSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted)
+    loop.add_signal_handler(signal.SIGUSR1, cluster.start_again)
 
     if not await _unless(stop, cluster.start()):
         await cluster.kill()

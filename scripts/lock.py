@@ -26,7 +26,9 @@ def compile_lock(requirements: list[str], target: Path, *, constraint: Path | No
 
 def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    runtime = project["project"]["dependencies"]
+    extras = project["project"]["optional-dependencies"]
+    of_extras = {each for name, needs in extras.items() if name != "all" for each in needs}
+    runtime = sorted({*project["project"]["dependencies"], *of_extras})
     locks = ROOT / "requirements"
     compile_lock(runtime, locks / "runtime.lock")
     compile_lock(runtime + project["dependency-groups"]["dev"], locks / "dev.lock", constraint=locks / "runtime.lock")

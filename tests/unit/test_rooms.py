@@ -126,7 +126,8 @@ snapshots
     rounds
 
 cli
-    failure folders formats interrupt moments progress suggestions terminal
+    failure
+    extras folders formats interrupt moments progress suggestions terminal
     run
     ledger
     record

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from barycenter.cli.extras import extra_is_told
 from barycenter.cli.interrupt import ended_by_signals
 
 _COMMANDS: Final = {
@@ -29,7 +30,7 @@ class _LazyGroup(click.Group):
     """A group that imports a command only when it runs, so that `broker` never pays for `demo`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with ended_by_signals():
+        with ended_by_signals(), extra_is_told("this command"):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -38,7 +39,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(_COMMANDS[cmd_name][0])
+        with extra_is_told(cmd_name):
+            module = importlib.import_module(_COMMANDS[cmd_name][0])
         command: click.Command = module.command
         return command
 

@@ -5,12 +5,8 @@ from contextlib import contextmanager
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import WrongFolderError, check_load_folder
-from barycenter.pipeline.spark.addresses import open_storage
-from barycenter.pipeline.spark.java import JavaNotFoundError
-from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
 from barycenter.pipeline.storage.files import Storage, local_folder
-
-CANNOT_OPEN: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
+from barycenter.pipeline.storage.layout import PipelineLayout
 
 
 @contextmanager
@@ -20,15 +16,21 @@ def opened(data: str, conf: Mapping[str, str]) -> Iterator[Storage]:
     if folder is not None:
         try:
             check_load_folder(folder)
-            yield open_storage(data)
+            yield PipelineLayout.of(folder)
         except (OSError, WrongFolderError) as error:
             fail(in_words(error))
         return
+    # A folder of this machine needs neither the time nor the packages of Spark.
+    from barycenter.pipeline.spark.addresses import open_storage
+    from barycenter.pipeline.spark.java import JavaNotFoundError
+    from barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
+
+    cannot_open: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
     try:
         session = create_session("barycenter", "local[1]", {"spark.driver.memory": "512m", **conf})
         try:
             yield open_storage(data, session)
         finally:
             session.stop()
-    except CANNOT_OPEN as error:
+    except cannot_open as error:
         fail(in_words(error))

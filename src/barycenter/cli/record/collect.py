@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import click
 import msgspec
-import pulsar
 
 from barycenter.admin.client import AdminClient
 from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
-from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
-from barycenter.attach.extensible_topics import PulsarExtensibleTopics
+from barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
@@ -97,9 +95,13 @@ async def _collect(
     token = os.environ.get(TOKEN_VARIABLE)
     certificates = os.environ.get(CERTIFICATES_VARIABLE)
     trusted: dict[str, Any] = {"tls_trust_certs_file_path": certificates} if certificates else {}
-    clients: list[pulsar.Client] = []
+    clients: list[Any] = []
 
-    def open_topics() -> PulsarExtensibleTopics:
+    def open_topics() -> ExtensibleTopics:
+        import pulsar  # only the load topics need it
+
+        from barycenter.attach.extensible_topics import PulsarExtensibleTopics
+
         try:
             topics = pulsar.Client(
                 service_url,

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Awaitable
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -31,8 +32,12 @@ from barycenter.standalone.errors import StandaloneError
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A broker.conf for all brokers.",
 )
-@click.option("--pipeline/--no-pipeline", default=True, show_default=True, help="Run the Spark pipeline.")
-def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Path | None, pipeline: bool) -> None:
+@click.option(
+    "--pipeline/--no-pipeline", default=None, help="Run the Spark pipeline.  [default: if PySpark is installed]"
+)
+def command(
+    brokers: int, data: Path, web_port: int, broker_port: int, conf: Path | None, pipeline: bool | None
+) -> None:
     """Run a cluster on this machine.
 
     Broker i listens on the given ports plus i. Everything is kept in the --data folder: the same command on
@@ -52,11 +57,25 @@ def command(brokers: int, data: Path, web_port: int, broker_port: int, conf: Pat
                 web_port=web_port,
                 broker_port=broker_port,
                 configuration=configuration,
-                pipeline=pipeline,
+                pipeline=_has_pipeline(pipeline),
             )
             asyncio.run(_run(settings))
     except (StandaloneError, ConfigError, OSError) as error:
         fail(in_words(error))
+
+
+def _has_pipeline(wanted: bool | None) -> bool:
+    """Say whether the pipeline runs: as wanted, else if it can.
+
+    Raises:
+        ModuleNotFoundError: it is wanted, and there is no PySpark.
+    """
+    if wanted is False or find_spec("pyspark") is not None:
+        return wanted is not False
+    if wanted:
+        raise ModuleNotFoundError(name="pyspark")
+    click.echo("no pipeline: PySpark is not installed; pip install 'barycenter[pipeline]' brings it", err=True)
+    return False
 
 
 def checked_configuration(conf: Path) -> dict[str, str]:

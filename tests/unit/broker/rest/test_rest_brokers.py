@@ -12,6 +12,17 @@ from support.rest_cluster import RestCluster, rest_cluster
 
 BROKERS = "/admin/v2/brokers"
 
+NAMES = {
+    *("barycenter_broker_is_leader", "barycenter_broker_owned_bundles", "barycenter_brokers_active"),
+    *("barycenter_damaged_ledgers", "pulsar_broker_consumers_count", "pulsar_broker_in_bytes_total"),
+    *("pulsar_broker_in_messages_total", "pulsar_broker_lookup_pending_requests", "pulsar_broker_out_bytes_total"),
+    *("pulsar_broker_out_messages_total", "pulsar_broker_producers_count", "pulsar_broker_topics_count"),
+    *("pulsar_bundle_topics_count", "pulsar_consumers_count", "pulsar_msg_backlog", "pulsar_producers_count"),
+    *("pulsar_rate_in", "pulsar_rate_out", "pulsar_storage_size", "pulsar_subscriptions_count"),
+    *("pulsar_throughput_in", "pulsar_throughput_out", "pulsar_topics_count"),
+}
+"""The broker's own metrics, which dashboards ask for."""
+
 
 async def test_the_members_and_the_leader_are_the_same_everywhere() -> None:
     async with rest_cluster(3) as cluster:
@@ -135,6 +146,9 @@ async def test_prometheus_reads_the_metrics() -> None:
         await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/quo%22te%5C/subscription/s")
         text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
         families = {family.name: family for family in text_string_to_metric_families(text)}
+        assert {name: family.type for name, family in families.items() if not family.documentation} == {}
+        assert {family.type for family in families.values()} <= {"gauge", "counter"}
+        assert {sample.name for family in families.values() for sample in family.samples} >= NAMES
         topic = next(s for s in families["pulsar_subscriptions_count"].samples if s.labels["namespace"] == "public/ns")
         assert topic.labels["topic"] == 'persistent://public/ns/quo"te\\'
         assert topic.value == 1

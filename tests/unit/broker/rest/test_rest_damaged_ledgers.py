@@ -49,7 +49,7 @@ async def test_damage_that_was_found_is_shown_and_counted() -> None:
             }
         ]
         lines = (await cluster.expect(200, "GET", "/metrics")).body.decode().splitlines()
-        assert [line[-2:] for line in lines if line.startswith("barycenter_damaged_ledgers{")] == [" 1"]
+        assert [line.split()[-1] for line in lines if line.startswith("barycenter_damaged_ledgers{")] == ["1.0"]
         await cluster.expect(204, "DELETE", PATH, force=True)
         assert (await cluster.expect(200, "GET", "/barycenter/v1/damaged-ledgers")).json == []
 

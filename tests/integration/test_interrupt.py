@@ -76,16 +76,9 @@ def handles_signals(pid: int) -> bool:
     return bool(int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def workers_of(pid: int) -> list[psutil.Process]:
-    """Spark's Python processes: it is at work."""
-    with suppress(psutil.Error):  # one that ends just then
-        return [each for each in psutil.Process(pid).children(recursive=True) if "pyspark.daemon" in each.cmdline()]
-    return []
-
-
 def recorded(folder: Path) -> Path:
     """A data folder with samples to be refolded."""
-    count = 2_000_000
+    count = 500_000
     begin = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp() * 1_000_000)
     numbers = pa.array(range(count))
     names = pa.array([f"t/n/{number}" for number in range(500)] * (count // 500))
@@ -105,7 +98,6 @@ def recorded(folder: Path) -> Path:
 MOMENTS: dict[str, Callable[[int], object]] = {
     "it answers signals": handles_signals,
     "Spark starts": java_of,
-    "Spark works": workers_of,
 }
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.tables.files import Tables
 from barycenter.pipeline.tables.schemas import TABLES
 from barycenter.standalone.cluster import free_ports
+from support.pipeline_runs import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.pipeline, pytest.mark.xdist_group("cluster")]
 _DEADLINE_S = 90.0
@@ -55,13 +55,6 @@ def command(tmp_path: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
         for process in of_run(mark):
             process.kill()
         program.communicate()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def java_of(pid: int) -> list[psutil.Process]:
@@ -105,7 +98,7 @@ MOMENTS: dict[str, Callable[[int], object]] = {
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_refold_ends_at_once_and_leaves_no_process(tmp_path: Path, moment: str, number: signal.Signals) -> None:
     with command(tmp_path, "pipeline", "refold", "--data", str(recorded(tmp_path))) as refold:
-        until(lambda: MOMENTS[moment](refold.pid) or refold.poll() is not None)
+        wait_until(lambda: bool(MOMENTS[moment](refold.pid)), refold, within_s=_DEADLINE_S)
         if number == signal.SIGINT:  # a terminal's Ctrl-C comes to all processes of the group, a SIGTERM to one
             os.killpg(refold.pid, number)
         else:

@@ -31,7 +31,7 @@ _BEGAN_NS = time.time_ns()
 """Near the present: Spark passes over files that are two days older than the newest."""
 
 
-def wait_until(condition: Callable[[], bool], job: subprocess.Popen[bytes], *, within_s: float) -> None:
+def wait_until(condition: Callable[[], bool], job: subprocess.Popen[Any], *, within_s: float) -> None:
     """Look, as often as it takes, whether something came true while `job` runs; the job's end is noticed at once."""
     deadline = time.monotonic() + within_s
     while not condition():

@@ -16,7 +16,7 @@ from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import SubscribeRequest, Topic
-from barycenter.broker.wire.bounds import ATTACHED, NAME_LENGTH, PROPERTIES_LENGTH, SUBSCRIPTION_PROPERTIES_LENGTH
+from barycenter.broker.wire.bounds import ATTACHED, PROPERTIES_LENGTH, SUBSCRIPTION_PROPERTIES_LENGTH, TEXT_LENGTH
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code, error_text
 from barycenter.ledger.position import EARLIEST, Position
@@ -88,13 +88,11 @@ def _require_name(kind: str, name: str) -> None:
 async def _add_producer(connection: Connection, request: api.CommandProducer) -> None:
     services = connection.services
     try:
-        _check_name("producer", request.producer_name)
-        _check_name("subscription", request.initial_subscription_name)
+        _require_name("producer", request.producer_name)
+        _require_name("subscription", request.initial_subscription_name)
         metadata = _properties(request.metadata)
         name = TopicName.parse(request.topic)
         topic = await services.registry.get_or_create(name)
-        _require_name("producer", request.producer_name)
-        _require_name("subscription", request.initial_subscription_name)
         if request.initial_subscription_name:
             await _create_initial_subscription(topic, request.initial_subscription_name)
         options = ProducerOptions(
@@ -116,7 +114,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
         log.info(
-            "producer_refused", topic=request.topic[:NAME_LENGTH], address=connection.address, reason=error_text(error)
+            "producer_refused", topic=request.topic[:TEXT_LENGTH], address=connection.address, reason=error_text(error)
         )
         connection.send(commands.error(request.request_id, code, error_text(error)))
         return
@@ -195,8 +193,6 @@ async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -
     try:
         wanted = _subscribe_request(request)
         name = TopicName.parse(request.topic)
-        _require_name("subscription", request.subscription)
-        _require_name("consumer", request.consumer_name)
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
         consumer = await topic.subscribe(connection, wanted)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
@@ -214,8 +210,8 @@ def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe,
     code = error_code(error)
     log.info(
         "consumer_refused",
-        topic=request.topic[:NAME_LENGTH],
-        subscription=request.subscription[:NAME_LENGTH],
+        topic=request.topic[:TEXT_LENGTH],
+        subscription=request.subscription[:TEXT_LENGTH],
         address=connection.address,
         reason=error_text(error),
     )
@@ -225,8 +221,8 @@ def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe,
 
 
 def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
-    _check_name("subscription", request.subscription)
-    _check_name("consumer", request.consumer_name)
+    _require_name("subscription", request.subscription)
+    _require_name("consumer", request.consumer_name)
     key_shared = request.keySharedMeta
     return SubscribeRequest(
         consumer_id=request.consumer_id,
@@ -265,11 +261,6 @@ def _properties(pairs: Iterable[api.KeyValue], longest: int = PROPERTIES_LENGTH)
             raise NotAllowedError(f"properties have more than {longest} characters together")
         found[pair.key] = pair.value
     return found or None
-
-
-def _check_name(kind: str, name: str) -> None:
-    if len(name) > NAME_LENGTH:
-        raise NotAllowedError(f"the name of a {kind} has at most {NAME_LENGTH} characters, not {len(name)}")
 
 
 def close_consumer(connection: Connection, request: api.CommandCloseConsumer) -> None:

@@ -1,4 +1,7 @@
-"""How much of everything one client may have under way, attached or unread; `connection` holds it to them."""
+"""How much of everything one client may have under way, attached or unread; `connection` holds it to them.
+
+How long names may be is in `naming.topic`.
+"""
 
 from typing import Final
 
@@ -20,9 +23,6 @@ OPEN_REQUESTS: Final = 5000
 ATTACHED: Final = 100_000
 """Most producers and consumers of a connection together."""
 
-NAME_LENGTH: Final = 1024
-"""Characters of the longest name of a producer, a consumer or a subscription."""
-
 PROPERTIES_LENGTH: Final = 1024
 """Characters of all keys and values together that a producer or a consumer brings about itself. Pulsar's
 `maxConsumerMetadataSize`."""
@@ -31,4 +31,4 @@ SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
 """The same of those that are stored with a subscription."""
 
 TEXT_LENGTH: Final = 1000
-"""Characters of the longest text of a refusal: it may quote what the client said."""
+"""Characters of the longest text that is told of what a client said: in a refusal, in the log."""

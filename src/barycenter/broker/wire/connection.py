@@ -23,9 +23,9 @@ from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, Stall
 from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.wire.bounds import (
     ATTACHED,
-    NAME_LENGTH,
     PENDING_BYTES,
     QUEUED_BYTES,
+    TEXT_LENGTH,
     UNREAD_BYTES,
 )
 from barycenter.broker.wire.errors import error_code, error_text
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
 
     def connect(self, request: api.CommandConnect) -> None:
         """Answer CONNECT, and take what came behind it without waiting for the answer."""
-        self.client_version = request.client_version[:NAME_LENGTH]
+        self.client_version = request.client_version[:TEXT_LENGTH]
         self._wire.accept(
             self._services.server_version,
             max_message_size=self._services.config.max_message_size,

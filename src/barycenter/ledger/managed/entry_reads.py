@@ -23,45 +23,38 @@ class EntryReads:
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
     ) -> list[Entry] | None:
-        found = self._segments.at_or_after(start)
-        if found is None:
-            return []
-        segment, first = found
-        cached = self._cached(segment, first, max_entries, max_bytes, max_messages)
+        cached = self._cached(start, max_entries, max_bytes, max_messages)
         if cached is None:
-            return None
-        data, index = cached
+            return [] if self._segments.at_or_after(start) is None else None
+        ledger_id, first, data, index = cached
         stop = first + len(data)
-        return entries(
-            segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
-        )
+        return entries(ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop))
 
     def cached_run(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
     ) -> EntryRun | None:
+        cached = self._cached(start, max_entries, max_bytes, max_messages)
+        if cached is None:
+            return None
+        ledger_id, first, data, index = cached
+        stop = first + len(data)
+        return EntryRun(ledger_id, first, data, index.messages_between(first, stop), index.bytes_between(first, stop))
+
+    def _cached(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
+    ) -> tuple[int, int, list[bytes], EntryIndex] | None:
+        """Return what of a read the tail holds: the ledger, the first entry, the data of at least that one, and the
+        index that knows them."""
         found = self._segments.at_or_after(start)
         if found is None:
             return None
         segment, first = found
-        cached = self._cached(segment, first, max_entries, max_bytes, max_messages)
-        if cached is None:
-            return None
-        data, index = cached
-        stop = first + len(data)
-        return EntryRun(
-            segment.ledger_id, first, data, index.messages_between(first, stop), index.bytes_between(first, stop)
-        )
-
-    def _cached(
-        self, segment: Segment, first: int, max_entries: int, max_bytes: int, max_messages: int | None
-    ) -> tuple[list[bytes], EntryIndex] | None:
-        """Return what of a read from `first` the tail holds, at least one entry, and the index that knows it."""
         chunk = self._tail.find(segment.ledger_id, first)
         if chunk is None:
             return None
         chunk_first, data, index = chunk
         stop = index.stop_within(first, min(first + max_entries, chunk_first + len(data)), max_bytes, max_messages)
-        return data[first - chunk_first : stop - chunk_first], index
+        return segment.ledger_id, first, data[first - chunk_first : stop - chunk_first], index
 
     async def read(self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None) -> list[Entry]:
         while True:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
-from barycenter.load.placement.ranking import Ranking
+from barycenter.load.placement.score_order import ScoreOrder
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, of_figures
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
@@ -65,14 +65,14 @@ class LeastLongTermMessageRate(Placer[None]):
 
     def _ranked(self, snapshot: LoadSnapshot, scores: Floats, candidates: Flags) -> list[int]:
         """Return the best candidates, best first; one more than a reason names."""
-        memo, key = snapshot.brokers.memo, (f"{NAME} ranking", self)
-        ranking: Ranking | None = memo.pop(key, None)  # nobody else changes it meanwhile
-        if ranking is None:
-            ranking = Ranking(scores)
+        memo, key = snapshot.brokers.memo, (f"{NAME} order", self)
+        order: ScoreOrder | None = memo.pop(key, None)  # nobody else changes it meanwhile
+        if order is None:
+            order = ScoreOrder(scores)
         else:
-            ranking.follow(scores)
-        found = ranking.least(candidates, MAX_ALTERNATIVES + 1)
-        memo[key] = ranking
+            order.follow(scores)
+        found = order.least(candidates, MAX_ALTERNATIVES + 1)
+        memo[key] = order
         return found
 
     def decide(

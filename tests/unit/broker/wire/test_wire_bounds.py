@@ -252,3 +252,10 @@ async def test_what_breaks_the_protocol_behind_connect_costs_the_connection(brok
     client = await WireClient.open(broker.port)
     client.write(client_commands.connect("Test") + client_commands.connect("Again"))
     await client.expect_closed()
+
+
+async def test_a_producer_refused_for_its_name_leaves_no_topic_behind(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    for name in ("p" * 1_001, "p\0"):
+        assert (await client.produce(TOPIC, producer_name=name)).error == api.NotAllowedError
+    assert not broker.registry.loaded()

@@ -12,7 +12,7 @@ _MANY: Final = 16
 """The order of before helps where fewer than one in so many changed, and more than one in so many is asked for."""
 
 
-class Ranking:
+class ScoreOrder:
     """The rows of `scores`, the least score first, of equal ones the first row. No score is NaN."""
 
     def __init__(self, scores: Floats) -> None:

@@ -23,7 +23,10 @@ FIRST_FAULTS = (
     *("crash", "stop", "pause", "session loss", "store partition", "partition", "reset", "notifications"),
     *("unload", "unload to", "split", "lookups", "burst", "full disk"),
 )
-ONCE_FAILED = dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), FIRST_FAULTS)
+ONCE_FAILED = {
+    **dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), FIRST_FAULTS),
+    88864119: (*FIRST_FAULTS, "lost registrations"),
+}
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 
 

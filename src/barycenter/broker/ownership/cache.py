@@ -106,6 +106,7 @@ class OwnershipCache:
         self._changes: dict[Bundle, NextChange] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._created_listeners: list[Callable[[Bundle], None]] = []
+        self._lost_listeners: list[Callable[[Bundle], None]] = []
         self._closed = False
         self._stop_listening = [
             self._others.close,
@@ -166,7 +167,7 @@ class OwnershipCache:
             return
         log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
         self._holdings.end(holding, reason)
-        self._spawn(self._clear(holding, reason), f"clear {owned.bundle}")
+        self._spawn(self._give_up(holding, reason), f"clear {owned.bundle}")
 
     def is_owned(self, bundle: Bundle) -> bool:
         return self._holdings.serving(bundle) is not None
@@ -223,6 +224,10 @@ class OwnershipCache:
     def on_created(self, listener: Callable[[Bundle], None]) -> None:
         """Call `listener` with each bundle, of any broker, whose lock was just taken."""
         self._created_listeners.append(listener)
+
+    def on_lost(self, listener: Callable[[Bundle], None]) -> None:
+        """Call `listener` with each bundle whose term ended without notice and that was not acquired anew."""
+        self._lost_listeners.append(listener)
 
     # ---- changes ----
 
@@ -363,6 +368,11 @@ class OwnershipCache:
             await self._forget(holding)
             return True
 
+    async def _give_up(self, holding: Holding, reason: str) -> None:
+        """Clear an ended term for good."""
+        if await self._clear(holding, reason):
+            self._tell_lost(holding.term.bundle)
+
     async def _recover(self, holding: Holding, reason: str) -> None:
         """Clear an ended term and try to own the bundle again."""
         bundle = holding.term.bundle
@@ -372,8 +382,14 @@ class OwnershipCache:
             await self._acquire(bundle, f"again after: {reason}")
         except (LockBusyError, BundleNotFoundError, BundleNotAcquiredError) as error:
             log.info("bundle_not_regained", bundle=str(bundle), reason=str(error))
+            self._tell_lost(bundle)
         except MetadataError as error:
             log.warning("bundle_not_regained", bundle=str(bundle), reason=str(error))
+            self._tell_lost(bundle)
+
+    def _tell_lost(self, bundle: Bundle) -> None:
+        for listener in self._lost_listeners:
+            listener(bundle)
 
     def _suspend_all(self, reason: str) -> None:
         for holding in self._holdings.all():

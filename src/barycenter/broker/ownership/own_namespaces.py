@@ -37,6 +37,7 @@ class OwnNamespaces:
         self._due = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._stop_listening = store.add_session_listener(self._on_session_event)
+        ownership.on_lost(self._on_lost)
 
     async def own(self, heartbeat: Iterable[NamespaceName], bootstrap: Iterable[str]) -> None:
         """Own these namespaces from now on, each as one bundle. A bootstrap namespace that cannot be had is logged.
@@ -84,8 +85,12 @@ class OwnNamespaces:
         if event in CONNECTED_EVENTS:
             self._due.set()
 
+    def _on_lost(self, bundle: Bundle) -> None:
+        if bundle in self._heartbeat or bundle in self._bootstrap:
+            self._due.set()
+
     async def _keep(self) -> None:
-        """After each interruption take everything again that was not recovered; repeat until that is done."""
+        """After each interruption or loss take everything again that was not recovered; repeat until that is done."""
         while True:
             await self._due.wait()
             self._due.clear()

@@ -671,6 +671,44 @@ def test_a_broker_whose_session_ended_unnoticed_during_a_stop_owns_its_own_names
     on_virtual_time(scenario)
 
 
+def test_a_broker_whose_recovery_was_not_answered_owns_its_own_namespaces_again():
+    """No session ends and no connection breaks: nothing but the failed recovery itself says that it is due."""
+
+    async def scenario(cluster):
+        await cluster.create_namespace(1, BOOTSTRAP)
+        broker = cluster.make(8081)
+        broker.config.current = msgspec.structs.replace(broker.config.current, bootstrap_namespaces=(str(BOOTSTRAP),))
+        await broker.start()
+        own, put, unanswered = own_bundles(broker), broker.store.put, []
+
+        async def losing(path, value, **options):
+            if path.startswith("/namespace/") and len(unanswered) < 10:
+                unanswered.append(path)
+                raise StoreUnavailableError(path, "no answer")
+            return await put(path, value, **options)
+
+        broker.node.pause()
+        await asyncio.sleep(0.6 * SESSION_S)
+        broker.store.put = losing
+        broker.node.resume()
+        await cluster.until(lambda: len(unanswered) == 10, "recovery failed")
+        await cluster.until(lambda: all(map(broker.plane.ownership.owned, own)), "owned again", within_s=15)
+
+    on_virtual_time(scenario)
+
+
+def test_an_own_namespace_that_is_lost_alone_is_taken_again():
+    async def scenario(cluster):
+        broker = await cluster.add(8081)
+        bundle, *_ = own_bundles(broker)
+        term = broker.plane.ownership.owned(bundle)
+        broker.plane.ownership.lost(term, "test")
+        assert not broker.plane.ownership.owned(bundle)
+        await cluster.until(lambda: broker.plane.ownership.owned(bundle), "owned again", within_s=5)
+
+    on_virtual_time(scenario)
+
+
 def test_a_bootstrap_namespace_that_another_broker_took_stays_there():
     async def scenario(cluster):
         await cluster.create_namespace(1, BOOTSTRAP)

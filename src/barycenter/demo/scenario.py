@@ -1,11 +1,13 @@
 """The run of a demo: grow from one broker to all, balance, lose the busiest one, go on; then add it all up."""
 
 import asyncio
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from barycenter.demo.observer import ClusterObserver
 from barycenter.demo.pipeline_log import pipeline_lags_s
 from barycenter.demo.plan import ClientLine, ClientPlan, ClientResult, Mark, Progress, TopicPlan
 from barycenter.demo.record import Event, Record
-from barycenter.demo.report import render_report
+from barycenter.demo.report import Origin, render_report
 from barycenter.demo.summary import summarise
 from barycenter.demo.traces import Trace
 from barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster
@@ -39,7 +41,10 @@ _EXISTS = 409
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """What a demo is started with; `load` says in words where its rates come from."""
+    """What a demo is started with; `load` says in words where its rates come from.
+
+    `trace_paths` are the files and folders given for the traces, none for a synthetic mix of `seed`.
+    """
 
     out: Path
     traces: Sequence[Trace]
@@ -51,6 +56,8 @@ class DemoSettings:
     payload_bytes: int = 1024
     web_port: int = 18080
     broker_port: int = 16650
+    trace_paths: Sequence[Path] = ()
+    seed: int | None = None
 
     def client_plan(self, service_url: str) -> ClientPlan:
         return ClientPlan(
@@ -63,6 +70,15 @@ class DemoSettings:
             speedup=self.speedup,
             payload_bytes=self.payload_bytes,
         )
+
+    def command(self) -> str:
+        """Return the command that starts the same demo again."""
+        words = ["barycenter", "demo", "--brokers", str(self.brokers), "--duration", f"{self.duration_s:g}"]
+        words += [word for path in self.trace_paths for word in ("--trace", str(path))]
+        words += [] if self.seed is None else ["--seed", str(self.seed)]
+        words += ["--speedup", f"{self.speedup:g}", "--chaos" if self.chaos else "--no-chaos"]
+        words += ["--web-port", str(self.web_port), "--broker-port", str(self.broker_port), "--out", str(self.out)]
+        return shlex.join(words)
 
     def mean_rate(self) -> float:
         """Return the mean of all topics' rates together over the run, in messages per second."""
@@ -273,8 +289,23 @@ class Demo:
         summary |= more or {}
         out = self.settings.out
         (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
-        (out / "report.html").write_text(render_report(self.record, self._result.topics, summary))
+        (out / "report.html").write_text(render_report(self.record, self._result.topics, summary, self._origin()))
         return summary
+
+    def _origin(self) -> Origin:
+        settings = self.settings
+        began = datetime.fromtimestamp(self.record.started_at_s, UTC)
+        told = {
+            "load began": f"{began:%Y-%m-%d %H:%M:%S} UTC",
+            "brokers": str(settings.brokers),
+            "duration": f"{settings.duration_s:g} s",
+            "load": settings.load,
+            "seed": "none: the load is of traces" if settings.seed is None else str(settings.seed),
+            "speed-up": f"{settings.speedup:g} s of trace time a second",
+            "busiest broker killed": "half-way" if settings.chaos else "no",
+            "size of a message": f"{settings.payload_bytes:,} bytes",
+        }
+        return Origin(settings.command(), told, demo_configuration(settings))
 
 
 async def create_namespace(web_url: str) -> None:

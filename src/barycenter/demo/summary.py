@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from barycenter.demo.moves import AGAIN_WITHIN_S, follow_bundles
 from barycenter.demo.plan import ClientResult
 from barycenter.demo.record import Record, mean_imbalance
 
@@ -25,7 +26,11 @@ def summarise(
     first unload after it; `imbalance_after` is that of the last fifth of the run. `recovery_seconds` is the time
     from the kill to the first receipt of the last of `affected_topics` (those of the killed broker), None if one
     of them was never served again; `failovers` counts the bundles that were assigned anew because of the kill.
+    `moves` are changes of owner, `moved_back` those of them that were chosen, not forced by the kill, and went to a
+    former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these.
     """
+    moves = follow_bundles(record, ended_at_s)[1]
+    moved_back = [move.bundle for move in moves if move.moved_back]
     topics = result.topics
     recoveries = [result.recovered.get(topic) for topic in affected_topics]
     recovered = [seconds for seconds in recoveries if seconds is not None]
@@ -44,6 +49,9 @@ def summarise(
         "assignments": record.count("assignment"),
         "unloads": record.count("unload"),
         "splits": record.count("split"),
+        "moves": len(moves),
+        "moved_back": len(moved_back),
+        "bundles_moved_back": len(set(moved_back)),
         "killed_broker": record.killed_broker,
         "failovers": _failovers(record),
         "recovery_seconds": max(recovered, default=None) if len(recovered) == len(recoveries) else None,
@@ -57,6 +65,53 @@ def summarise(
         "longest_gap_seconds": max((topic.longest_gap_s for topic in topics), default=0.0),
         "duration_seconds": ended_at_s - record.started_at_s,
     }
+
+
+def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what the figures of a run come to: a heading and a sentence each."""
+    said = [
+        (
+            "messages",
+            f"{summary['messages_produced']:,} produced, {summary['messages_consumed']:,} consumed, "
+            f"{summary['messages_lost']:,} lost, {summary['messages_duplicated']:,} delivered again, "
+            f"{summary['out_of_order']:,} out of order",
+        ),
+        (
+            "balance",
+            f"busiest/mean {_shown(summary['imbalance_before'])} before, {_shown(summary['imbalance_after'])} after; "
+            f"{counted(summary['assignments'], 'assignment')}, {counted(summary['unloads'], 'unload')}, "
+            f"{counted(summary['splits'], 'split')}",
+        ),
+        ("moved back", _moved_back(summary)),
+    ]
+    if summary["killed_broker"] is not None:
+        bundles = counted(summary["failovers"], "bundle")
+        served = summary["recovery_seconds"]
+        after = "not all topics were served again" if served is None else f"all topics served after {served:.2f} s"
+        said.append(("fail-over", f"{bundles}, {after}"))
+    batches = counted(summary["pipeline_batches"], "batch", "batches")
+    said.append(("pipeline", f"{batches}, lag p99 {_shown(summary['pipeline_lag_seconds_p99'], ' s')}"))
+    return said
+
+
+def _moved_back(summary: dict[str, Any]) -> str:
+    moves = counted(summary["moves"], "move")
+    if not summary["moved_back"]:
+        return f"none of {moves} went to a former owner or came within {AGAIN_WITHIN_S:.0f} s of the last"
+    bundles = counted(summary["bundles_moved_back"], "bundle")
+    return (
+        f"{summary['moved_back']:,} of {moves}, of {bundles}, went to a former owner "
+        f"or came within {AGAIN_WITHIN_S:.0f} s of the last"
+    )
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, in the singular for one."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _shown(value: float | None, unit: str = "") -> str:
+    return "–" if value is None else f"{value:.2f}{unit}"
 
 
 def _failovers(record: Record) -> int:

@@ -13,6 +13,7 @@ from barycenter.cli.formats import with_format
 from barycenter.cli.interrupt import InterruptedBySignal
 from barycenter.cli.moments import Seconds
 from barycenter.demo.scenario import Demo, DemoSettings
+from barycenter.demo.summary import verdict
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
 from barycenter.standalone.errors import StandaloneError
 
@@ -70,6 +71,8 @@ def command(
         settings = DemoSettings(
             out=out,
             traces=chosen,
+            trace_paths=traces,
+            seed=None if traces else seed,
             load=f"{len(chosen)} traces" if traces else f"a synthetic mix (seed {seed})",
             brokers=brokers,
             duration_s=duration,
@@ -130,26 +133,5 @@ def trace_files(paths: tuple[Path, ...]) -> list[Path]:
 
 def sentences(summary: dict[str, Any], out: Path) -> str:
     """Return the figures as the lines that end a demo."""
-
-    def shown(key: str, unit: str = "") -> str:
-        value = summary[key]
-        return "–" if value is None else f"{value:.2f}{unit}"
-
-    counts = {key: f"{value:,}" for key, value in summary.items() if isinstance(value, int)}
-    fail_over = []
-    if summary["killed_broker"] is not None:
-        fail_over = [
-            f"fail-over  {counts['failovers']} bundles, all topics served after {shown('recovery_seconds', ' s')}"
-        ]
-    return "\n".join(
-        [
-            f"messages   {counts['messages_produced']} produced, {counts['messages_consumed']} consumed, "
-            f"{counts['messages_lost']} lost, {counts['messages_duplicated']} delivered again, "
-            f"{counts['out_of_order']} out of order",
-            f"balance    busiest/mean {shown('imbalance_before')} before, {shown('imbalance_after')} after; "
-            f"{counts['assignments']} assignments, {counts['unloads']} unloads, {counts['splits']} splits",
-            *fail_over,
-            f"pipeline   {counts['pipeline_batches']} batches, lag p99 {shown('pipeline_lag_seconds_p99', ' s')}",
-            f"report     {out / 'report.html'}",
-        ]
-    )
+    lines = [*verdict(summary), ("report", str(out / "report.html"))]
+    return "\n".join(f"{label:<10} {text}" for label, text in lines)

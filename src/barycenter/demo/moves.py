@@ -161,7 +161,9 @@ def _parts(name: str, later: Sequence[Event]) -> list[str]:
     ]
     if not outermost:
         return []
-    edges = sorted({whole.range.lower, whole.range.upper, *(edge for one in outermost for edge in (one.lower, one.upper))})
+    edges = sorted(
+        {whole.range.lower, whole.range.upper, *(edge for one in outermost for edge in (one.lower, one.upper))}
+    )
     return [str(Bundle(whole.namespace, BundleRange(*ends))) for ends in pairwise(edges)]
 
 

@@ -98,7 +98,8 @@ class ReportData:
     def _lane(self, lane: Lane) -> dict[str, Any]:
         numbers = {name: index for index, name in enumerate(self.letters)}
         spans = [
-            [-1 if owner is None else numbers[owner], from_s, until_s] for from_s, until_s, owner in self.owners_of(lane)
+            [-1 if owner is None else numbers[owner], from_s, until_s]
+            for from_s, until_s, owner in self.owners_of(lane)
         ]
         marks = [[row.what, row.at_s, row.number, bool(row.note)] for row in self.rows if row.bundle == lane.bundle]
         return {"name": lane.bundle, "root": lane.root, "spans": spans, "marks": marks}
@@ -106,10 +107,7 @@ class ReportData:
     def _line(self, broker: str) -> list[list[float]]:
         samples = [sample for sample in self._record.samples if sample.broker == broker]
         return _thinned(
-            [
-                (self._since(one.at_s), round(one.msg_rate, 1), one.bundles, round(one.usage * 100, 1))
-                for one in samples
-            ]
+            [(self._since(one.at_s), round(one.msg_rate, 1), one.bundles, round(one.usage * 100, 1)) for one in samples]
         )
 
     def _row(self, index: int, event: Event, move: Move | None) -> Row:

@@ -1,43 +1,164 @@
-"""The report of a demo opens in a real browser and draws its pictures."""
+"""The report of a demo in a real browser: what it draws, on screens and paper, and what a drag or a key does to it."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
-from barycenter.demo.plan import TopicResult
-from barycenter.demo.record import Event, LoadSample, Record
-from barycenter.demo.report import render_report
+from barycenter.demo.report import Origin, render_report
+from barycenter.demo.summary import summarise
+from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
+]
 
-@pytest.mark.integration
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
-def test_the_page_draws_four_pictures_without_an_error(tmp_path: Path) -> None:
-    record = Record(started_at_s=0.0)
-    record.samples = [LoadSample(second, broker, 10.0, 1.0, 1, 0.1) for second in range(9) for broker in ("a", "b")]
-    record.events = [Event(1.0, "unload", "public/demo/0x00000000_0xffffffff", "a", "b", "too much")]
-    topics = [TopicResult("persistent://public/demo/t", 10, 10, 0, 0, 0, 0, 0.1, [])]
-    counts = {"messages_produced": 10, "messages_consumed": 10, "messages_lost": 0, "messages_duplicated": 0}
-    moves = {"out_of_order": 0, "assignments": 0, "unloads": 1, "splits": 0, "failovers": 0, "pipeline_batches": 0}
-    rest = {"imbalance_before": 2.0, "imbalance_after": 1.0, "recovery_seconds": None, "pipeline_lag_seconds_p99": None}
-    summary = {**counts, **moves, **rest, "brokers": 2, "duration_seconds": 9.0, "load": "a test"}
-    page_file = tmp_path / "report.html"
-    page_file.write_text(render_report(record, topics, summary))
 
+@pytest.fixture
+def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page()
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(page_file.as_uri())
-        page.wait_for_selector(".plotly-graph-div svg.main-svg")
-        drawn = page.locator(".plotly-graph-div").count()
-        title = page.title()
+        yield browser
         browser.close()
-    assert errors == []
-    assert drawn == 4
-    assert title == "Barycenter demo"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> str:
+    record, result = flapping_run()
+    summary = summarise(record, result, affected_topics=[AFFECTED], pipeline_lags_s=[0.5], ended_at_s=STARTED_AT_S + 60)
+    origin = Origin("barycenter demo --seed 1", {"seed": "1"}, {"a.long.key.of.the.configuration": "1"})
+    file = tmp_path / "report.html"
+    file.write_text(render_report(record, result.topics, summary | {"brokers": 3, "load": "a test"}, origin))
+    return file.as_uri()
+
+
+def opened(browser: Browser, report: str, **context: Any) -> tuple[Page, list[str]]:
+    """Return the page and the list in which all its complaints land: errors, refusals of its policy, requests."""
+    page = browser.new_page(**context)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("request", lambda request: complaints.append(request.url) if request.url != report else None)
+    page.goto(report)
+    return page, complaints
+
+
+OUT_OF_BOUNDS = """() => [...document.querySelectorAll('.chart svg')].flatMap(svg => {
+    const outer = svg.getBoundingClientRect(), shown = [];
+    return [...svg.querySelectorAll('text')].flatMap(text => {
+        const box = text.getBoundingClientRect(), found = [];
+        if (box.left < outer.left - 1 || box.right > outer.right + 1 || box.top < outer.top - 1
+            || box.bottom > outer.bottom + 1) found.push('outside: ' + text.textContent);
+        for (const [other, b] of shown)
+            if (Math.min(box.right, b.right) - Math.max(box.left, b.left) > 1
+                && Math.min(box.bottom, b.bottom) - Math.max(box.top, b.top) > 4)
+                found.push(text.textContent + ' on ' + other);
+        shown.push([text.textContent, box]);
+        return found;
+    });
+})"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_at_every_width_texts_keep_apart_and_inside_and_nothing_complains(
+    browser: Browser, report: str, width: int, scheme: Any
+) -> None:
+    page, complaints = opened(browser, report, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert page.locator(".chart svg").count() == 5  # load, imbalance, two groups of bundles, gaps
+    for _ in range(3):
+        assert page.evaluate(OUT_OF_BOUNDS) == []
+        page.get_by_role("button", name="Zoom in").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    assert complaints == []
+
+
+def times_shown(page: Page) -> list[list[str]]:
+    """Return the labels of each picture's axis of time."""
+    script = "svg => [...svg.querySelectorAll('text')].map(t => t.textContent).filter(t => /^[0-9.]+ s$/.test(t))"
+    return [chart.evaluate(script) for chart in page.locator(".chart svg").all()]
+
+
+def test_a_drag_over_one_picture_zooms_all_and_a_key_shows_the_whole_run(browser: Browser, report: str) -> None:
+    page, complaints = opened(browser, report, viewport={"width": 1280, "height": 900})
+    whole = times_shown(page)
+    assert whole[0] == ["0 s", "10 s", "20 s", "30 s", "40 s", "50 s", "60 s"][: len(whole[0])]
+    box = page.locator("#load svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 100)
+    selections = page.locator(".chart .select").evaluate_all("all => all.map(one => +one.getAttribute('width'))")
+    assert min(selections) > 100
+    page.mouse.up()
+    zoomed = times_shown(page)
+    assert zoomed[0] != whole[0]
+    assert all(times == zoomed[0] for times in zoomed)
+    assert "At " in page.locator("#readout").inner_text()
+
+    page.locator("#gaps").focus()
+    page.keyboard.press("0")
+    assert times_shown(page) == whole
+    page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    moved = times_shown(page)
+    assert moved[0] != whole[0]
+    assert all(times == moved[0] for times in moved)
+    page.get_by_role("button", name="Whole run").click()
+    assert times_shown(page) == whole
+    assert page.get_by_role("button", name="Zoom out").is_disabled()
+    assert complaints == []
+
+
+def test_lanes_tell_owners_by_letter_and_events_by_shape(browser: Browser, report: str) -> None:
+    page, _ = opened(browser, report, viewport={"width": 1280, "height": 900})
+    upper = page.locator("#lanes svg", has=page.get_by_text("0x80000000_0xffffffff"))
+    assert upper.locator("text.in").evaluate_all("all => all.map(one => one.textContent)") == ["A", "C", "A", "B"]
+    lower = page.locator("#lanes svg", has=page.get_by_text("0x40000000_0x80000000"))
+    assert lower.locator("rect.none").count() == 1
+    colours = page.evaluate(
+        "[...new Set([...document.querySelectorAll('#lanes .mark')].map(one => getComputedStyle(one).stroke))]"
+    )
+    assert colours == [page.evaluate("getComputedStyle(document.body).color")]
+    page.locator("#lanes a").first.click()
+    assert page.locator("tr:target").count() == 1
+
+
+def test_names_from_outside_stay_text(browser: Browser, report: str) -> None:
+    page, complaints = opened(browser, report)
+    shown = page.locator("#gaps text").evaluate_all("all => all.map(one => one.textContent)")
+    assert any(ODD_NAME.rpartition("/")[2] in text for text in shown)
+    assert page.locator("body script").count() == 2
+    assert complaints == []
+
+
+def test_without_the_script_tables_tell_the_same(browser: Browser, report: str) -> None:
+    page, _ = opened(browser, report, java_script_enabled=False)
+    for heading in ("Load as a table", "Owners as a table", "Counts of each topic"):
+        assert page.locator("details[open]", has_text=heading).locator("table").is_visible()
+    assert not page.get_by_role("button", name="Zoom in").is_visible()
+
+
+def test_on_paper_reasons_are_open_and_the_page_is_light(browser: Browser, report: str) -> None:
+    page, complaints = opened(browser, report, color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(31, 36, 48)"
+    page.evaluate("addEventListener('afterprint', () => { window.folded = 1 })")
+    page.evaluate(
+        "addEventListener('beforeprint', () => { window.open = document.querySelectorAll('td details[open]').length })"
+    )
+    assert page.pdf().startswith(b"%PDF")
+    assert page.evaluate("[window.open > 3, window.folded]") == [True, 1]
+    assert page.locator("td details[open]").count() == 0
+    assert complaints == []

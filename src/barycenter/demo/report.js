@@ -2,7 +2,7 @@
 // Draws the pictures of a report from the JSON in its page. All share one span of time, so one gesture zooms all.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const LEAST_S = 0.5, LEFT = 46, AXIS = 22, TOP = 18;
+  const LEAST_S = 0.5, LEFT = 46, AXIS = 22, TOP = 32;
   let from = 0, until = data.end;
   const views = [];
   const range = name => name.slice(name.lastIndexOf("/") + 1);
@@ -48,7 +48,7 @@
 
   function draw(one, index) {
     const width = Math.max(280, one.host.clientWidth || 680), wide = width > 640;
-    const right = width - (wide ? 130 : 34), height = one.height;
+    const right = width - (wide ? 156 : 34), height = one.height;
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     add(svg, "title", {}, one.label);
@@ -64,17 +64,7 @@
     }
     const body = add(svg, "g", { "clip-path": `url(#clip${index})` });
     one.paint({ svg, body, x, right, bottom, width, wide });
-    let free = -Infinity;
-    for (const [what, t, number, letter] of data.moments) {
-      if (t < from || t > until) continue;
-      add(body, "line", { x1: x(t), x2: x(t), y1: TOP - 4, y2: bottom, class: "moment" });
-      const text = `${letter} ${what.replace("broker ", "")}`, near = x(t) > right - 70;
-      const start = near ? x(t) - text.length * 7 : x(t);
-      if (start < free) continue;
-      const link = add(svg, "a", { href: `#e${number}`, tabindex: -1 });
-      add(link, "text", { x: x(t), y: 11, "text-anchor": near ? "end" : "start" }, text);
-      free = start + text.length * 7 + 8;
-    }
+    paintMoments({ svg, body, x, right, bottom });
     one.cross = add(body, "line", { y1: TOP, y2: bottom, x1: -9, x2: -9, class: "cross" });
     one.select = add(body, "rect", { y: TOP, height: bottom - TOP, x: 0, width: 0, class: "select" });
     one.x = x;
@@ -88,6 +78,27 @@
     svg.addEventListener("pointercancel", () => { dragged = null; shade(0, 0); });
     svg.addEventListener("dblclick", () => show(0, data.end));
     one.host.replaceChildren(svg);
+  }
+
+  // Starts and ends of brokers, across every picture. Those at one place share a label; labels stand in two rows.
+  function paintMoments(frame) {
+    const places = [];
+    for (const [what, t, number, letter] of data.moments) {
+      if (t < from || t > until) continue;
+      const at = frame.x(t), last = places[places.length - 1];
+      add(frame.body, "line", { x1: at, x2: at, y1: TOP - 4, y2: frame.bottom, class: "moment" });
+      if (last && last.what === what && at - last.at < 12) last.letters.push(letter);
+      else places.push({ what, at, number, letters: [letter] });
+    }
+    const free = [-Infinity, -Infinity];
+    for (const { what, at, number, letters } of places) {
+      const shown = letters.length > 3 ? `${letters[0]}–${letters[letters.length - 1]}` : letters.join(", ");
+      const text = `${shown} ${what.replace("broker ", "")}`, long = text.length * 7.2;
+      const start = Math.min(at, frame.right + 30 - long), row = free.findIndex(end => end < start);
+      if (row < 0) continue;
+      free[row] = start + long + 4;
+      add(add(frame.svg, "a", { href: `#e${number}`, tabindex: -1 }), "text", { x: start, y: 11 + 14 * row }, text);
+    }
   }
 
   function vertical(frame, top, unit) {
@@ -118,7 +129,7 @@
       const last = lastShown(points);
       if (!last) return;
       const { letter, name } = data.brokers[i], ended = frame.x(last[0]) < frame.right - 40;
-      labels.push({ i, y: y(last[1]), x: ended ? frame.x(last[0]) : frame.right, text: frame.wide && !ended ? `${letter} ${name.slice(-14)}` : letter });
+      labels.push({ i, y: y(last[1]), x: ended ? frame.x(last[0]) : frame.right, text: frame.wide && !ended ? `${letter} ${name.length > 17 ? `…${name.slice(-16)}` : name}` : letter });
     });
     apart(labels.filter(one => one.x === frame.right), 15, TOP + 4, frame.bottom);
     for (const one of labels) add(frame.svg, "text", { x: one.x + 5, y: one.y + 4, class: `halo named b${one.i % 8}` }, one.text);
@@ -141,11 +152,11 @@
     for (const one of labels) add(frame.svg, "text", { x: frame.right + 5, y: one.y + 4 }, one.text);
   }
 
-  const LANE = 42;
+  const LANE = 50;
   function paintLanes(lanes, frame) {
     lanes.forEach((lane, row) => {
       const top = TOP + 6 + row * LANE, bar = top + 16;
-      add(frame.svg, "text", { x: LEFT, y: top + 10, class: "soft" }, range(lane.name));
+      add(frame.svg, "text", { x: LEFT, y: top + 11, class: "soft clear" }, range(lane.name));
       for (const [owner, start, end] of lane.spans) {
         const left = Math.max(frame.x(start), LEFT), width = Math.min(frame.x(end), frame.right) - left;
         if (width <= 0) continue;
@@ -158,7 +169,7 @@
         const link = add(frame.svg, "a", { href: `#e${number}`, tabindex: -1, "aria-label": `${what} at ${t} s` });
         const place = what === "unloaded" ? bar : what === "split" ? bar + 8 : bar + 16;
         add(sign(add(link, "g", { transform: `translate(${frame.x(t).toFixed(1)} ${place})` }), what), "title", {}, `${what} at ${t} s`);
-        if (back) add(sign(add(link, "g", { transform: `translate(${frame.x(t).toFixed(1)} ${bar - 10})` }), "back"), "title", {}, "moved back or again");
+        if (back) add(sign(add(link, "g", { transform: `translate(${frame.x(t).toFixed(1)} ${bar + 26})` }), "back"), "title", {}, "moved back or again");
       }
     });
   }
@@ -168,7 +179,7 @@
       const top = TOP + 4 + row * 28;
       const room = Math.floor((frame.right - LEFT) / 7) - 12;
       const name = topic.name.length > room ? `${topic.name.slice(0, room - 1)}…` : topic.name;
-      add(frame.svg, "text", { x: LEFT, y: top + 11, class: "soft" }, `${name}: ${topic.longest.toFixed(2)} s`);
+      add(frame.svg, "text", { x: LEFT, y: top + 11, class: "soft clear" }, `${name}: ${topic.longest.toFixed(2)} s`);
       add(frame.svg, "line", { x1: LEFT, x2: frame.right, y1: top + 21, y2: top + 21, class: "grid" });
       for (const [start, end] of topic.spans)
         add(frame.body, "rect", { x: frame.x(start), y: top + 16, width: Math.max(2, frame.x(end) - frame.x(start)), height: 10, class: "gap" });
@@ -268,11 +279,11 @@
   document.querySelectorAll("details.fold").forEach(fold => { fold.open = false; });
   byId("time").hidden = false;
   document.querySelectorAll("[data-do]").forEach(button => button.addEventListener("click", () => actions[button.dataset.do]()));
-  byId("time").addEventListener("keydown", event => { if (event.key !== "0" || !event.target.closest("input")) onKey(event); });
-  // Paper cannot be unfolded: everything is open on it.
+  byId("time").addEventListener("keydown", onKey);
+  // Paper cannot be unfolded: reasons are open on it; tables that repeat a picture are not.
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("details:not([open]):not(.fold)")];
     opened.forEach(fold => { fold.open = true; });
     redraw();
   });

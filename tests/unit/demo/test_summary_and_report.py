@@ -1,16 +1,23 @@
 """The figures of a demo, and the page that shows them."""
 
+import base64
+import hashlib
+import json
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barycenter.cli.run.demo import sentences
+from barycenter.cli.run.demo import command, sentences
 from barycenter.demo.plan import ClientResult, TopicResult
 from barycenter.demo.record import Event, LoadSample, Record
-from barycenter.demo.report import render_report
-from barycenter.demo.summary import summarise
+from barycenter.demo.report import Origin, render_report
+from barycenter.demo.report_data import MOST_POINTS, ReportData, short_reason
+from barycenter.demo.scenario import DemoSettings
+from barycenter.demo.summary import counted, summarise
+from support import demo_run
 
 
 def small_run() -> tuple[Record, ClientResult]:
@@ -56,28 +63,121 @@ def test_recovery_is_unknown_while_one_topic_was_never_served_again() -> None:
     assert summary["recovery_seconds"] is None
 
 
-class _Sources(HTMLParser):
-    def __init__(self) -> None:
+class _Page(HTMLParser):
+    """The scripts, styles and what is loaded of a page, as a browser would find them."""
+
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.loaded: list[str] = []
+        self.policy = ""
+        self.own: dict[str, list[str]] = {"script": [], "style": []}
+        self.inline: list[str] = []
+        self._inside = ""
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.loaded += [value for name, value in attrs if name in {"src", "href"} and value]
+        self.loaded += [value for name, value in attrs if name in {"src", "href"} and value and value[0] != "#"]
+        self.inline += [name for name, _ in attrs if name == "style" or name.startswith("on")]
+        if dict(attrs).get("http-equiv") == "Content-Security-Policy":
+            self.policy = dict(attrs)["content"] or ""
+        if tag in self.own:
+            self._inside = tag
+            self.own[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.own[self._inside][-1] += data
 
 
-def test_the_page_loads_nothing_and_escapes_reasons() -> None:
-    record, result = small_run()
-    summary = figures(record, result, []) | {"brokers": 2, "load": "a test"}
-    page = render_report(record, result.topics, summary)
-    sources = _Sources()
-    sources.feed(page.partition("</script>")[2])
-    assert sources.loaded == []
-    assert "above the mean &lt;0.4&gt;" in page
+def page_of(record: Record, result: ClientResult, origin: Origin | None = None) -> str:
+    summary = figures(record, result, []) | {"brokers": 3, "load": "a test"}
+    return render_report(record, result.topics, summary, origin)
+
+
+def test_the_page_loads_nothing_and_allows_only_its_own_script_and_style() -> None:
+    page = _Page(page_of(*small_run()))
+    assert page.loaded == page.inline == []
+    data, script = page.own["script"]
+    for kind, text in (("script-src", script), ("style-src", *page.own["style"])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in page.policy
+    assert page.policy.startswith("default-src 'none'")
+    assert json.loads(data)["brokers"] == [{"name": "b", "letter": "A"}, {"name": "a", "letter": "B"}]
+
+
+def test_names_and_reasons_from_outside_are_text() -> None:
+    record, result = demo_run.flapping_run()
+    record.events.append(Event(1.0, "unload", demo_run.ODD_NAME, demo_run.ODD_NAME, None, demo_run.ODD_NAME))
+    origin = Origin(demo_run.ODD_NAME, {demo_run.ODD_NAME: demo_run.ODD_NAME}, {"k": demo_run.ODD_NAME})
+    text = page_of(record, result, origin)
+    page = _Page(text)
+    assert len(page.own["script"]) == 2
+    assert "<script>alert" not in text
+    names = [topic["name"] for topic in json.loads(page.own["script"][0])["gaps"]]
+    assert demo_run.ODD_NAME.rpartition("/")[2] in names
+
+
+def test_a_report_is_made_of_whatever_was_seen_so_far() -> None:
+    page = _Page(page_of(Record(started_at_s=0.0), ClientResult(topics=[], recovered={})))
+    assert json.loads(page.own["script"][0])["lanes"] == []
+
+
+def test_the_page_tells_the_run_and_what_moved_back() -> None:
+    page = page_of(*demo_run.flapping_run(), Origin("barycenter demo --seed 7", {"seed": "7"}))
+    for told in ("barycenter demo --seed 7", "<dd>7</dd>", "back to a former owner, again after 18 s", "2 of 5 moves"):
+        assert told in page
+
+
+def test_the_data_of_a_long_run_stay_small() -> None:
+    record = Record(0.0, samples=[LoadSample(second, "a", second % 2, 0, 1, 0.5) for second in range(100_000)])
+    points = ReportData(record, [], 100_000.0).pictures()["load"][0]
+    assert 600 <= len(points) <= MOST_POINTS
+    assert points[1][1] == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("reason", "short"),
+    [
+        ("", ""),
+        ("SIGKILL to it; 5 topics wait", "SIGKILL to it"),
+        (
+            "b: heaviest (x 1 < 2) [S]; because a: high (usage 9 >= 3, more 1 >= 0): now [S]; set by k",
+            "a: high (usage 9 >= 3)",
+        ),
+    ],
+)
+def test_a_short_reason_is_its_cause_with_one_comparison(reason: str, short: str) -> None:
+    assert short_reason(reason) == short
+
+
+def test_numbers_have_their_nouns() -> None:
+    assert [counted(0, "bundle"), counted(1, "bundle"), counted(1000, "batch", "batches")] == [
+        "0 bundles",
+        "1 bundle",
+        "1,000 batches",
+    ]
+
+
+def test_the_command_repeats_the_run() -> None:
+    settings = DemoSettings(Path("my out"), [], "a mix", brokers=2, chaos=False, seed=7, web_port=1, broker_port=2)
+    parsed = command.make_context("demo", shlex.split(settings.command())[2:]).params
+    assert {key: parsed[key] for key in ("brokers", "seed", "chaos", "out", "web_port", "broker_port")} == {
+        "brokers": 2,
+        "seed": 7,
+        "chaos": False,
+        "out": Path("my out"),
+        "web_port": 1,
+        "broker_port": 2,
+    }
+    assert (parsed["duration"], parsed["speedup"]) == (settings.duration_s, settings.speedup)
 
 
 def test_the_last_lines_speak_of_a_fail_over_only_if_a_broker_was_killed() -> None:
     record, result = small_run()
     killed = sentences(figures(record, result, ["persistent://public/demo/t"]), Path("out"))
-    assert "fail-over  1 bundles, all topics served after 3.20 s" in killed
+    assert "fail-over  1 bundle, all topics served after 3.20 s" in killed
     record.killed_at_s = record.killed_broker = None
     assert "fail-over" not in sentences(figures(record, result, []), Path("out"))

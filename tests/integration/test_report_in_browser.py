@@ -127,10 +127,10 @@ def test_lanes_tell_owners_by_letter_and_events_by_shape(browser: Browser, repor
     assert upper.locator("text.in").evaluate_all("all => all.map(one => one.textContent)") == ["A", "C", "A", "B"]
     lower = page.locator("#lanes svg", has=page.get_by_text("0x40000000_0x80000000"))
     assert lower.locator("rect.none").count() == 1
-    colours = page.evaluate(
-        "[...new Set([...document.querySelectorAll('#lanes .mark')].map(one => getComputedStyle(one).stroke))]"
-    )
-    assert colours == [page.evaluate("getComputedStyle(document.body).color")]
+    drawn = """[...new Set([...document.querySelectorAll('#lanes .mark')].flatMap(
+        one => [getComputedStyle(one).fill, getComputedStyle(one).stroke]))].sort()"""
+    neutral = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+    assert page.evaluate(drawn) == sorted(neutral)
     page.locator("#lanes a").first.click()
     assert page.locator("tr:target").count() == 1
 

@@ -4,6 +4,7 @@ An owner is the one that was decided on; how long clients waited for it is in th
 a split bundle have its history: a part that returns to a broker that had the whole has moved back.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,6 +33,7 @@ class Move:
 
     `failed_over` says that its owner was killed: nobody chose to move it. `back` names a chosen move to a broker that
     had it before; `again_after_s` is the time since the last move if a chosen one came within `AGAIN_WITHIN_S`.
+    `after_split` says that a part of a split bundle was placed for the first time.
     """
 
     index: int
@@ -42,6 +44,7 @@ class Move:
     failed_over: bool
     back: bool
     again_after_s: float | None
+    after_split: bool
 
     @property
     def moved_back(self) -> bool:
@@ -65,6 +68,7 @@ class _Followed:
     since_s: float
     owners: list[str] = field(default_factory=list)
     moved_at_s: float | None = None
+    unplaced_part: bool = False
 
     def pass_to(self, owner: str | None, at_s: float) -> None:
         if at_s > self.since_s:
@@ -75,7 +79,7 @@ class _Followed:
 
 
 def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[Move]]:
-    """Return a lane of each bundle up to `ended_at_s`, by name, and all moves, oldest first.
+    """Return a lane of each bundle up to `ended_at_s`, parts after their whole, and all moves, oldest first.
 
     A bundle of which the first that is known is its unload was at the source from the start. A split whose parts
     nothing happened to leaves the lane of the whole: the parts stayed where they were, under names not told.
@@ -112,6 +116,7 @@ def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[
             for name in parts:
                 part = begin(name, state.lane.root, state.owner, event.at_s)
                 part.owners, part.moved_at_s = list(state.owners), state.moved_at_s
+                part.unplaced_part = True
         elif event.kind in ("assignment", "unload") and event.bundle not in split:
             known = followed.get(event.bundle)
             if known is None:
@@ -121,7 +126,11 @@ def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[
 
     for state in followed.values():
         state.pass_to(None, ended_at_s)
-    return sorted((lane for lane in lanes if lane.tenures), key=lambda lane: lane.bundle), moves
+    return sorted((lane for lane in lanes if lane.tenures), key=_place), moves
+
+
+def _place(lane: Lane) -> tuple[str, float, str]:
+    return lane.root, lane.tenures[0].from_s if lane.root != lane.bundle else -math.inf, lane.bundle
 
 
 def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[Move]:
@@ -144,9 +153,10 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
         failed_over=failed_over,
         back=not failed_over and destination in state.owners,
         again_after_s=since_s if since_s is not None and since_s <= AGAIN_WITHIN_S and not failed_over else None,
+        after_split=state.unplaced_part and event.kind == "assignment",
     )
     state.pass_to(destination, event.at_s)
-    state.moved_at_s = event.at_s
+    state.moved_at_s, state.unplaced_part = event.at_s, False
     return [move]
 
 

@@ -39,9 +39,9 @@ def render_report(
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     folder = files(__package__)
-    script, style = (folder / "report.js").read_text(), (folder / "report.css").read_text()
+    script, style = ((folder / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
     data = ReportData(record, topics, record.started_at_s + summary["duration_seconds"])
-    return environment.from_string((folder / "report.html.j2").read_text()).render(
+    return environment.from_string((folder / "report.html.j2").read_text(encoding="utf-8")).render(
         summary=summary,
         verdict=verdict(summary),
         data=data,

@@ -155,7 +155,7 @@ def _note(move: Move | None) -> str:
     said = ["back to a former owner"] if move.back else []
     if move.again_after_s is not None:
         said.append(f"again after {move.again_after_s:.0f} s")
-    return ", ".join(said)
+    return ("placed after a split: " if said and move.after_split else "") + ", ".join(said)
 
 
 def _thinned(points: Sequence[tuple[float, ...]]) -> list[list[float]]:

@@ -73,10 +73,10 @@ class DemoSettings:
 
     def command(self) -> str:
         """Return the command that starts the same demo again."""
-        words = ["barycenter", "demo", "--brokers", str(self.brokers), "--duration", f"{self.duration_s:g}"]
+        words = ["barycenter", "demo", "--brokers", str(self.brokers), "--duration", f"{self.duration_s:.15g}"]
         words += [word for path in self.trace_paths for word in ("--trace", str(path))]
         words += [] if self.seed is None else ["--seed", str(self.seed)]
-        words += ["--speedup", f"{self.speedup:g}", "--chaos" if self.chaos else "--no-chaos"]
+        words += ["--speedup", f"{self.speedup:.15g}", "--chaos" if self.chaos else "--no-chaos"]
         words += ["--web-port", str(self.web_port), "--broker-port", str(self.broker_port), "--out", str(self.out)]
         return shlex.join(words)
 
@@ -289,7 +289,8 @@ class Demo:
         summary |= more or {}
         out = self.settings.out
         (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
-        (out / "report.html").write_text(render_report(self.record, self._result.topics, summary, self._origin()))
+        report = render_report(self.record, self._result.topics, summary, self._origin())
+        (out / "report.html").write_text(report, encoding="utf-8")
         return summary
 
     def _origin(self) -> Origin:

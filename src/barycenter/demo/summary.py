@@ -27,10 +27,11 @@ def summarise(
     from the kill to the first receipt of the last of `affected_topics` (those of the killed broker), None if one
     of them was never served again; `failovers` counts the bundles that were assigned anew because of the kill.
     `moves` are changes of owner, `moved_back` those of them that were chosen, not forced by the kill, and went to a
-    former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these.
+    former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these,
+    `moved_back_after_split` those that placed a part of a split bundle for the first time.
     """
     moves = follow_bundles(record, ended_at_s)[1]
-    moved_back = [move.bundle for move in moves if move.moved_back]
+    moved_back = [move for move in moves if move.moved_back]
     topics = result.topics
     recoveries = [result.recovered.get(topic) for topic in affected_topics]
     recovered = [seconds for seconds in recoveries if seconds is not None]
@@ -51,7 +52,8 @@ def summarise(
         "splits": record.count("split"),
         "moves": len(moves),
         "moved_back": len(moved_back),
-        "bundles_moved_back": len(set(moved_back)),
+        "bundles_moved_back": len({move.bundle for move in moved_back}),
+        "moved_back_after_split": sum(move.after_split for move in moved_back),
         "killed_broker": record.killed_broker,
         "failovers": _failovers(record),
         "recovery_seconds": max(recovered, default=None) if len(recovered) == len(recoveries) else None,
@@ -95,13 +97,16 @@ def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _moved_back(summary: dict[str, Any]) -> str:
+    if not summary["moves"]:
+        return "no bundle moved"
     moves = counted(summary["moves"], "move")
     if not summary["moved_back"]:
         return f"none of {moves} went to a former owner or came within {AGAIN_WITHIN_S:.0f} s of the last"
-    bundles = counted(summary["bundles_moved_back"], "bundle")
+    bundles, parts = counted(summary["bundles_moved_back"], "bundle"), summary["moved_back_after_split"]
     return (
         f"{summary['moved_back']:,} of {moves}, of {bundles}, went to a former owner "
         f"or came within {AGAIN_WITHIN_S:.0f} s of the last"
+        f"{f'; {parts:,} placed parts of a split' if parts else ''}"
     )
 
 

@@ -73,3 +73,11 @@ def test_parts_of_a_split_bundle_have_its_owner_and_history() -> None:
 def test_a_split_of_which_no_part_is_named_leaves_the_whole() -> None:
     lanes, _ = of(assigned(0.0, X, A), Event(100.0, "split", X, A, None, ""))
     assert lanes == {X: [Tenure(A, 0.0, 200.0)]}
+
+
+def test_the_first_placement_of_a_part_is_told_as_such() -> None:
+    part = "public/demo/0x00000000_0x40000000"
+    split = Event(20.0, "split", X, B, None, "")
+    events = [assigned(0.0, X, A), unloaded(10.0, X, A, B), split, assigned(20.1, part, A), unloaded(30.0, part, A, B)]
+    _, moves = follow_bundles(Record(0.0, events=events), 100.0)
+    assert [(move.moved_back, move.after_split) for move in moves] == [(False, False), (True, True), (True, False)]

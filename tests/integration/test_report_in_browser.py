@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from barycenter.demo.report import Origin, render_report
+from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.summary import summarise
 from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
 

@@ -3,7 +3,7 @@
 `scenario` is the run; read it first. Load comes from `traces`, is sent as `plan` says by the process of `clients`,
 which keeps count with `tally`. Meanwhile `observer` asks the brokers, `decisions` and `pipeline_log` read what they
 wrote, and `live_view` shows it. All that was seen is the `record`: `moves` follows each bundle through it, `summary`
-makes figures of it, `report_data` what pictures and tables need, and `report` a page, whose own script draws.
+makes figures of it, and `report` a page.
 
 `load_generator` makes up load reports instead of a cluster, for `barycenter generate-load` and the benchmarks.
 Processes are left to `standalone`; the demo is a user of the cluster like any other.

@@ -21,7 +21,7 @@ from barycenter.demo.observer import ClusterObserver
 from barycenter.demo.pipeline_log import pipeline_lags_s
 from barycenter.demo.plan import ClientLine, ClientPlan, ClientResult, Mark, Progress, TopicPlan
 from barycenter.demo.record import Event, Record
-from barycenter.demo.report import Origin, render_report
+from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.summary import summarise
 from barycenter.demo.traces import Trace
 from barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster

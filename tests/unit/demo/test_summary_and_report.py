@@ -13,8 +13,8 @@ import pytest
 from barycenter.cli.run.demo import command, sentences
 from barycenter.demo.plan import ClientResult, TopicResult
 from barycenter.demo.record import Event, LoadSample, Record
-from barycenter.demo.report import Origin, render_report
-from barycenter.demo.report_data import MOST_POINTS, ReportData, short_reason
+from barycenter.demo.report.data import MOST_POINTS, ReportData, short_reason
+from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.scenario import DemoSettings
 from barycenter.demo.summary import counted, summarise
 from support import demo_run

@@ -14,7 +14,7 @@ from barycenter.demo.scenario import DemoSettings
 CSV = "timestamp,value\n2026-01-01T00:00:00,1\n2026-01-01T00:05:00,2\n"
 COUNTS = (
     "messages_produced messages_consumed messages_duplicated out_of_order assignments unloads splits failovers "
-    "pipeline_batches"
+    "moves moved_back bundles_moved_back moved_back_after_split pipeline_batches"
 )
 SUMMARY: dict[str, Any] = {
     **dict.fromkeys(COUNTS.split(), 1),
@@ -57,6 +57,7 @@ def invoke(out: Path, *words: str, code: int = 0) -> Result:
 def test_the_figures_are_told_in_sentences_or_as_they_stand_in_the_file(tmp_path: Path) -> None:
     assert "busiest/mean – before, 1.25 after" in invoke(tmp_path).stdout
     assert "synthetic mix (seed 7)" in (invoke(tmp_path, "--json", "--seed", "7").stdout and Run.settings.load)
+    assert Run.settings.seed == 7
     assert invoke(tmp_path, "--json").stdout == "{}\n"
 
 
@@ -66,6 +67,7 @@ def test_every_csv_file_is_a_topic(tmp_path: Path) -> None:
     invoke(tmp_path, "--trace", str(tmp_path))
     assert [trace.name for trace in Run.settings.traces] == ["a", "b"]
     assert Run.settings.load == "2 traces"
+    assert (Run.settings.trace_paths, Run.settings.seed) == ((tmp_path,), None)
 
 
 def test_traces_that_cannot_be_used_are_named(tmp_path: Path) -> None:

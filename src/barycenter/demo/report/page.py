@@ -1,4 +1,4 @@
-"""The report of a demo: one HTML file with everything in it, pictures first.
+"""One HTML page of a run, pictures first.
 
 Text from outside reaches the page in two ways, both escaped: through the template, and as JSON that the script puts
 into text nodes. The page's policy allows its own script and style, by their hashes, and nothing else.
@@ -16,7 +16,7 @@ import jinja2
 
 from barycenter.demo.plan import TopicResult
 from barycenter.demo.record import Record
-from barycenter.demo.report_data import ReportData, short_names
+from barycenter.demo.report.data import ReportData, short_names
 from barycenter.demo.summary import verdict
 
 
@@ -39,9 +39,9 @@ def render_report(
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     folder = files(__package__)
-    script, style = ((folder / name).read_text(encoding="utf-8") for name in ("report.js", "report.css"))
+    script, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
     data = ReportData(record, topics, record.started_at_s + summary["duration_seconds"])
-    return environment.from_string((folder / "report.html.j2").read_text(encoding="utf-8")).render(
+    return environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8")).render(
         summary=summary,
         verdict=verdict(summary),
         data=data,

@@ -38,4 +38,6 @@ async def test_a_demo_loses_a_broker_and_no_message_and_tells_it(tmp_path: Path)
     assert summary["killed_broker"] in {f"127.0.0.1:{port}" for port in ports[:2]}
     assert summary["assignments"] >= 4
     assert f"broker killed  {summary['killed_broker']}" in told.decode()
-    assert "<html" in (out / "report.html").read_text()
+    report = (out / "report.html").read_text()
+    assert "barycenter demo --brokers 2 --duration 10" in report
+    assert "broker killed" in report

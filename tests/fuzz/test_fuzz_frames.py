@@ -6,8 +6,9 @@
 """
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from barycenter.broker.wire.connection import Connection
 from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support.fuzzed_broker import DEADLINE_S, fuzzed_broker
 from support.hostile_frames import ALONE, TOPIC, frames_field_by_field, streams, valid_frames
 from support.one_broker import OneBroker
 from support.wire_client import WireClient
@@ -72,15 +74,54 @@ async def _play(reads: list[bytes], *, attached: bool) -> None:
     await broker.stop()
 
 
-def test_no_client_hurts_a_broker(request: pytest.FixtureRequest) -> None:
-    examples = request.config.getoption("--fuzz-examples")
+def for_drawn_streams(pytestconfig: pytest.Config, play: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    """Call `play` with what a client says, and whether it attached before."""
 
-    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None, print_blob=True)
+    @settings(
+        max_examples=pytestconfig.getoption("--fuzz-examples"),
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+        print_blob=True,
+    )
     @given(streams(), st.sampled_from([True, True, False]))
     def run(reads: list[bytes], attached: bool) -> None:
-        asyncio.run(_play(reads, attached=attached))
+        asyncio.run(play(reads, attached=attached))
 
     run()
+
+
+def test_no_client_hurts_a_broker(pytestconfig: pytest.Config) -> None:
+    for_drawn_streams(pytestconfig, _play)
+
+
+@pytest.mark.integration
+@pytest.mark.xdist_group("cluster")
+def test_no_client_hurts_a_broker_process(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """A whole broker, its files included; others are served between whatever is said."""
+
+    async def play(reads: list[bytes], *, attached: bool) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        if attached:
+            reads = [client_commands.connect("Fuzz") + b"".join(valid_frames()[:5]), *reads]
+        async with asyncio.timeout(DEADLINE_S):
+            with suppress(OSError):
+                for read in reads:
+                    writer.write(read)
+                    await writer.drain()
+                writer.write_eof()
+                await reader.read(-1)
+        writer.close()
+        other = await WireClient.connect(broker.port)
+        await other.produce(TOPIC + "-of-others")
+        await other.subscribe(TOPIC + "-of-others", permits=100)
+        await other.send_all(1)
+        await other.messages(1)
+        other.close()
+
+    with fuzzed_broker(tmp_path) as broker:
+        for name in ("t", "t-of-others"):
+            broker.ask("PUT", f"/admin/v2/persistent/public/default/{name}")
+        for_drawn_streams(pytestconfig, play)
 
 
 async def test_no_field_of_a_frame_hurts_a_broker() -> None:

@@ -6,31 +6,22 @@ draws the rest; `--fuzz-requests` says how many requests of each kind.
 """
 
 import gzip
-import http.client
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import psutil
 import pytest
 
 schemathesis = pytest.importorskip("schemathesis")
 from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 
+from support.fuzzed_broker import DEADLINE_S, ENDS_THE_BROKER, FuzzedBroker, fuzzed_broker  # noqa: E402
+
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
-DEADLINE_S = 30
-"""No answer within this time is taken for none."""
-MOST_MEMORY = 600 << 20
 KNOWN = {
     "tenant": "public",
     "namespace": "default",
@@ -42,73 +33,13 @@ KNOWN = {
     "value": "7",
     "allocator": "default",
 }
-ENDS_THE_BROKER = "/admin/v2/brokers/shutdown"
-
-
-@dataclass
-class FuzzedBroker:
-    """A broker process, and what it says that it can be asked."""
-
-    process: subprocess.Popen[str]
-    url: str
-    document: dict[str, Any]
-
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        """Send a request over a connection of its own; `path` is encoded already."""
-        address = urlsplit(self.url)
-        connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=DEADLINE_S)
-        try:
-            connection.request(method, path, body or None, {name.replace("_", "-"): headers[name] for name in headers})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except TimeoutError:
-            pytest.fail(f"no answer within {DEADLINE_S} s: {shown(method, path, body)}")
-        finally:
-            connection.close()
-
-    def refuses(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
-        status, answer = self.ask(method, path, body, **headers)
-        assert 400 <= status < 500, f"{shown(method, path, body)}: {status} {answer[:300]!r}"
-
-    def bears(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
-        status, answer = self.ask(method, path, body, **headers)
-        assert status < 500, f"{shown(method, path, body)}: {status} {answer[:300]!r}"
-
-    def operations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        for path, methods in self.document["paths"].items():
-            for method, described in methods.items():
-                if path != ENDS_THE_BROKER:
-                    yield method.upper(), path, described
-
-
-def shown(method: str, path: str, body: bytes = b"") -> str:
-    return f"{method} {path[:200]} ({len(path)} characters) {body[:100]!r} ({len(body)} bytes)"
 
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzedBroker]:
-    folder: Path = tmp_path_factory.mktemp("fuzzed")
-    keys = {"barycenterDataDir": folder / "data", "webServicePort": 0, "brokerServicePort": 0}
-    (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
-    log = folder / "broker.log"
-    words = [sys.executable, "-m", "barycenter", "broker", "--config", str(folder / "broker.conf")]
-    with log.open("w") as errors, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
-        try:
-            assert process.stdout is not None
-            ready = process.stdout.readline()
-            assert ready.startswith("ready"), log.read_text()
-            url = ready.rpartition("(web ")[2].rstrip(")\n")
-            broker = FuzzedBroker(process, url, {})
-            broker.document = json.loads(broker.ask("GET", "/barycenter/v1/openapi.json")[1])
-            broker.ask("PUT", "/admin/v2/persistent/public/default/t")
-            yield broker
-            assert process.poll() is None, "the broker has ended"
-            assert psutil.Process(process.pid).memory_info().rss < MOST_MEMORY
-            assert broker.ask("GET", "/admin/v2/brokers/health")[0] == 200
-        finally:
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-    assert "Traceback" not in log.read_text()
+    with fuzzed_broker(tmp_path_factory.mktemp("fuzzed")) as broker:
+        broker.ask("PUT", "/admin/v2/persistent/public/default/t")
+        yield broker
 
 
 def filled(path: str, **parts: str) -> str:

@@ -8,7 +8,7 @@
 | windows of bundles | `bundle_data` |
 | averages of brokers | `broker_data` |
 
-Brokers are those whose newest report is no older than STALE_MS at that time. Without the first two tables, which
+Brokers are those that were not silent for long at that time. Without the first two tables, which
 earlier versions did not write, machines have no known usage, and only strategies that go by traffic say something.
 What the tables do not hold (bundles on their way, what was unloaded recently, policies) is not in the snapshot.
 """
@@ -58,8 +58,10 @@ def tables_below(folder: Path) -> Path | None:
     return None
 
 
-def read_tables(root: Path, at_ms: int | None = None) -> SnapshotDocument:
+def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:
     """Return the snapshot of a time (epoch ms, inclusive), or of the newest report.
+
+    A broker whose newest report was more than `silence_ms` older than the newest of all is not in it.
 
     Raises:
         TablesError: there is nothing of that time.
@@ -73,7 +75,7 @@ def read_tables(root: Path, at_ms: int | None = None) -> SnapshotDocument:
         raise TablesError(f"bundle_samples has no row{when}")
     newest = _newest((*samples, *reports), "broker", "reported_at")
     now_ms = max(_ms(row["reported_at"]) for row in newest.values())
-    live = {broker: row for broker, row in newest.items() if now_ms - _ms(row["reported_at"]) <= STALE_MS}
+    live = {broker: row for broker, row in newest.items() if now_ms - _ms(row["reported_at"]) <= silence_ms}
     identity = {tuple(row[key] for key in _IDENTITY) for row in live.values()}
 
     def of_live(rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:

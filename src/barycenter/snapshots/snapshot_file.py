@@ -34,7 +34,7 @@ from barycenter.load.snapshot.extensible_document import ExtensibleDocument, Ext
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.load.strategy import MemoryDocument
-from barycenter.snapshots.doubts import doubts
+from barycenter.snapshots.doubts import STALE_MS, doubts
 from barycenter.snapshots.parquet_snapshot import LeaderState, NoSnapshotError, read_columns, write_columns
 from barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
 
@@ -96,10 +96,11 @@ def read_snapshot(path: Path | str, at_ms: int | None = None) -> LoadSnapshot:
     return read_snapshot_file(path, at_ms).snapshot
 
 
-def read_snapshot_file(path: Path | str, at_ms: int | None = None) -> SnapshotFile:
+def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotFile:
     """Return the snapshot in a file or folder with what came with it.
 
-    `at_ms` (epoch ms) asks for that of a time in the past, which the pipeline's tables alone have.
+    `at_ms` (epoch ms) asks for that of a time in the past, which the pipeline's tables alone have; a broker of theirs
+    is gone if it was silent for more than `silence_ms`.
 
     Raises:
         SnapshotFileError: it is nothing that is known, or something is wrong in it.
@@ -109,7 +110,7 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None) -> SnapshotFi
     if path.is_dir():
         tables = tables_below(path)
         if tables is not None:
-            return _of_tables(tables, at_ms)
+            return _of_tables(tables, at_ms, silence_ms)
     if at_ms is not None:
         raise SnapshotFileError(path, "is of one time only", "the pipeline's tables (DATA/tables) to ask for a time")
     if path.is_dir():
@@ -159,9 +160,9 @@ def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
     return SnapshotFile(snapshot, "a snapshot", manager, memory=leader.memory, configuration=leader.configuration)
 
 
-def _of_tables(folder: Path, at_ms: int | None) -> SnapshotFile:
+def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile:
     try:
-        document = read_tables(folder, at_ms)
+        document = read_tables(folder, at_ms, silence_ms=silence_ms)
     except TablesError as error:
         raise SnapshotFileError(folder, str(error), "the tables of a pipeline that ran at that time") from error
     return replace(of_document(document, folder), source="the pipeline's tables")

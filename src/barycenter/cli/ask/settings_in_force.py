@@ -15,22 +15,27 @@ from typing import Final
 import msgspec
 
 from barycenter.cli.folders import METADATA
-from barycenter.config.broker_conf import keys, read_conf_text, read_pairs
+from barycenter.config.broker_conf import keys, read_conf_text, read_pairs, with_overrides
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.strategies import SHEDDING_KEY, STRATEGIES, Role
 from barycenter.logs.decision_log import read_decisions
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.sqlite.reading import read_value
+from barycenter.snapshots.doubts import STALE_MS
 from barycenter.snapshots.pipeline_tables import tables_below
 from barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, read_snapshot_file, snapshot_of_bytes
 
 STANDARD_INPUT: Final = "-"
 _CHANGED_PATH: Final = "/admin/configuration"
+_LONGEST_PAUSE: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_SHORTEST_SILENCE_MS: Final = 30_000
+"""Reports of brokers that live are written together, but a busy one may be late."""
 
 
 def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     """Return the snapshot of a file or folder, or of standard input if `path` is `-`.
 
-    One that is of a data folder has the settings of that folder.
+    One that is of a data folder has the settings of that folder, and the brokers that still reported by them.
 
     Raises:
         SnapshotFileError: it is nothing that is known, or something is wrong in it.
@@ -45,6 +50,9 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     if not path.is_dir() or found.configuration:
         return found
     configuration, remarks = in_force(path, found.snapshot.taken_at_ms)
+    silence_ms = _silence_ms(configuration)
+    if silence_ms != STALE_MS:
+        found = read_snapshot_file(path, at_ms, silence_ms=silence_ms)
     return replace(found, configuration=configuration, settings="the data folder's settings", remarks=remarks)
 
 
@@ -84,6 +92,12 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
         if strategy:
             texts[SHEDDING_KEY] = strategy
     return {key: text for key, text in texts.items() if key in keys()}, tuple(doubts)
+
+
+def _silence_ms(configuration: Mapping[str, str]) -> int:
+    """Return after which silence (ms) a broker of such settings is gone: twice what it may let pass, and a while."""
+    config = with_overrides(BrokerConfig(), {key: text for key, text in configuration.items() if key == _LONGEST_PAUSE})
+    return max(round(config.load_balancer_report_update_max_interval_minutes * 2 * 60_000), _SHORTEST_SILENCE_MS)
 
 
 def _of_files(data: Path) -> tuple[dict[str, str], int]:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
+from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.open import open_store
 from barycenter.snapshots.snapshot_file import write_snapshot
@@ -84,6 +85,21 @@ def test_settings_that_were_changed_later_are_doubtful_and_the_logs_tell_the_str
     assert strategies(data) == {"ThresholdShedder"}
     said = decide("--snapshot", str(data)).stderr
     assert "settings were changed at 2026-09-21 14:14:20 UTC, after that time" in said
+
+
+def test_a_broker_that_was_silent_for_twice_its_longest_pause_is_gone(data: Path) -> None:
+    def reported(name: str, at_ms: int) -> list[tuple[str, LocalBrokerData]]:
+        cluster = Cluster().add(name, cpu=80, bundles=equal_bundles(4, throughput=4e8))
+        return [(name, msgspec.structs.replace(cluster.reports[name], last_update=at_ms))]
+
+    write_tables(data / "tables", [reported("a:1", TAKEN_MS), reported("c:1", TAKEN_MS + 60_000)])
+    assert "\na:1 " in decide("--snapshot", str(data)).stdout
+    for number in range(2):
+        with (data / "conf" / f"broker-{number}.conf").open("a") as file:
+            file.write("loadBalancerReportUpdateMaxIntervalMinutes=0.4\n")
+    shown = decide("--snapshot", str(data)).stdout
+    assert "\nc:1 " in shown
+    assert "\na:1 " not in shown
 
 
 def test_what_was_given_is_named(data: Path, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ _LONGEST_SUFFIX: Final = len(_PARTITION) + 10
 _MAX_PARTITION_INDEX: Final = 2**31 - 1
 _MEMOISED: Final = 100_000
 _LONGEST_MEMOISED: Final = 255
-"""Longest name that is remembered, in ASCII; others have a quarter of that. All of them take 0.12 GB at most."""
+"""Longest name that is remembered, in ASCII. All of them take 0.12 GB at most."""
+_ALWAYS_MEMOISED: Final = _LONGEST_MEMOISED // 4
+"""Longest name that is remembered whatever its characters, of which one takes four bytes at most."""
 _LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
 """So many characters are within the limit, however many bytes each takes."""
 _LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
@@ -90,7 +92,9 @@ class TopicName:
         Raises:
             InvalidNameError: it has none of these forms, or a part is too long or has a bad character.
         """
-        return _parse(text)
+        if len(text) <= _ALWAYS_MEMOISED or (len(text) <= _LONGEST_MEMOISED and text.isascii()):
+            return _remembered(text)
+        return _parsed(text)
 
     @staticmethod
     def of(domain: str, namespace: NamespaceName, local_name: str) -> "TopicName":
@@ -101,7 +105,7 @@ class TopicName:
         """
         if namespace.is_v2 and "/" in local_name:
             raise InvalidNameError(local_name, "Invalid topic name, a local name has no /")
-        return _parse(f"{domain}://{namespace}/{local_name}")
+        return TopicName.parse(f"{domain}://{namespace}/{local_name}")
 
     @property
     def is_persistent(self) -> bool:
@@ -116,7 +120,7 @@ class TopicName:
         """The topic that this is a partition of; of any other topic, itself."""
         if self.partition_index == -1:
             return self
-        return _parse(self._text[: self._text.rindex(_PARTITION)])
+        return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
 
     def partition(self, index: int) -> "TopicName":
         """Return partition `index`: itself for -1 and for a name that ends with just this suffix."""
@@ -124,7 +128,7 @@ class TopicName:
             raise ValueError(f"a partition index is not negative: {index}")
         if index in (-1, self.partition_index):
             return self
-        return _parse(f"{self._text}{_PARTITION}{index}")
+        return TopicName.parse(f"{self._text}{_PARTITION}{index}")
 
     @property
     def encoded_local_name(self) -> str:
@@ -219,11 +223,6 @@ def _full_name(text: str) -> str:
     if len(pieces) == 1:
         return f"{PERSISTENT}://public/default/{pieces[0]}"
     raise InvalidNameError(text, "Invalid short topic name, it has the form topic or tenant/namespace/topic")
-
-
-def _parse(text: str) -> TopicName:
-    is_short = len(text) <= (_LONGEST_MEMOISED if text.isascii() else _LONGEST_MEMOISED // 4)
-    return _remembered(text) if is_short else _parsed(text)
 
 
 @lru_cache(maxsize=_MEMOISED)

@@ -66,6 +66,11 @@ def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> 
                 connection.execute(_view(storage, name))
             _shut_in(connection, storage)
             return _plain(_first_rows(connection.sql(query), limit))
+        except duckdb.OutOfMemoryException as error:
+            raise QueryError(
+                f"the query needs more than {MEMORY_MIB / 1024:g} GiB of memory at once, or {DISK_MIB / 1024:g} GiB of "
+                "disk: ask for less, or `--engine spark`, which divides the work"
+            ) from error
         except duckdb.Error as error:
             raise QueryError(in_a_sentence(str(error), query)) from error
 

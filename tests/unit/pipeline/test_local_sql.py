@@ -134,6 +134,14 @@ def test_a_query_reads_the_tables_and_nothing_else_and_writes_nothing(
     assert os.listdir(tmp_path) == [data.root.name]
 
 
+def test_a_query_that_needs_too_much_memory_is_refused_in_words_that_help(
+    data: PipelineLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barycenter.pipeline.local_sql.MEMORY_MIB", 64)
+    with pytest.raises(QueryError, match=r"needs more than 0\.0625 GiB of memory at once.*`--engine spark`"):
+        run_local_sql(data, "select list(i) from range(30000000) t(i)")
+
+
 def test_of_an_answer_without_end_the_first_rows_are_told(data: PipelineLayout) -> None:
     assert len(run_local_sql(data, "select * from range(100000000000)", limit=7)) == 7
 

@@ -255,7 +255,7 @@ class Connection(asyncio.Protocol):
             _, sequence_id, highest_id, messages, _ = send
             try:
                 published_ms, counted = check_entry(entry)
-                if messages != counted or not 0 < messages <= MAX_MESSAGES_IN_ENTRY:
+                if messages != counted or (messages != 1 and not 0 < messages <= MAX_MESSAGES_IN_ENTRY):
                     raise MalformedFrameError(miscounted(messages, counted))
                 entries.append((entry, messages, published_ms))
                 sent.append((producer, sequence_id, highest_id, messages, len(entry)))

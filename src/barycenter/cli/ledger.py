@@ -12,6 +12,7 @@ import msgspec
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_broker_folder, keep_private
 from barycenter.cli.formats import with_format
+from barycenter.cli.groups import CommandGroup
 from barycenter.cli.progress import with_progress
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.ledger.errors import LedgerError
@@ -55,7 +56,7 @@ _TOPIC = click.option("--topic", default="", help="Only this topic: persistent:/
 _FORMAT = with_format("table", "json", json="one object")
 
 
-@click.group(name="ledger")
+@click.group(name="ledger", cls=CommandGroup)
 def command() -> None:
     """Check and repair the messages of a stopped data folder."""
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import WrongFolderError, check_load_folder
 from barycenter.cli.formats import with_format
+from barycenter.cli.groups import CommandGroup
 from barycenter.cli.history.rows import print_rows, trend
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.pipeline.data_folder import opened
@@ -51,7 +52,7 @@ def _common(command: Command) -> Command:
     return command
 
 
-@click.group(name="history")
+@click.group(name="history", cls=CommandGroup)
 def command() -> None:
     """Ask the recorded history of a cluster.
 

@@ -7,6 +7,7 @@ import click
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import WrongFolderError, check_load_folder, keep_private
+from barycenter.cli.groups import CommandGroup
 from barycenter.cli.pipeline.event_lines import person_renderer
 from barycenter.cli.pipeline.refold import refold_command
 from barycenter.cli.pipeline.status import status_command
@@ -16,7 +17,7 @@ from barycenter.pipeline.running.job_options import JobOptions, with_job_options
 from barycenter.pipeline.storage.files import local_folder
 
 
-@click.group(name="pipeline")
+@click.group(name="pipeline", cls=CommandGroup)
 def command() -> None:
     """Make tables and averages of load reports, with Spark."""
 

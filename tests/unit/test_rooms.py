@@ -127,7 +127,7 @@ snapshots
 
 cli
     failure
-    extras folders formats interrupt moments progress suggestions terminal
+    extras folders formats groups interrupt moments progress suggestions terminal
     run
     ledger
     record

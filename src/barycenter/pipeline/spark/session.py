@@ -4,16 +4,18 @@ Only entry points (`pipeline.job`, tests, benchmarks) make a session; every othe
 """
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from barycenter.pipeline.spark.java import default_cache, find_java, packaged_java
@@ -39,6 +41,8 @@ logger.gateway.level = {level}
 
 
 LOCAL_MASTER = "local[2]"
+_LAST_WORDS_S: Final = 5.0
+"""For how long the last words of a Java that did not start are waited for."""
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 """What Spark raises when it cannot start, or cannot do what it was asked."""
 
@@ -73,16 +77,42 @@ def create_session(
         os.environ["JAVA_HOME"] = str(find_java(environment, cache=cache, packaged=packaged_java()).home)
         if is_loopback(master):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.appName(given.get("spark.app.name", app_name)).master(master)
+    spark_conf = SparkConf().setAppName(given.get("spark.app.name", app_name)).setMaster(master)
     for key, value in {**_settings(master, cache), **(conf or {})}.items():
         if key not in given:
-            builder = builder.config(key, value)
-    handler = signal.getsignal(signal.SIGINT)
-    session = builder.getOrCreate()
-    if handler is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)  # PySpark has put its own there, which cancels jobs and goes on
+            spark_conf.set(key, value)
+    starting = ThreadPoolExecutor(1)  # in the main thread PySpark takes Ctrl-C for itself, and goes on
+    try:
+        session = starting.submit(_started, spark_conf, is_submitted=bool(given)).result()
+    finally:
+        starting.shutdown(wait=False)  # interrupted while Java starts, PySpark may wait for ever
     _write_no_checksums(session)
     return session
+
+
+def _started(conf: SparkConf, *, is_submitted: bool) -> SparkSession:
+    if SparkContext._gateway is None and not is_submitted:
+        SparkContext(conf=conf, gateway=_launched_java(conf))
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _launched_java(conf: SparkConf) -> Any:
+    """Start Java. What it says on standard error this process passes on, as long as it says anything itself."""
+    reading, writing = os.pipe()
+    passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's standard error", daemon=True)
+    passing_on.start()
+    try:
+        with open(writing, "wb") as of_java:
+            return launch_gateway(conf, {"stderr": of_java})  # type: ignore[no-untyped-call]
+    except PySparkException:
+        passing_on.join(_LAST_WORDS_S)
+        raise
+
+
+def _pass_on(reading: int) -> None:
+    with open(reading, "rb", buffering=0) as said, suppress(OSError):
+        while part := said.read(65536):
+            os.write(2, part)
 
 
 def _write_no_checksums(session: SparkSession) -> None:

@@ -87,8 +87,9 @@ def any_command(draw: Any) -> bytes:
 
 @st.composite
 def entries(draw: Any) -> bytes:
+    fields = list(api.MessageMetadata.DESCRIPTOR.fields)
     metadata = api.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
-    for field in draw(st.sets(st.sampled_from(list(api.MessageMetadata.DESCRIPTOR.fields)), max_size=3)):
+    for field in draw(st.lists(st.sampled_from(fields), max_size=3, unique_by=lambda field: field.number)):
         _set(draw, metadata, field, 2)
     if draw(st.integers(0, 9)) == 0:
         metadata.ClearField("publish_time")

@@ -248,9 +248,11 @@ class Connection(asyncio.Protocol):
         sent: list[Sent] = []
         entries: list[NewEntry] = []
         damage: Exception | None = None
-        while damage is None and at < len(received):
-            number, send, entry = received[at]
+        stop = len(received)
+        for index in range(at, stop):
+            number, send, entry = received[index]
             if number != _SEND or send[0] != producer_id or send[4] != are_chunks:
+                stop = index
                 break
             _, sequence_id, highest_id, messages, _ = send
             try:
@@ -260,8 +262,8 @@ class Connection(asyncio.Protocol):
                 entries.append((entry, messages, published_ms))
                 sent.append((producer, sequence_id, highest_id, messages, len(entry)))
             except (ChecksumMismatchError, MalformedFrameError) as error:
-                damage = error
-            at += 1
+                damage, stop = error, index + 1
+                break
         if sent:
             # Counted first: the answers may come at once.
             self._pending += len(sent)
@@ -271,10 +273,10 @@ class Connection(asyncio.Protocol):
             except Exception as error:
                 log.exception("publish_failed", topic=str(producer.topic.name), producer=producer.name)
                 self.abort(f"what it sent could not be published: {error_text(error)}")
-                return at
+                return stop
         if damage is not None and not producer.closed:
             self._fail_send(producer, sequence_id, damage)
-        return at
+        return stop
 
     def _handle_late_send(self, producer_id: int, *, known: bool) -> None:
         """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""

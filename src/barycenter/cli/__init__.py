@@ -5,8 +5,8 @@
 and why. `pipeline` makes tables of what was recorded, and `history` asks these. `ledger` checks and repairs messages.
 
 Shared by them are which folder is which (`folders`), how a command ends that cannot go on (`failure`), moments as
-people type them (`moments`), what they may have meant (`suggestions`), how JSON is asked for (`formats`), and
-what a terminal shows meanwhile (`progress`) and in the end (`terminal`).
+people type them (`moments`), what they may have meant (`suggestions`), how JSON is asked for (`formats`), what the help
+of a group tells (`groups`), and what a terminal shows meanwhile (`progress`) and in the end (`terminal`).
 
 A command reads its options, hands values to another room, and prints what comes back; what is decided, collected or
 computed is decided, collected and computed there.

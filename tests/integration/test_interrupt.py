@@ -112,7 +112,8 @@ def test_control_c_before_any_code_of_ours_leaves_no_process(tmp_path: Path) -> 
     with command(tmp_path, "pipeline", "refold", "--data", str(tmp_path)) as refold:
         os.killpg(refold.pid, signal.SIGINT)
         refold.communicate(timeout=_DEADLINE_S)
-        assert refold.returncode in {-signal.SIGINT, 130}, "a shell says 130 of both"
+        # A shell says 130 of the first two; with 1 Python ends that was not up yet.
+        assert refold.returncode in {-signal.SIGINT, 130, 1}
         assert of_run(str(tmp_path)) == []
 
 

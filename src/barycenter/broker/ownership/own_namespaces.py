@@ -43,8 +43,8 @@ class OwnNamespaces:
         """Own these namespaces from now on, each as one bundle. A bootstrap namespace that cannot be had is logged.
 
         Raises:
-            OwnNamespaceError: a heartbeat namespace's lock outlived the session of a former life.
-            LookupFailedError: this broker takes nothing now.
+            OwnNamespaceError: a heartbeat namespace's lock outlived the session of a former life, or no session lasted.
+            LookupFailedError: this broker is stopped.
             MetadataError: the store did not answer.
         """
         for namespace in heartbeat:
@@ -66,7 +66,7 @@ class OwnNamespaces:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     async def _own_at_start(self, namespace: NamespaceName) -> None:
-        """A former life of this broker may hold the namespace until its session ends."""
+        """A former life of this broker may hold the namespace until its session ends; a session may end meanwhile."""
         bundle = Bundle.full(namespace)
         self._heartbeat.append(bundle)
         loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class OwnNamespaces:
         while True:
             try:
                 await self._ownership.acquire(bundle, reason="own namespace")
-            except LockBusyError as error:
+            except (LockBusyError, BundleNotAcquiredError) as error:
                 if loop.time() >= deadline:
                     raise OwnNamespaceError(namespace, str(error)) from error
                 await self._ownership.wait_change(bundle, _START_PAUSE_S)

@@ -709,6 +709,27 @@ def test_an_own_namespace_that_is_lost_alone_is_taken_again():
     on_virtual_time(scenario)
 
 
+def test_a_session_that_is_lost_while_a_broker_starts_does_not_end_it():
+    async def scenario(cluster):
+        broker = cluster.make(8081)
+        bundle, *_ = own_bundles(broker)
+        put, lost = broker.store.put, []
+
+        async def losing(path, value, **options):
+            if path == lock_path(bundle) and not lost:
+                lost.append(path)
+                cluster.backend.expire_session(broker.store)
+                await asyncio.sleep(1)
+            return await put(path, value, **options)
+
+        broker.store.put = losing
+        await broker.start()
+        assert lost
+        assert broker.plane.ownership.owned(bundle)
+
+    on_virtual_time(scenario)
+
+
 def test_a_bootstrap_namespace_that_another_broker_took_stays_there():
     async def scenario(cluster):
         await cluster.create_namespace(1, BOOTSTRAP)

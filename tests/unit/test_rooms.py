@@ -54,6 +54,7 @@ load
     policies
     decisions strategy
     reports
+    service_units
     snapshot
     filters
     shedding

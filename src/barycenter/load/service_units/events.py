@@ -1,0 +1,112 @@
+"""The records with which each change of a bundle's ownership begins and goes on.
+
+| change    | records, one after the other                                                        |
+|-----------|-------------------------------------------------------------------------------------|
+| assign    | Assigning(dst) ▸ Owned(dst)                                                         |
+| unload    | Releasing(source) ▸ Free(source)                                                    |
+| transfer  | Releasing(source, dst) ▸ Assigning(source, dst) ▸ Owned(source, dst)                |
+| split     | Splitting(source, children), Owned(source) of each child ▸ Deleted(source)          |
+| claim     | Owned(dst) by force: a broker that lost its term owns the bundle anew               |
+| override  | by force, what `repairs` decides                                                    |
+
+Each is made from the record that it replaces, so that its version is the next one. Times are epoch ms. `epoch` is
+the number of the term that an Owned record begins.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Different: a child's record is forced,
+because the metadata store would refuse one that does not begin with Assigning.
+"""
+
+from collections.abc import Iterable
+
+from barycenter.load.service_units.service_unit_state import (
+    ServiceUnitState,
+    ServiceUnitStateData,
+    next_version,
+)
+
+
+def assigning(before: ServiceUnitStateData | None, broker: str, now_ms: int) -> ServiceUnitStateData:
+    """Hand a bundle that nobody owns to `broker`."""
+    return ServiceUnitStateData(
+        ServiceUnitState.ASSIGNING, dst_broker=broker, timestamp=now_ms, version_id=next_version(before)
+    )
+
+
+def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitStateData:
+    """Take what is being assigned; to be published by the broker that it is assigned to."""
+    return ServiceUnitStateData(
+        ServiceUnitState.OWNED,
+        dst_broker=before.dst_broker,
+        source_broker=before.source_broker,
+        timestamp=now_ms,
+        version_id=next_version(before),
+        epoch=epoch,
+    )
+
+
+def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch: int) -> ServiceUnitStateData:
+    """Own a bundle by force: what the record before says of the brokers counts for nothing."""
+    return ServiceUnitStateData(
+        ServiceUnitState.OWNED,
+        dst_broker=broker,
+        force=True,
+        timestamp=now_ms,
+        version_id=next_version(before),
+        epoch=epoch,
+    )
+
+
+def releasing(
+    before: ServiceUnitStateData, destination: str | None, now_ms: int, *, force: bool = False
+) -> ServiceUnitStateData:
+    """Have the owner give a bundle up, for `destination` or for nobody in particular."""
+    return ServiceUnitStateData(
+        ServiceUnitState.RELEASING,
+        dst_broker=destination,
+        source_broker=before.dst_broker,
+        force=force,
+        timestamp=now_ms,
+        version_id=next_version(before),
+    )
+
+
+def handed_over(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
+    """The source of a transfer serves no more: it is the destination's turn."""
+    return ServiceUnitStateData(
+        ServiceUnitState.ASSIGNING,
+        dst_broker=before.dst_broker,
+        source_broker=before.source_broker,
+        timestamp=now_ms,
+        version_id=next_version(before),
+    )
+
+
+def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
+    """The owner gave it up, and serves no more."""
+    return ServiceUnitStateData(
+        ServiceUnitState.FREE,
+        source_broker=before.source_broker,
+        timestamp=now_ms,
+        version_id=next_version(before),
+    )
+
+
+def splitting(before: ServiceUnitStateData, children: Iterable[str], now_ms: int) -> ServiceUnitStateData:
+    """Have the owner split a bundle into `children`, which stay with it. They are ranges, without the namespace."""
+    return ServiceUnitStateData(
+        ServiceUnitState.SPLITTING,
+        source_broker=before.dst_broker,
+        split_service_unit_to_dest_broker=dict.fromkeys(children),
+        timestamp=now_ms,
+        version_id=next_version(before),
+    )
+
+
+def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
+    """The bundle was split; its children are owned."""
+    return ServiceUnitStateData(
+        ServiceUnitState.DELETED,
+        source_broker=before.source_broker,
+        timestamp=now_ms,
+        version_id=next_version(before),
+    )

@@ -1,0 +1,105 @@
+"""What the leader mends: bundles of brokers that are lost, changes that nobody brings to their end, old records.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl.doCleanup`, `overrideOwnership` and `monitorOwnerships` (4.2.4).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from barycenter.load.service_units.service_unit_state import (
+    ServiceUnitState,
+    ServiceUnitStateData,
+    next_version,
+)
+
+
+def concerns(record: ServiceUnitStateData, broker: str) -> bool:
+    """Tell whether a bundle has to be taken from `broker` when that is lost: it owns it, or has to act for it."""
+    if record.state.is_active and record.dst_broker == broker:
+        return True
+    return record.state.is_in_flight and record.source_broker == broker
+
+
+def override(
+    record: ServiceUnitStateData, successor: str | None, lost: str | None, now_ms: int, epoch: int
+) -> ServiceUnitStateData:
+    """Return the record by which `successor` gets a bundle in place of `lost`; nobody gets it if there is none.
+
+    A split that was begun is the successor's to go on with. `epoch` is for a record that begins a term.
+    """
+    if successor is None:
+        return ServiceUnitStateData(
+            ServiceUnitState.FREE,
+            source_broker=lost or record.source_broker or record.dst_broker,
+            force=True,
+            timestamp=now_ms,
+            version_id=next_version(record),
+        )
+    if record.state is ServiceUnitState.SPLITTING:
+        return ServiceUnitStateData(
+            ServiceUnitState.SPLITTING,
+            dst_broker=record.dst_broker,
+            source_broker=successor,
+            split_service_unit_to_dest_broker=record.split_service_unit_to_dest_broker,
+            force=True,
+            timestamp=now_ms,
+            version_id=next_version(record),
+        )
+    return ServiceUnitStateData(
+        ServiceUnitState.OWNED,
+        dst_broker=successor,
+        source_broker=None if lost == successor else lost,
+        force=True,
+        timestamp=now_ms,
+        version_id=next_version(record),
+        epoch=epoch,
+    )
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a look at all records found. Bundles are named in the order in which they were looked at."""
+
+    lost_brokers: set[str] = field(default_factory=set)
+    orphans: dict[str, ServiceUnitStateData] = field(default_factory=dict)
+    """Bundles whose change nobody brought to its end in time."""
+    outlived: dict[str, ServiceUnitStateData] = field(default_factory=dict)
+    """Bundles that nobody owns for so long that their record may go."""
+
+
+def look_over(
+    records: Mapping[str, ServiceUnitStateData] | Iterable[tuple[str, ServiceUnitStateData]],
+    live: Collection[str],
+    now_ms: int,
+    *,
+    in_flight_ms: int,
+    tombstone_ms: int,
+) -> Findings:
+    """Look at all records: whose brokers are not `live`, which changes last longer than `in_flight_ms`, and which
+    records without owner are older than `tombstone_ms`; both strict."""
+    found = Findings()
+    for bundle, record in records.items() if isinstance(records, Mapping) else records:
+        state, age_ms = record.state, now_ms - record.timestamp
+        if state is ServiceUnitState.OWNED:
+            if record.dst_broker and record.dst_broker not in live:
+                found.lost_brokers.add(record.dst_broker)
+        elif state.is_in_flight:
+            named = [broker for broker in (record.dst_broker, record.source_broker) if broker]
+            gone = [broker for broker in named if broker not in live]
+            if gone:
+                found.lost_brokers.update(gone)
+            elif age_ms > in_flight_ms:
+                found.orphans[bundle] = record
+        elif age_ms > tombstone_ms:
+            found.outlived[bundle] = record
+    return found
+
+
+def successor_of_orphan(record: ServiceUnitStateData, live: Collection[str]) -> str | None:
+    """Return who gets a bundle whose change came to no end, if that is clear: who splits it, or who had it to give.
+
+    None: somebody has to be chosen, other than `dst_broker`, which did not take it.
+    """
+    if record.state in (ServiceUnitState.SPLITTING, ServiceUnitState.RELEASING) and record.source_broker in live:
+        return record.source_broker
+    return None

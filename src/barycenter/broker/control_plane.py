@@ -27,7 +27,8 @@ from barycenter.broker.lookup.owner_search import OwnerSearch
 from barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
-from barycenter.broker.ownership.cache import OwnershipCache, Topics
+from barycenter.broker.ownership.bundle_owner import Topics
+from barycenter.broker.ownership.cache import OwnershipCache
 from barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks

@@ -19,12 +19,13 @@ from barycenter.broker.cluster.lookup_answers import BundleNotFoundError
 from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.lookup.owner_search import Affinities
 from barycenter.broker.lookup.service import TopicDirectory
-from barycenter.broker.namespaces.boundaries import copy_boundaries_to_policies, replace_boundaries
+from barycenter.broker.namespaces.boundaries import copy_boundaries_to_policies
 from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.broker.ownership.cache import OwnershipCache
+from barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, write_split
+from barycenter.broker.ownership.contract import Ownership
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
-from barycenter.metadata.errors import BadVersionError, MetadataError, StoreUnavailableError
+from barycenter.metadata.errors import BadVersionError, MetadataError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -36,8 +37,6 @@ log = structlog.get_logger(__name__)
 
 SPLIT_ATTEMPTS: Final = 8
 """The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
-_SPLIT_PAUSE_S: Final = 0.1
-_UNKNOWN_OUTCOME_ATTEMPTS: Final = 20
 
 
 class NamespaceServiceError(Exception):
@@ -71,7 +70,7 @@ class NamespaceService:
         self,
         store: MetadataStore,
         bundles: BundleCache,
-        ownership: OwnershipCache,
+        ownership: Ownership,
         directory: TopicDirectory,
         affinities: Affinities,
         load_manager: Callable[[], LoadManager],
@@ -178,7 +177,7 @@ class NamespaceService:
             raise InvalidSplitError(bundle, "the namespace belongs to one broker and stays one bundle")
         for attempt in range(SPLIT_ATTEMPTS):
             if attempt:
-                await asyncio.sleep(_SPLIT_PAUSE_S)
+                await asyncio.sleep(SPLIT_PAUSE_S)
             try:
                 children = await self._try_split(bundle, algorithm, positions)
             except BadVersionError as error:
@@ -201,35 +200,9 @@ class NamespaceService:
             log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
             return []
         after, children = before.split(bundle, cuts)
-        await self._ownership.split(bundle, children, lambda: self._write_boundaries(before, after))
+        await self._ownership.split(bundle, children, lambda: write_split(self._store, self._bundles, before, after))
         log.info("bundle_split", bundle=str(bundle), children=[str(child) for child in children], algorithm=algorithm)
         return children
-
-    async def _write_boundaries(self, before: NamespaceBundles, after: NamespaceBundles) -> NamespaceBundles:
-        """Write by compare-and-set; an unknown outcome is cleared up before this returns, while all locks are held.
-
-        Raises:
-            BadVersionError: surely not written.
-            StoreUnavailableError: still unknown after many attempts.
-        """
-        namespace, unknown = before.namespace, False
-        for attempt in range(_UNKNOWN_OUTCOME_ATTEMPTS):
-            if attempt:
-                await asyncio.sleep(_SPLIT_PAUSE_S)
-            try:
-                version = await replace_boundaries(self._store, before, after)
-                return NamespaceBundles(namespace, after.boundaries, version)
-            except BadVersionError:
-                if not unknown:
-                    raise
-                found = await self._bundles.fresh(namespace)
-                if set(after.boundaries) <= set(found.boundaries):
-                    return found  # an earlier attempt was written after all
-                raise
-            except StoreUnavailableError as error:
-                unknown = True
-                log.warning("bundle_split_outcome_unknown", namespace=str(namespace), reason=str(error))
-        raise StoreUnavailableError(str(namespace), "the boundaries were perhaps written")
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
         """The split stands; what follows is repeated by others if it fails here."""

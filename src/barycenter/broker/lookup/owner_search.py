@@ -34,7 +34,8 @@ from barycenter.broker.cluster.lookup_answers import (
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.load_manager.contract import LoadManager
-from barycenter.broker.ownership.cache import InTransit, OwnershipCache
+from barycenter.broker.ownership.cache import OwnershipCache
+from barycenter.broker.ownership.contract import InTransit
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import heartbeat_broker, sla_monitor_broker

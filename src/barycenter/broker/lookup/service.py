@@ -28,7 +28,7 @@ from barycenter.broker.errors import TopicNotFoundError
 from barycenter.broker.lookup.owner_search import Candidate, OwnerSearch
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.broker.ownership.cache import InTransit, OwnershipCache
+from barycenter.broker.ownership.contract import InTransit, Ownership
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
@@ -102,7 +102,7 @@ class ClusterLookup:
         self,
         config: ConfigHolder,
         bundles: BundleCache,
-        ownership: OwnershipCache,
+        ownership: Ownership,
         registration: Registration,
         search: OwnerSearch,
         directory: TopicDirectory,

@@ -19,27 +19,21 @@ brokers wait instead of sending clients to a broker that refuses them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import structlog
 
-from barycenter.broker.changes import NextChange
-from barycenter.broker.cluster.lookup_answers import (
-    BundleNotAcquiredError,
-    BundleNotFoundError,
-    LookupNotReadyError,
-    Owner,
-)
+from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError, Owner
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.broker.ownership.holdings import Holding, Holdings, HoldingState
-from barycenter.broker.ownership.locks import BundleLocks
+from barycenter.broker.ownership.bundle_owner import BundleOwner
+from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.holdings import Holding, HoldingState
+from barycenter.broker.ownership.locks import BundleLock, BundleLocks
 from barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
-from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import (
     LockBusyError,
@@ -50,30 +44,14 @@ from barycenter.metadata.store import MetadataStore, Notification, NotificationT
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
+LockHolding: TypeAlias = Holding[BundleLock]
 
 
-class Topics(Protocol):
-    """The loaded topics, as ownership commands them (the `TopicRegistry`)."""
-
-    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
-
-    def refresh_bundles(self) -> object: ...
-
-
-@dataclass(frozen=True, slots=True)
-class InTransit:
-    """Somebody holds the lock but does not serve, or not yet."""
-
-    broker_id: str
-
-
-class OwnershipCache:
-    """Implements `ServingAuthority`. Made before the ports are known; `set_identity` comes before `acquire`."""
+class OwnershipCache(BundleOwner[BundleLock]):
+    """Implements `Ownership`. Made before the ports are known; `set_identity` comes before `acquire`."""
 
     def __init__(
         self,
@@ -86,14 +64,14 @@ class OwnershipCache:
         session_timeout_s: float,
         unload_timeout_s: Callable[[], float],
     ) -> None:
-        self._bundles = bundles
+        super().__init__(
+            bundles,
+            clock=clock,
+            serving_log=serving_log,
+            session_timeout_s=session_timeout_s,
+            unload_timeout_s=unload_timeout_s,
+        )
         self._incarnation = incarnation
-        self._unload_timeout_s = unload_timeout_s
-        self._topics: Topics | None = None
-        self._urls: ServiceUrls | None = None
-        self._session_timeout_s = session_timeout_s
-        self._pauses = PauseDetector(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
-        self._holdings = Holdings(pauses=self._pauses, clock=clock, serving_log=serving_log, changed=self._notify)
         self._locks = BundleLocks(
             store,
             bundles,
@@ -103,11 +81,7 @@ class OwnershipCache:
             is_held=self._holdings.__contains__,
         )
         self._others = OtherOwners(store, incarnation)
-        self._changes: dict[Bundle, NextChange] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._created_listeners: list[Callable[[Bundle], None]] = []
-        self._lost_listeners: list[Callable[[Bundle], None]] = []
-        self._closed = False
         self._stop_listening = [
             self._others.close,
             store.add_listener(self._on_notification),
@@ -117,14 +91,11 @@ class OwnershipCache:
 
     # ---- life ----
 
-    def attach_topics(self, topics: Topics) -> None:
-        self._topics = topics
-
     def set_identity(self, urls: ServiceUrls) -> None:
         """Say under which URLs this broker serves; from now on it may acquire."""
         self._urls = urls
         self._locks.set_identity(urls)
-        self._spawn(self._watch_pauses(), "ownership pauses")
+        self._spawn(self._watch_pauses(self._locks.interrupted, self._recover_from_pause), "ownership pauses")
 
     def refuse_acquisitions(self, why: str) -> None:
         """Acquire nothing more; what is owned stays until it is released."""
@@ -138,28 +109,11 @@ class OwnershipCache:
         self._locks.stop()
         for stop in self._stop_listening:
             stop()
-        for holding in self._holdings.all():
-            self._holdings.end(holding, "broker closed")
-            self._holdings.forget(holding)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._leave_nothing()
+        await self._end_tasks()
         await self._locks.close()
 
     # ---- what is served here (ServingAuthority) ----
-
-    def served(self, topic: TopicName) -> OwnedBundle | None:
-        bundles = self._bundles.cached(topic.namespace)
-        return None if bundles is None else self.owned(bundles.find(topic))
-
-    async def require_served(self, topic: TopicName) -> OwnedBundle:
-        await self._bundles.get(topic.namespace)
-        term = self.served(topic)
-        if term is None:
-            bundle = await self._bundles.bundle_of(topic)
-            holding = self._holdings.get(bundle)
-            raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
-        return term
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         holding = self._holdings.get(owned.bundle)
@@ -168,21 +122,6 @@ class OwnershipCache:
         log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
         self._holdings.end(holding, reason)
         self._spawn(self._give_up(holding, reason), f"clear {owned.bundle}")
-
-    def is_owned(self, bundle: Bundle) -> bool:
-        return self._holdings.serving(bundle) is not None
-
-    def owned(self, bundle: Bundle) -> OwnedBundle | None:
-        holding = self._holdings.serving(bundle)
-        return None if holding is None else holding.term
-
-    def owned_bundles(self) -> list[Bundle]:
-        """Return the bundles served now, in the order of their names."""
-        return sorted(each.term.bundle for each in self._holdings.all() if self._holdings.is_serving(each))
-
-    def held_bundles(self) -> list[Bundle]:
-        """Return the bundles held in any state: served, leaving or in doubt."""
-        return sorted(each.term.bundle for each in self._holdings.all())
 
     # ---- who owns what ----
 
@@ -212,22 +151,9 @@ class OwnershipCache:
             return InTransit(record.broker_id)
         return record.owner()
 
-    async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
-        """Return when the ownership of `bundle` changed, here or in the store, or after `timeout_s`."""
-        change = self._changes.setdefault(bundle, NextChange())
-        try:
-            await change.wait(timeout_s)
-        finally:
-            if not change.is_awaited and self._changes.get(bundle) is change:
-                del self._changes[bundle]
-
     def on_created(self, listener: Callable[[Bundle], None]) -> None:
         """Call `listener` with each bundle, of any broker, whose lock was just taken."""
         self._created_listeners.append(listener)
-
-    def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired anew."""
-        self._lost_listeners.append(listener)
 
     # ---- changes ----
 
@@ -242,9 +168,10 @@ class OwnershipCache:
         """
         return await self._run(self._acquire(bundle, reason), f"acquire {bundle}")
 
-    async def release(self, bundle: Bundle, *, reason: str) -> int | None:
+    async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
         """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
 
+        Nobody is told of a `destination`: whoever asks for the bundle next decides, and may know of it.
         Waits at most `namespaceBundleUnloadingTimeoutMs` for the topics; then it lets go all the same, and the
         fence of their ledgers is what protects them.
         """
@@ -275,7 +202,7 @@ class OwnershipCache:
                 raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
             return holding.owner
 
-    async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> Holding:
+    async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> LockHolding:
         """Win the lock; the holding is registered as PREPARED."""
         won = await self._locks.acquire(bundle, is_child=is_child)
         assert self._urls is not None
@@ -283,7 +210,7 @@ class OwnershipCache:
         won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
         return holding
 
-    def _activate(self, holding: Holding, reason: str) -> None:
+    def _activate(self, holding: LockHolding, reason: str) -> None:
         self._others.forget(holding.term.bundle)
         self._holdings.activate(holding, reason)
 
@@ -312,7 +239,7 @@ class OwnershipCache:
             if holding is None or not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(parent, "it is not served here")
             holding.splitting = True
-            won: list[Holding] = []
+            won: list[LockHolding] = []
             try:
                 for child in children:
                     async with self._locks.serial(child):
@@ -333,7 +260,9 @@ class OwnershipCache:
                 if child_holding.state is HoldingState.PREPARED:  # the parent was lost: its place is not ours to fill
                     await self._abandon(child_holding)
 
-    def _replace_by_children(self, parent: Holding, children: list[Holding], boundaries: NamespaceBundles) -> None:
+    def _replace_by_children(
+        self, parent: LockHolding, children: list[LockHolding], boundaries: NamespaceBundles
+    ) -> None:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
         self._bundles.accept(boundaries)
         was_serving = self._holdings.is_serving(parent)
@@ -346,14 +275,14 @@ class OwnershipCache:
             self._topics.refresh_bundles()
         self._holdings.end(parent, "split")
 
-    async def _abandon(self, holding: Holding) -> None:
+    async def _abandon(self, holding: LockHolding) -> None:
         async with self._locks.serial(holding.term.bundle):
             self._holdings.end(holding, "split abandoned")
             await self._forget(holding)
 
     # ---- loss ----
 
-    async def _clear(self, holding: Holding, reason: str) -> bool:
+    async def _clear(self, holding: LockHolding, reason: str) -> bool:
         """After the end of a term without notice: close what is open, let the lock go if it is still there.
 
         Returns whether this call did it; if another change already did, there is nothing to acquire again.
@@ -368,12 +297,12 @@ class OwnershipCache:
             await self._forget(holding)
             return True
 
-    async def _give_up(self, holding: Holding, reason: str) -> None:
+    async def _give_up(self, holding: LockHolding, reason: str) -> None:
         """Clear an ended term for good."""
         if await self._clear(holding, reason):
             self._tell_lost(holding.term.bundle)
 
-    async def _recover(self, holding: Holding, reason: str) -> None:
+    async def _recover(self, holding: LockHolding, reason: str) -> None:
         """Clear an ended term and try to own the bundle again."""
         bundle = holding.term.bundle
         if not await self._clear(holding, reason):
@@ -387,17 +316,6 @@ class OwnershipCache:
             log.warning("bundle_not_regained", bundle=str(bundle), reason=str(error))
             self._tell_lost(bundle)
 
-    def _tell_lost(self, bundle: Bundle) -> None:
-        for listener in self._lost_listeners:
-            listener(bundle)
-
-    def _suspend_all(self, reason: str) -> None:
-        for holding in self._holdings.all():
-            if holding.state is not HoldingState.ENDED:
-                log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
-                self._holdings.end(holding, reason)
-        self._others.forget_all()
-
     def _recover_all(self, reason: str) -> None:
         for holding in self._holdings.all():
             if holding.state is HoldingState.ENDED:
@@ -406,23 +324,16 @@ class OwnershipCache:
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
             self._suspend_all("session lost")
+            self._others.forget_all()
             self._locks.lose_session()
         elif event is SessionEvent.SESSION_REESTABLISHED:
             self._locks.regain_session()
             self._recover_all("session re-established")
 
-    async def _watch_pauses(self) -> None:
-        """Beat, unless the process stood still: then every term ends before the next beat."""
-        while True:
-            if self._pauses.has_paused():
-                self._locks.interrupted()
-                self._suspend_all("the process stood still")
-                self._pauses.beat()
-                if self._locks.has_session:
-                    self._recover_all("the process stood still")
-            else:
-                self._pauses.beat()
-            await asyncio.sleep(self._session_timeout_s / 20)
+    def _recover_from_pause(self) -> None:
+        self._others.forget_all()
+        if self._locks.has_session:
+            self._recover_all("the process stood still")
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         """End terms of ranges that are no bundles any more: the namespace was deleted, or split elsewhere."""
@@ -433,24 +344,12 @@ class OwnershipCache:
             if gone and self._holdings.is_serving(holding) and not holding.splitting:
                 self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
-    async def _forget(self, holding: Holding) -> None:
+    async def _forget(self, holding: LockHolding) -> None:
         """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
         await self._locks.release(holding.term.bundle, holding.won.lock)
         self._holdings.forget(holding)
 
-    async def _close_topics(self, bundle: Bundle, reason: str) -> int:
-        if self._topics is None:
-            return 0
-        try:
-            async with asyncio.timeout(self._unload_timeout_s()):
-                return await self._topics.close_bundle(bundle, reason=reason)
-        except TimeoutError:
-            log.warning("bundle_close_timed_out", bundle=str(bundle))
-        except Exception:
-            log.exception("bundle_close_failed", bundle=str(bundle))
-        return 0
-
-    # ---- notifications, tasks ----
+    # ---- notifications ----
 
     def _on_notification(self, notification: Notification) -> None:
         bundle = bundle_of_lock(notification)
@@ -460,34 +359,3 @@ class OwnershipCache:
         if notification.type is NotificationType.CREATED:
             for listener in self._created_listeners:
                 listener(bundle)
-
-    def _notify(self, bundle: Bundle) -> None:
-        if (change := self._changes.get(bundle)) is not None:
-            change.notify()
-
-    @property
-    def _broker_id(self) -> str:
-        return "" if self._urls is None else self._urls.broker_id
-
-    async def _run(self, change: Coroutine[Any, Any, T], name: str) -> T:
-        """Carry a change out to its end even if the caller goes away."""
-        task = self._spawn(change, name)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled() and self._closed:
-                raise LookupNotReadyError("this broker is stopped") from None
-            raise
-
-    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))
-            if not expected:
-                log.error("ownership_task_failed", task=task.get_name(), error=repr(error))

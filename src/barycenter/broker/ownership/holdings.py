@@ -1,17 +1,17 @@
 """The bundles that this broker holds, and the states that each goes through.
 
-Ownership of a bundle is an ephemeral lock (`locks`); holding it through one epoch is a *term*, and of two terms whose
-bundles overlap the later has the higher epoch. A `Holding` is one generation of a bundle here: the lock that was won,
-its term, and a state. TRANSITIONS says which event leads from which state to which; an event that is not there is a
-bug of the caller.
+Holding a bundle through one epoch is a *term*, and of two terms whose bundles overlap the later has the higher epoch. A
+`Holding` is one generation of a bundle here: what was won (its lock, see `locks`, or a record of the channel, see
+`channel`), its term, and a state. TRANSITIONS says which event leads from which state to which; an event that is not
+there is a bug of the caller.
 
-| state    | lock     | lookups here  | attaches | receipts | leaves it by                                            |
+| state    | won      | lookups here  | attaches | receipts | leaves it by                                            |
 |----------|----------|---------------|----------|----------|---------------------------------------------------------|
-| (absent) | not held | ask the store | refused  | none     | lock and epoch won -> PREPARED                          |
+| (absent) | nothing  | ask elsewhere | refused  | none     | won, with an epoch -> PREPARED                          |
 | PREPARED | held     | wait          | refused  | none     | ACTIVATE -> SERVING; END: loss, abandoned split         |
 | SERVING  | held     | "this broker" | accepted | sent     | UNLOAD -> LEAVING, for a release or a split; END: loss  |
 | LEAVING  | held     | wait          | refused  | sent     | END: topics closed or out of time, or loss              |
-| ENDED    | in doubt | wait          | refused  | withheld | topics closed, then lock released -> absent (`forget`)  |
+| ENDED    | in doubt | wait          | refused  | withheld | topics closed, then given back -> absent (`forget`)     |
 
 A term never comes back: after a loss the bundle is won again as a new generation, with a new epoch.
 """
@@ -19,10 +19,9 @@ A term never comes back: after a loss the bundle is won again as a new generatio
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from barycenter.broker.cluster.lookup_answers import Owner
-from barycenter.broker.ownership.locks import BundleLock
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.ownership.term import PauseDetector, Term
 from barycenter.metadata.clock import Clock
@@ -53,15 +52,29 @@ TRANSITIONS: Final[Mapping[tuple[HoldingState, HoldingEvent], HoldingState]] = {
 }
 
 
+class Won(Protocol):
+    """What makes a bundle this broker's, for one term."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
+W = TypeVar("W", bound=Won)
+
+
 @dataclass(slots=True, eq=False)
-class Holding:
+class Holding(Generic[W]):
     """One generation of a bundle held here. Its term is active while SERVING, and revoked once ENDED."""
 
     term: Term
-    won: BundleLock
+    won: W
     owner: Owner
     state: HoldingState = HoldingState.PREPARED
     splitting: bool = False
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state is HoldingState.ENDED
 
     def on(self, event: HoldingEvent) -> None:
         """Go to the state that TRANSITIONS says.
@@ -76,7 +89,7 @@ class Holding:
         self.term.revoked = after is HoldingState.ENDED
 
 
-class Holdings:
+class Holdings(Generic[W]):
     """This broker's holdings by bundle, at most one of each.
 
     Nothing here waits: each call is one step, after which state, term and serving log agree; `changed` is called at
@@ -90,48 +103,48 @@ class Holdings:
         self._clock = clock
         self._serving_log = serving_log
         self._changed = changed
-        self._by_bundle: dict[Bundle, Holding] = {}
+        self._by_bundle: dict[Bundle, Holding[W]] = {}
 
     def __contains__(self, bundle: Bundle) -> bool:
         return bundle in self._by_bundle
 
-    def get(self, bundle: Bundle) -> Holding | None:
+    def get(self, bundle: Bundle) -> Holding[W] | None:
         return self._by_bundle.get(bundle)
 
-    def all(self) -> list[Holding]:
+    def all(self) -> list[Holding[W]]:
         return list(self._by_bundle.values())
 
-    def is_serving(self, holding: Holding) -> bool:
+    def is_serving(self, holding: Holding[W]) -> bool:
         """Whether the holding serves at this moment: not if the process stood still and does not know yet."""
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
-    def serving(self, bundle: Bundle) -> Holding | None:
+    def serving(self, bundle: Bundle) -> Holding[W] | None:
         """Return the holding of a bundle that is served at this moment."""
         holding = self._by_bundle.get(bundle)
         return holding if holding is not None and self.is_serving(holding) else None
 
-    def prepare(self, bundle: Bundle, won: BundleLock, owner: Owner) -> Holding:
-        """Register a bundle whose lock was just won; `owner` is this broker, as lookups answer it.
+    def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
+        """Register a bundle that was just won; `owner` is this broker, as lookups answer it.
 
-        It takes the place of a generation whose lock another session had meanwhile, if that is still there.
+        It takes the place of a generation that another had meanwhile, if that is still there.
         """
         holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
         self._by_bundle[bundle] = holding
         return holding
 
-    def activate(self, holding: Holding, reason: str) -> None:
+    def activate(self, holding: Holding[W], reason: str) -> None:
         """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
         holding.on(HoldingEvent.ACTIVATE)
         holding.term.acquired_at_ms = self._clock.now_ms()
         self._serving_log.started(holding.term, reason)
         self._changed(holding.term.bundle)
 
-    def unload(self, holding: Holding) -> None:
+    def unload(self, holding: Holding[W]) -> None:
         """Let nobody attach any more; receipts go on."""
         holding.on(HoldingEvent.UNLOAD)
         self._changed(holding.term.bundle)
 
-    def end(self, holding: Holding, reason: str) -> None:
+    def end(self, holding: Holding[W], reason: str) -> None:
         """The term is over at this step: no attach, no receipt. Idempotent."""
         was_begun = holding.state in (HoldingState.SERVING, HoldingState.LEAVING)
         holding.on(HoldingEvent.END)
@@ -139,8 +152,8 @@ class Holdings:
             self._serving_log.ended(holding.term, reason)
         self._changed(holding.term.bundle)
 
-    def forget(self, holding: Holding) -> None:
-        """Drop an ended generation, if it is still the registered one; its lock was let go before."""
+    def forget(self, holding: Holding[W]) -> None:
+        """Drop an ended generation, if it is still the registered one; what was won was given back before."""
         bundle = holding.term.bundle
         assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"
         if self._by_bundle.get(bundle) is holding:

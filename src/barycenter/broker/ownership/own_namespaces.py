@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
-from barycenter.broker.ownership.cache import OwnershipCache
+from barycenter.broker.ownership.contract import Ownership
 from barycenter.broker.start_errors import OwnNamespaceError
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.store import CONNECTED_EVENTS, MetadataStore, SessionEvent
@@ -28,7 +28,7 @@ _AGAIN_PAUSE_S: Final = 1.0
 
 
 class OwnNamespaces:
-    def __init__(self, store: MetadataStore, ownership: OwnershipCache, *, session_timeout_s: float) -> None:
+    def __init__(self, store: MetadataStore, ownership: Ownership, *, session_timeout_s: float) -> None:
         self._store = store
         self._ownership = ownership
         self._session_timeout_s = session_timeout_s

@@ -8,7 +8,7 @@ import pytest
 
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError, Owner
 from barycenter.broker.lookup.namespace_service import BrokerNotActiveError, BundleNotEmptyError
-from barycenter.broker.ownership.cache import InTransit
+from barycenter.broker.ownership.contract import InTransit
 from barycenter.broker.ownership.locks import EPOCH_COUNTER
 from barycenter.broker.ownership.record import OwnershipRecord, lock_path
 from barycenter.broker.ownership.serving import NotServedError

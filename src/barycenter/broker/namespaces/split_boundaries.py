@@ -1,0 +1,46 @@
+"""Writing the boundaries of a split, with certainty about whether they were written."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from barycenter.broker.namespaces.boundaries import replace_boundaries
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.metadata.errors import BadVersionError, StoreUnavailableError
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.bundles import NamespaceBundles
+
+log = structlog.get_logger(__name__)
+
+SPLIT_PAUSE_S: Final = 0.1
+_UNKNOWN_OUTCOME_ATTEMPTS: Final = 20
+
+
+async def write_split(
+    store: MetadataStore, cache: BundleCache, before: NamespaceBundles, after: NamespaceBundles
+) -> NamespaceBundles:
+    """Write by compare-and-set, and return what is written; an unknown outcome is cleared up before this returns.
+
+    Raises:
+        BadVersionError: surely not written.
+        StoreUnavailableError: still unknown after many attempts.
+    """
+    namespace, unknown = before.namespace, False
+    for attempt in range(_UNKNOWN_OUTCOME_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(SPLIT_PAUSE_S)
+        try:
+            version = await replace_boundaries(store, before, after)
+            return NamespaceBundles(namespace, after.boundaries, version)
+        except BadVersionError:
+            if not unknown:
+                raise
+            found = await cache.fresh(namespace)
+            if set(after.boundaries) <= set(found.boundaries):
+                return found  # an earlier attempt was written after all
+            raise
+        except StoreUnavailableError as error:
+            unknown = True
+            log.warning("bundle_split_outcome_unknown", namespace=str(namespace), reason=str(error))
+    raise StoreUnavailableError(str(namespace), "the boundaries were perhaps written")

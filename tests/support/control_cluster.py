@@ -66,6 +66,12 @@ class FakeTopics:
         self.closed.append((bundle, reason))
         return 1
 
+    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
+        return await self.close_bundle(bundle, reason=reason)
+
+    async def finish_transfer(self, bundle: Bundle, owner: Owner | None, *, reason: str) -> int:
+        return 1
+
     def refresh_bundles(self) -> None:
         self.bundles_refreshed += 1
 

@@ -95,13 +95,14 @@ broker/load_manager
     context
     contract
     reporting
-    pipeline_feed metrics load_data_watch store_writes
+    pipeline_feed metrics load_data_watch store_writes balancing_configuration
     environment
     decision_executor
     round_driver
     noop_load_manager
     modular
     simple
+    extensible
     factory switch
 
 pipeline

@@ -6,7 +6,7 @@ Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,23 +15,29 @@ import structlog
 
 from barycenter.broker.cluster.configuration_warnings import ConfigurationWarnings
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder, DynamicConfiguration
-from barycenter.broker.cluster.leadership import Duty, Leadership
+from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Duty, Leadership
+from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
+from barycenter.broker.load_manager.contract import ChoosesSuccessors, LoadManager, LoadManagerFactory
 from barycenter.broker.load_manager.switch import LoadManagerSwitch
+from barycenter.broker.lookup.channel_search import ChannelSearch
 from barycenter.broker.lookup.namespace_service import NamespaceService
-from barycenter.broker.lookup.owner_search import OwnerSearch
+from barycenter.broker.lookup.owner_search import Affinities, OwnerSearch, Search
 from barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
 from barycenter.broker.ownership.bundle_owner import Topics
 from barycenter.broker.ownership.cache import OwnershipCache
+from barycenter.broker.ownership.channel.ownership_channel import OwnershipChannel
+from barycenter.broker.ownership.contract import Ownership
 from barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
+from barycenter.broker.start_errors import OwnershipMismatchError
+from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
@@ -65,29 +71,42 @@ class ControlPlane:
         self._warnings = ConfigurationWarnings(config)
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
-        self.ownership = OwnershipCache(
-            store,
-            self.bundles,
-            clock=env.clock,
-            serving_log=self.serving_log,
-            incarnation=self.incarnation,
-            session_timeout_s=session_timeout_s,
-            unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
-        )
-        self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
         self.registration = Registration(store, session_timeout_s=session_timeout_s)
         self.policies = ClusterPolicyWatch(store, config.current.cluster_name)
         self._switch = LoadManagerSwitch(config, self.registration, load_manager)
         config.add_check(check_change)
-        self.leadership = Leadership(store)
-        self.search = OwnerSearch(self.ownership, self.registration, self.leadership, lambda: self.load_manager)
+        uses_channel = manager_in_force(config.current) is ManagerKind.EXTENSIBLE
+        self.leadership = Leadership(store, CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH)
+        self.channel: OwnershipChannel | None = None
+        self.ownership: Ownership
+        self.search: Search
+        affinities = Affinities()
+        if uses_channel:
+            self.channel = OwnershipChannel(
+                config, env, self.bundles, self.registration, self.leadership, self.serving_log, self._choose_successor
+            )
+            self.ownership = self.channel.ownership
+            self.search = ChannelSearch(self.channel.ownership, lambda: self.load_manager)
+        else:
+            cache = OwnershipCache(
+                store,
+                self.bundles,
+                clock=env.clock,
+                serving_log=self.serving_log,
+                incarnation=self.incarnation,
+                session_timeout_s=session_timeout_s,
+                unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
+            )
+            self.ownership = cache
+            self.search = OwnerSearch(cache, self.registration, self.leadership, lambda: self.load_manager, affinities)
+        self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
         self.lookup = ClusterLookup(config, self.bundles, self.ownership, self.registration, self.search, directory)
         self.namespaces = NamespaceService(
             store,
             self.bundles,
             self.ownership,
             directory,
-            self.search.affinities,
+            affinities,
             lambda: self.load_manager,
             topic_loads=lambda bundle: self._topic_loads(bundle),
             traffic_limits=lambda: TrafficLimits.of(config.current),
@@ -114,8 +133,13 @@ class ControlPlane:
         self._topic_loads = topic_loads
 
     async def start(self) -> None:
-        """Read what the store says: dynamic configuration, registered brokers, policies of the cluster."""
+        """Read what the store says: dynamic configuration, registered brokers, policies of the cluster.
+
+        Raises:
+            OwnershipMismatchError: the dynamic configuration names a load manager that keeps ownership elsewhere.
+        """
         await self.dynamic_configuration.start()
+        self._check_manager()
         self._warnings.start()
         await self.registration.start()
         await self.policies.start()
@@ -137,6 +161,8 @@ class ControlPlane:
                 owned_bundles=self.ownership.owned_bundles,
                 is_leader=self.leadership.is_leader,
                 leader_web_url=self._leader_web_url,
+                boundaries=self._boundaries,
+                channel=None if self.channel is None else self.channel.ownership,
                 decisions=DecisionLog(urls.broker_id, Path(self.config.current.barycenter_data_dir) / "decisions"),
                 policies=self.policies,
             )
@@ -154,12 +180,15 @@ class ControlPlane:
         """
         assert self.urls is not None
         await self.registration.await_id_free(self.urls.broker_id)
+        if self.channel is not None:  # whoever owns by records has to be registered before
+            await self._switch.start()
         await self.leadership.start(self.urls.broker_id, self.urls.web_url, self._leader_duties())
         config = self.config.current
         await self.own_namespaces.own(
             heartbeat_namespaces(config.cluster_name, self.urls.broker_id), config.bootstrap_namespaces
         )
-        await self._switch.start()
+        if self.channel is None:
+            await self._switch.start()
         self._warnings.learn_network(self.load_manager.load_report().bandwidth_in.limit)
         self._periodic.start(
             "load report",
@@ -172,13 +201,20 @@ class ControlPlane:
         await self.own_namespaces.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         await self._switch.settle()
+        tell = partial(self._tell_handed_over, reason)
+        if self.channel is not None:  # it has to be known until the last bundle has another owner
+            handed_over = await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
+            await self.leadership.resign()
+            await self._disable()
+            return handed_over
+        await self._disable()
+        await self.leadership.resign()
+        return await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
+
+    async def _disable(self) -> None:
         if self._switch.is_made:
             with suppress(MetadataError):
                 await self.load_manager.disable()
-        await self.leadership.resign()
-        return await self.namespaces.hand_over_all(
-            reason=reason, max_per_second=max_per_second, tell=partial(self._tell_handed_over, reason)
-        )
 
     def _tell_handed_over(self, why: str, bundle: Bundle) -> None:
         """Keep it among the decisions, if the load manager keeps any: `explain` tells where a bundle went and why."""
@@ -200,6 +236,8 @@ class ControlPlane:
         if self._switch.is_made:
             with suppress(MetadataError):
                 await self.load_manager.stop()
+        if self.channel is not None:
+            self.channel.close()
         await self.ownership.close()
         await self.registration.close()
         await self.leadership.close()
@@ -216,12 +254,41 @@ class ControlPlane:
             return lambda: float(getattr(self.config.current, key)) * 60
 
         shedding_s = current_minutes("load_balancer_shedding_interval_minutes")
+        if self.channel is not None:
+            return (Duty("load shedding", self._shed, shedding_s), self.channel.monitor_duty())
         quotas_s = current_minutes("load_balancer_resource_quota_update_interval_minutes")
         return (
             Duty("load shedding", self._shed, shedding_s),
             Duty("split check", self._check_splits, shedding_s, wake=self._brokers_changed),
             Duty("resource quotas", self._write_quotas, quotas_s),
         )
+
+    async def _choose_successor(self, bundle: Bundle, without: Collection[str]) -> str | None:
+        """Return who shall own a bundle, other than some brokers; None: nobody can.
+
+        Raises:
+            BundleNotAcquiredError: the choice failed.
+        """
+        manager = self.load_manager
+        assert isinstance(manager, ChoosesSuccessors), f"{type(manager).__name__} chooses no successors"
+        try:
+            placement = await manager.select_successor(bundle, without)
+        except MetadataError:
+            raise
+        except Exception as error:
+            log.exception("placement_failed", bundle=str(bundle))
+            raise BundleNotAcquiredError(bundle, f"no broker could be chosen: {error}") from error
+        return None if placement is None else placement.broker
+
+    async def _boundaries(self, bundle: str) -> Sequence[int]:
+        algorithm = self.config.current.default_namespace_bundle_split_algorithm
+        return await self.namespaces.boundaries_of(Bundle.parse(bundle), algorithm)
+
+    def _check_manager(self) -> None:
+        """Refuse to start under another kind of load manager than the one that ownership was made for."""
+        kind = manager_in_force(self.config.current)
+        if (kind is ManagerKind.EXTENSIBLE) is (self.channel is None):
+            raise OwnershipMismatchError(kind.class_name)
 
     async def _shed(self) -> None:
         if self.config.current.load_balancer_enabled:

@@ -14,11 +14,14 @@ from barycenter.broker.broker import Broker
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.metadata.store import Notification
 from barycenter.naming.bundle import Bundle
@@ -302,11 +305,15 @@ class Cluster:
             return
         if argument is not None:
             asked.control.namespaces.set_destination(bundle, argument)
-        await owner.node.spawn(owner.control.namespaces.unload_bundle(bundle), f"unload {bundle}")
+        unload = owner.control.namespaces.unload_bundle(bundle, destination=argument)
+        await owner.node.spawn(unload, f"unload {bundle}")
 
 
-def _balancing_in_memory(context: LoadManagerContext) -> ModularLoadManager:
-    return ModularLoadManager(context, LoadManagerEnvironment.in_memory(context))
+def _balancing_in_memory(context: LoadManagerContext) -> LoadManager:
+    environment = LoadManagerEnvironment.in_memory(context)
+    if manager_in_force(context.config.current) is ManagerKind.EXTENSIBLE:
+        return ExtensibleLoadManager(context, environment)
+    return ModularLoadManager(context, environment)
 
 
 @contextmanager

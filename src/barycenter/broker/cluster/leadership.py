@@ -30,6 +30,8 @@ from barycenter.metadata.store import MetadataStore, SessionEvent
 log = structlog.get_logger(__name__)
 
 LEADER_PATH: Final = "/loadbalance/leader"
+CHANNEL_LEADER_PATH: Final = "/loadbalance/extension/leader"
+"""Where brokers of the extensible load manager elect theirs: it leads those of no other."""
 _AGREE_PAUSE_S: Final = 0.1
 
 
@@ -51,8 +53,9 @@ class Duty:
 
 
 class Leadership:
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, path: str = LEADER_PATH) -> None:
         self._store = store
+        self._path = path
         self._cache = MetadataCache(store, LeaderValue)
         self._election: LeaderElection[LeaderValue] | None = None
         self._session_lost = False
@@ -62,6 +65,7 @@ class Leadership:
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._change = NextChange()
+        self._listeners: list[Callable[[], None]] = []
         self._stop_listening: Callable[[], None] | None = None
 
     @property
@@ -81,12 +85,12 @@ class Leadership:
     def leader(self) -> LeaderValue | None:
         """Return the leader as known now; None while there is none. Never waits."""
         if self._election is None or self._resigned:
-            return self._cache.get_if_cached(LEADER_PATH)
+            return self._cache.get_if_cached(self._path)
         return self._election.leader_if_known()
 
     async def current_leader(self) -> LeaderValue | None:
         """Return the leader, read from the store if the election does not know it."""
-        return self.leader() or await self._cache.get(LEADER_PATH)
+        return self.leader() or await self._cache.get(self._path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
         """Enter the election and return when the first round is over. Duties start as soon as it is won."""
@@ -94,7 +98,7 @@ class Leadership:
         proposal = LeaderValue(broker_id, web_url or "")
         self._stop_listening = self._store.add_session_listener(self._on_session_event)
         self._election = LeaderElection(
-            self._store, LEADER_PATH, LeaderValue, proposal, on_state=lambda state: self._on_state()
+            self._store, self._path, LeaderValue, proposal, on_state=lambda state: self._on_state()
         )
         try:
             await self._election.elect()
@@ -125,6 +129,10 @@ class Leadership:
         """Return at the next change of the leader, or after `timeout_s`."""
         await self._change.wait(timeout_s)
 
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when somebody else may lead, or this broker may have begun or ceased to."""
+        self._listeners.append(listener)
+
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
             self._session_lost = True
@@ -140,7 +148,7 @@ class Leadership:
         assert self._election is not None
         while self._losses == losses and not self._resigned:
             with suppress(MetadataError):
-                record = await self._store.get(LEADER_PATH)
+                record = await self._store.get(self._path)
                 leads = self._election.state is LeaderElectionState.LEADING
                 if record is not None and record.stat.created_by_self == leads:
                     self._session_lost = False
@@ -153,6 +161,7 @@ class Leadership:
         self._change.notify()
         leads = self.is_leader()
         if leads == self._was_leader:
+            self._tell_listeners()
             return
         self._was_leader = leads
         log.info("leadership_changed", leads=leads, leader=getattr(self.leader(), "broker_id", None))
@@ -162,6 +171,11 @@ class Leadership:
         if leads:
             for duty in self._duties:
                 self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+        self._tell_listeners()
+
+    def _tell_listeners(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def _keep_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

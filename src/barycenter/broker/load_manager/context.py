@@ -1,6 +1,6 @@
 """What a broker gives to its load manager."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -10,9 +10,14 @@ from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.environment import Environment
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
+from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.naming.bundle import Bundle
+
+
+async def _no_boundaries(_bundle: str) -> Sequence[int]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +43,9 @@ class LoadManagerContext:
     policies: ClusterPolicyWatch
     sequences: Iterator[int] = field(default_factory=lambda: count(1))
     """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
+    boundaries: Callable[[str], Awaitable[Sequence[int]]] = _no_boundaries
+    """Where the configured algorithm would split a bundle that is owned here, by its name."""
+    channel: ChannelOwnership | None = None
+    """Where bundles are owned by records: the channel."""
     decisions: DecisionLog | None = None
     """Where the load manager of the moment tells what it decides; None: each has a log of its own."""

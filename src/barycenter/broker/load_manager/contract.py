@@ -11,7 +11,7 @@ The broker calls `write_report` every `loadBalancerReportUpdateMinIntervalMillis
 Source: Pulsar's `LoadManager`, `ModularLoadManagerImpl`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol, runtime_checkable
 
 from barycenter.broker.load_manager.context import LoadManagerContext
@@ -76,6 +76,15 @@ class KeepsSnapshot(Protocol):
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
+        ...
+
+
+@runtime_checkable
+class ChoosesSuccessors(Protocol):
+    """A load manager under which a bundle goes from one broker to the next (extensible)."""
+
+    async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
+        """Choose who shall own a bundle, other than some brokers; the rest as of `LoadManager.select_broker`."""
         ...
 
 

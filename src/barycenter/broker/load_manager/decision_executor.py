@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.metrics import LoadMetrics
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.splitting.request import can_divide
@@ -27,6 +26,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+
+class SplitMetrics(Protocol):
+    def split(self) -> None:
+        """Count a split."""
+        ...
+
+
 _REMEMBERED_REFUSALS: Final = 10_000
 _TOLD_AT_ONCE: Final = 100
 
@@ -34,8 +40,17 @@ _TOLD_AT_ONCE: Final = 100
 class DecisionExecutor:
     """The orders of one load manager. A failure is told as a refusal and never raised: the next one has its turn."""
 
-    def __init__(self, context: LoadManagerContext, decisions: DecisionLog, metrics: LoadMetrics) -> None:
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        decisions: DecisionLog,
+        metrics: SplitMetrics,
+        move: Callable[[Bundle, str, str | None], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`move` has a broker give a bundle up to another, and tells whether it did; without it the broker that has the
+        bundle is told to unload it."""
         self._context = context
+        self._move = move or self._tell_owner
         self._decisions = decisions
         self._metrics = metrics
         self._refused: dict[tuple[str, str], Code] = {}
@@ -76,12 +91,10 @@ class DecisionExecutor:
         """Have the owner unload a bundle, for a destination if one is chosen; return whether it did."""
         bundle = _parsed(unload.bundle)
         try:
-            url = None if bundle is None else await self._web_url_of(unload.source)
-            if bundle is None or url is None:
+            if bundle is None or not await self._move(bundle, unload.source, destination):
                 reason = Reason(code=Code.NO_OWNER, subject=unload.bundle, cause=unload.reason)
                 self.refuse("unload", unload.bundle, unload.source, reason)
                 return False
-            await self._context.env.peers.unload_bundle(url, bundle, destination=destination)
         except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
             failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
             self.refuse("unload", unload.bundle, unload.source, failure)
@@ -103,6 +116,12 @@ class DecisionExecutor:
             reason=record.sentence,
         )
         return True
+
+    async def _tell_owner(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+        url = await self._web_url_of(source)
+        if url is not None:
+            await self._context.env.peers.unload_bundle(url, bundle, destination=destination)
+        return url is not None
 
     # ---- splitting ----
 

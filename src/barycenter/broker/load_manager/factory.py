@@ -7,7 +7,6 @@ from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFact
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.load.managers import (
     MANAGER_KEY,
-    LoadManagerNotOfferedError,
     ManagerKind,
     UnknownLoadManagerError,
     manager_kind,
@@ -17,11 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 def load_manager_factory(name: str) -> LoadManagerFactory:
-    """Return what makes the load manager of that name. One that nobody knows is the simple one, as in Pulsar, loudly.
-
-    Raises:
-        LoadManagerNotOfferedError: brokers here do not run that one; the text says which to set.
-    """
+    """Return what makes the load manager of that name; of one that nobody knows the simple one, as in Pulsar, loud."""
     try:
         kind = manager_kind(name)
     except UnknownLoadManagerError as error:
@@ -34,7 +29,7 @@ def load_manager_factory(name: str) -> LoadManagerFactory:
             reason=str(error),
             to_silence=f"set {MANAGER_KEY}={kind.class_name}, or the one that was meant",
         )
-    return _factory(kind, name)
+    return _factory(kind)
 
 
 def configured_load_manager(context: LoadManagerContext) -> LoadManager:
@@ -46,7 +41,7 @@ def configured_load_manager(context: LoadManagerContext) -> LoadManager:
     return load_manager_factory(context.config.current.load_manager_class_name)(context)
 
 
-def _factory(kind: ManagerKind, name: str) -> LoadManagerFactory:
+def _factory(kind: ManagerKind) -> LoadManagerFactory:
     """Imports what it needs only then, because it may bring numpy, which a broker without balancing does not need."""
     match kind:
         case ManagerKind.NOOP:
@@ -59,5 +54,7 @@ def _factory(kind: ManagerKind, name: str) -> LoadManagerFactory:
             from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 
             return SimpleLoadManager
-        case _:
-            raise LoadManagerNotOfferedError(name, kind)
+        case ManagerKind.EXTENSIBLE:
+            from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+
+            return ExtensibleLoadManager

@@ -114,12 +114,15 @@ class NamespaceService:
             raise BrokerNotActiveError(broker_id, active)
         self._affinities.set(bundle, broker_id)
 
-    async def unload_bundle(self, bundle: Bundle, *, reason: str = "admin request") -> int | None:
+    async def unload_bundle(
+        self, bundle: Bundle, *, reason: str = "admin request", destination: str | None = None
+    ) -> int | None:
         """Close the bundle's topics and give it up; return how many there were, None if it is not owned here.
 
+        It goes to `destination` where ownership is handed over from one broker to the next; else see `set_destination`.
         A call during another unload of the bundle waits for that one, and returns None.
         """
-        return await self._ownership.release(bundle, reason=reason)
+        return await self._ownership.release(bundle, reason=reason, destination=destination)
 
     async def hand_over_all(
         self, *, reason: str, max_per_second: float = 0, tell: Callable[[Bundle], None] = lambda _: None
@@ -188,14 +191,25 @@ class NamespaceService:
             return children
         raise SplitConflictError(bundle, SPLIT_ATTEMPTS)
 
+    async def boundaries_of(self, bundle: Bundle, algorithm: str) -> Sequence[int]:
+        """Return where that algorithm would split a bundle that is owned here; nothing if nowhere.
+
+        Raises:
+            SplitRefusedError: no such algorithm, or it misses something.
+        """
+        return split_algorithm(algorithm)(await self._split_request(bundle, ()))
+
+    async def _split_request(self, bundle: Bundle, positions: Sequence[int]) -> SplitRequest:
+        hashes = tuple(topic.hash32 for topic in await self._topics_in(bundle))
+        return SplitRequest(
+            bundle.range, hashes, tuple(positions), tuple(self._topic_loads(bundle)), self._traffic_limits()
+        )
+
     async def _try_split(self, bundle: Bundle, algorithm: str, positions: Sequence[int] | None) -> list[Bundle]:
         before = await self._bundles.fresh(bundle.namespace)
         if before.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
-        hashes = tuple(topic.hash32 for topic in await self._topics_in(bundle))
-        loads = tuple(self._topic_loads(bundle))
-        request = SplitRequest(bundle.range, hashes, tuple(positions or ()), loads, self._traffic_limits())
-        cuts = split_algorithm(algorithm)(request)
+        cuts = split_algorithm(algorithm)(await self._split_request(bundle, positions or ()))
         if not cuts:
             log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
             return []

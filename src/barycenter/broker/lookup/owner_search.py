@@ -18,7 +18,7 @@ Source: Pulsar's `NamespaceService.searchForCandidateBroker`.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import structlog
 
@@ -88,6 +88,24 @@ class Affinities:
         self._wanted.pop(bundle, None)
 
 
+class Search(Protocol):
+    """How an owner is found, or made."""
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        """Say under which URLs this broker is reached."""
+        ...
+
+    async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
+        """Answer with the owner, with the broker to ask instead, or with what to wait for.
+
+        Raises:
+            BundleNotFoundError: the range is not a bundle (any more).
+            LookupNotReadyError: this broker is starting or stopped.
+            MetadataError: the store did not answer.
+        """
+        ...
+
+
 class OwnerSearch:
     """One attempt after the other to find, or to make, the owner of a bundle."""
 
@@ -97,6 +115,7 @@ class OwnerSearch:
         registration: Registration,
         leadership: Leadership,
         load_manager: Callable[[], LoadManager],
+        affinities: Affinities,
     ) -> None:
         self._ownership = ownership
         self._registration = registration
@@ -104,8 +123,8 @@ class OwnerSearch:
         self._load_manager = load_manager
         self._urls: ServiceUrls | None = None
         self._warned_at = float("-inf")
-        self.affinities = Affinities()
-        ownership.on_created(self.affinities.drop)
+        self._affinities = affinities
+        ownership.on_created(affinities.drop)
 
     def set_identity(self, urls: ServiceUrls) -> None:
         self._urls = urls
@@ -170,7 +189,7 @@ class OwnerSearch:
             log.warning("deciding_without_leader", leader=leader)
 
     async def _choose(self, bundle: Bundle) -> str | None:
-        wanted = self.affinities.get(bundle)
+        wanted = self._affinities.get(bundle)
         if wanted is not None and wanted in self._load_manager().available_brokers():
             return wanted
         try:

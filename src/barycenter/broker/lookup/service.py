@@ -25,7 +25,7 @@ from barycenter.broker.cluster.lookup_answers import (
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import at_listener
 from barycenter.broker.errors import TopicNotFoundError
-from barycenter.broker.lookup.owner_search import Candidate, OwnerSearch
+from barycenter.broker.lookup.owner_search import Candidate, Search
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.contract import InTransit, Ownership
@@ -104,7 +104,7 @@ class ClusterLookup:
         bundles: BundleCache,
         ownership: Ownership,
         registration: Registration,
-        search: OwnerSearch,
+        search: Search,
         directory: TopicDirectory,
     ) -> None:
         self._config = config

@@ -39,6 +39,14 @@ class Topics(Protocol):
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
 
+    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
+        """Close the bundle's topics, but keep their clients; return how many topics."""
+        ...
+
+    async def finish_transfer(self, bundle: Bundle, owner: Owner | None, *, reason: str) -> int:
+        """Send the bundle's clients to `owner`, or away to look it up; return how many topics."""
+        ...
+
     def refresh_bundles(self) -> object: ...
 
 

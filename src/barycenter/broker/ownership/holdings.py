@@ -114,6 +114,9 @@ class Holdings(Generic[W]):
     def all(self) -> list[Holding[W]]:
         return list(self._by_bundle.values())
 
+    def bundles(self) -> list[Bundle]:
+        return list(self._by_bundle)
+
     def is_serving(self, holding: Holding[W]) -> bool:
         """Whether the holding serves at this moment: not if the process stood still and does not know yet."""
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()

@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.environment import Environment
 from barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
 from barycenter.broker.namespaces.topic_policies import TopicPolicies
@@ -267,6 +268,12 @@ class TopicRegistry:
             await asyncio.wait([self._start_closing(topic, reason) for topic in late])
         log.info("bundle_topics_closed", bundle=str(bundle), topics=len(topics) + len(late), reason=reason)
         return len(topics) + len(late)
+
+    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
+        return await self.close_bundle(bundle, reason=reason)
+
+    async def finish_transfer(self, bundle: Bundle, owner: Owner | None, *, reason: str) -> int:
+        return await self.close_bundle(bundle, reason=reason)
 
     async def close_topic(self, topic: TopicName, *, reason: str = "unloaded by request") -> bool:
         """Close one topic; its clients come back and it is loaded anew. False if it was not loaded."""

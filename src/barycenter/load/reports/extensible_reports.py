@@ -177,7 +177,8 @@ def _serves_the_system(namespace: str) -> bool:
 class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How to reach a registered broker, and what it is; it carries no load.
 
-    `properties` are the entries of its configuration whose keys begin with `lookup.`.
+    `properties` are the entries of its configuration whose keys begin with `lookup.`. `incarnation` is ours: it differs
+    with each start of the process.
     """
 
     web_service_url: str | None = None
@@ -192,6 +193,7 @@ class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     start_timestamp: int = 0
     broker_version: str | None = None
     properties: dict[str, str] = {}
+    incarnation: str = ""
 
 
 _BROKER_LOAD: Final = msgspec.json.Decoder(BrokerLoadData)

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from barycenter.broker.load_manager.balancing_configuration import balancing_configuration
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import (
     PipelineFeed,
@@ -26,8 +27,6 @@ from barycenter.broker.load_manager.pipeline_feed import (
     published_averages,
     published_bundles,
 )
-from barycenter.config.broker_conf import runtime_values
-from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
@@ -50,11 +49,6 @@ RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
 _ROWS_AT_ONCE: Final = 2_000
 _READ_AT_ONCE: Final = 2
-_BALANCING_KEYS: Final = (
-    *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
-    *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference"),
-)
-"""How the names of keys begin that decisions depend on."""
 SAME_ANSWER_MS: Final = 10_000
 """How long a second question for a bundle's broker gets the answer of the first."""
 
@@ -317,13 +311,3 @@ def by_broker(preallocations: Mapping[str, Preallocation]) -> dict[str, dict[str
     for bundle, preallocation in preallocations.items():
         found.setdefault(preallocation.broker, {})[bundle] = preallocation.data
     return found
-
-
-def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
-    """Return the keys that matter for balancing and differ from their defaults, as texts."""
-    defaults = runtime_values(BrokerConfig())
-    return {
-        key: text
-        for key, text in runtime_values(config).items()
-        if text != defaults[key] and key.startswith(_BALANCING_KEYS)
-    }

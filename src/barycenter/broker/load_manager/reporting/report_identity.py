@@ -6,6 +6,7 @@ from functools import lru_cache
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.load.managers import manager_in_force
+from barycenter.load.reports.extensible_reports import BrokerLookupData
 from barycenter.load.reports.load_report import AdvertisedListener, LocalBrokerData
 
 
@@ -24,6 +25,24 @@ def identity_report(context: LoadManagerContext) -> LocalBrokerData:
         advertised_listeners=_listeners(urls),
         load_manager_class_name=manager_in_force(config).class_name,
         start_timestamp=context.started_at_ms,
+        incarnation=context.incarnation,
+    )
+
+
+def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
+    """Return what a broker of the extensible load manager registers."""
+    config, urls = context.config.current, context.urls
+    return BrokerLookupData(
+        web_service_url=urls.web_url,
+        web_service_url_tls=urls.web_url_tls,
+        pulsar_service_url=urls.broker_url,
+        pulsar_service_url_tls=urls.broker_url_tls,
+        advertised_listeners=_listeners(urls),
+        persistent_topics_enabled=config.enable_persistent_topics,
+        non_persistent_topics_enabled=config.enable_non_persistent_topics,
+        load_manager_class_name=manager_in_force(config).class_name,
+        start_timestamp=context.started_at_ms,
+        broker_version=program_version(),
         incarnation=context.incarnation,
     )
 

@@ -15,8 +15,9 @@ from typing import Final
 import structlog
 
 from barycenter.broker.cluster.registration import BROKERS_ROOT
+from barycenter.broker.load_manager.balancing_configuration import balancing_configuration
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS, balancing_configuration
+from barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS
 from barycenter.broker.load_manager.simple.quota_store import QuotaStore
 from barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
 from barycenter.load.decisions import Placement

@@ -1,0 +1,186 @@
+"""The extensible load manager: ownership by records, every broker assigns, the leader unloads to a destination.
+
+| task | runs on | every |
+|---|---|---|
+| tell the load, if it changed enough | every broker | `loadBalancerReportUpdateMinIntervalMillis` |
+| tell the heaviest bundles, if counted anew | every broker | the same |
+| split its own bundles that are too large | every broker | `loadBalancerSplitIntervalMinutes` |
+| unload from the most loaded brokers | the leader | `loadBalancerSheddingIntervalMinutes` |
+| look over the ownership of all bundles | the leader | `loadBalancerServiceUnitStateMonitorIntervalInSeconds` |
+
+The broker calls `write_report` and `shed`; the rest runs here. What takes numpy is in `deciding`.
+
+Source: Pulsar's `ExtensibleLoadManagerImpl` and `ExtensibleLoadManagerWrapper` (4.x).
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import structlog
+
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.extensible.load_data import ExtensibleLoadData
+from barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore
+from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
+from barycenter.broker.load_manager.extensible.reporters import BrokerLoadReporter, TopBundlesReporter
+from barycenter.broker.load_manager.reporting.local_load import LocalLoad
+from barycenter.broker.load_manager.reporting.report_identity import lookup_data
+from barycenter.broker.periodic import PeriodicTasks
+from barycenter.load.decisions import Placement
+from barycenter.load.reports.extensible_reports import BrokerLoadData
+from barycenter.load.reports.load_report import LocalBrokerData
+from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from barycenter.load.snapshot.document import SnapshotDocument
+from barycenter.load.snapshot.extensible_snapshot import as_report
+from barycenter.logs.decision_log import DecisionLog
+from barycenter.naming.bundle import Bundle
+
+if TYPE_CHECKING:
+    from barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
+
+log = structlog.get_logger(__name__)
+
+
+class ExtensibleLoadManager:
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+
+    is_centralized = False
+
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        environment: LoadManagerEnvironment | None = None,
+        *,
+        loads: LoadStore | None = None,
+        tops: LoadStore | None = None,
+    ) -> None:
+        """`environment` is that of the machine unless given; without tables to tell the load in, nobody else hears."""
+        self._context = context
+        self._environment = environment or LoadManagerEnvironment.of_machine(context)
+        self._loads = loads or LocalLoadStore()
+        self._tops = tops or LocalLoadStore()
+        self._load = LocalLoad(context, self._environment.meter)
+        self._load_reporter = BrokerLoadReporter(context, self._load, self._loads)
+        self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
+        self._load_data = ExtensibleLoadData(context, self._loads, self._tops)
+        self.metrics = ExtensibleMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        move = None if context.channel is None else context.channel.move
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, move)
+        self._decisions: ExtensibleDecisions | None = None
+        self._periodic = PeriodicTasks()
+        self._changed = asyncio.Event()
+        if context.channel is not None:
+            context.channel.on_record(self._on_record)
+
+    async def _deciding(self) -> "ExtensibleDecisions":
+        """Return the deciding half, which is made when it is first asked for: the same to all who ask at once."""
+        if self._decisions is None:
+            made = await self._environment.aside(_decisions_class)
+            if self._decisions is None:
+                self._decisions = made(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
+        return self._decisions
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Register this broker, and begin to tell its load and to hear that of others."""
+        await self._context.registration.register(self._context.urls.broker_id, lookup_data(self._context))
+        self._loads.start()
+        self._tops.start()
+        config = self._context.config
+        self._periodic.start(
+            "bundle splits", self._split_own, lambda: config.current.load_balancer_split_interval_minutes * 60
+        )
+        self._periodic.start("load taken back", self._take_back, lambda: 0.0)
+
+    async def disable(self) -> None:
+        """Remove the registration. Idempotent."""
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        await self._periodic.close()
+        self._load.close()
+        self._load_data.close()
+        await self._loads.close()
+        await self._tops.close()
+        await self.disable()
+
+    # ---- reports ----
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    def load_report(self) -> LocalBrokerData:
+        """Return this broker's figures of now, as the modular load manager would report them."""
+        return as_report(self._load_reporter.current, lookup_data(self._context), None)
+
+    def broker_load(self) -> BrokerLoadData:
+        return self._load_reporter.current
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What this broker decided, for REST."""
+        return self._environment.decisions
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Tell this broker's load and its heaviest bundles, each if it is due or `force`; return whether any was."""
+        told = await self._load_reporter.report(force=force)
+        self.metrics.report(self._load_reporter.current)
+        return await self._top_reporter.report(force=force) or told
+
+    def _on_record(
+        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+    ) -> None:
+        if after is None:
+            return
+        me = self._context.urls.broker_id
+        leaves = after.state in (ServiceUnitState.RELEASING, ServiceUnitState.SPLITTING) and after.source_broker == me
+        if leaves or (after.state is ServiceUnitState.OWNED and after.dst_broker == me):
+            self._changed.set()
+
+    async def _take_back(self) -> None:
+        """When bundles come or go, what was told of this broker is no longer true."""
+        await self._changed.wait()
+        self._changed.clear()
+        await self._load_reporter.take_back()
+        await self._top_reporter.take_back()
+
+    # ---- decisions ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
+        return await (await self._deciding()).select(bundle, ())
+
+    async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
+        """Choose who shall own a bundle, other than some brokers; None if no other qualifies."""
+        return await (await self._deciding()).select(bundle, without)
+
+    async def shed(self) -> None:
+        """Leader: unload bundles from the most loaded brokers, each for a certain other one."""
+        if self._context.is_leader():
+            await (await self._deciding()).shed()
+
+    async def check_splits(self) -> None:
+        """Each broker splits its own bundles, whoever leads."""
+
+    async def write_resource_quotas(self) -> None:
+        """There are none."""
+
+    async def _split_own(self) -> None:
+        if self._context.owned_bundles():
+            await (await self._deciding()).split_own()
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        return await (await self._deciding()).snapshot_document()
+
+
+def _decisions_class() -> "type[ExtensibleDecisions]":
+    """Import what deciding needs: numpy and the strategies, which takes a few hundred milliseconds."""
+    from barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
+
+    return ExtensibleDecisions

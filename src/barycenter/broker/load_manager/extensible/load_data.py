@@ -1,0 +1,111 @@
+"""What a broker knows of the cluster's load: who is registered, their loads and heaviest bundles, who owns what.
+
+A value that cannot be read is told once and counts as none. Free of numpy.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+
+from barycenter.broker.cluster.registration import BROKERS_ROOT
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.extensible.load_stores import LoadStore
+from barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    TopBundlesLoadData,
+    decode_broker_load,
+    decode_top_bundles,
+)
+from barycenter.metadata.cache import MetadataCache
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_TOLD: Final = 1_000
+
+
+class _Decoded:
+    """The values of a table, each decoded when it comes."""
+
+    def __init__(self, store: LoadStore, what: str) -> None:
+        self.store = store
+        self._what = what
+        self._known: dict[str, tuple[bytes, object]] = {}
+        self._told: set[str] = set()
+
+    def of(self, decode: Callable[[bytes], T]) -> dict[str, T]:
+        found: dict[str, T] = {}
+        known: dict[str, tuple[bytes, object]] = {}
+        for broker, value in self.store.values().items():
+            before = self._known.get(broker)
+            if before is not None and before[0] == value:
+                known[broker] = before
+            else:
+                try:
+                    known[broker] = (value, decode(value))
+                except msgspec.DecodeError as error:
+                    known[broker] = (value, None)
+                    self._tell(broker, str(error))
+            decoded = known[broker][1]
+            if decoded is not None:
+                found[broker] = decoded  # type: ignore[assignment]
+        self._known = known
+        return found
+
+    def _tell(self, broker: str, reason: str) -> None:
+        if broker not in self._told and len(self._told) < _TOLD:
+            self._told.add(broker)
+            log.warning("load_data_refused", broker=broker, data=self._what, reason=reason)
+
+
+class ExtensibleLoadData:
+    def __init__(self, context: LoadManagerContext, loads: LoadStore, tops: LoadStore) -> None:
+        self._context = context
+        self._loads = _Decoded(loads, "broker load")
+        self._tops = _Decoded(tops, "top bundles")
+        self._registered = MetadataCache(context.env.store, BrokerLookupData)
+        self.generation = 0
+        """Grows with every change of what is known of brokers."""
+        self._stop_listening = context.registration.on_change(self._changed)
+        loads.on_change(self._changed)
+        tops.on_change(self._changed)
+
+    def close(self) -> None:
+        self._stop_listening()
+        self._registered.close()
+
+    def _changed(self) -> None:
+        self.generation += 1
+
+    def loads(self) -> dict[str, BrokerLoadData]:
+        """Return the load of each broker that told one."""
+        return self._loads.of(decode_broker_load)
+
+    def tops(self) -> dict[str, TopBundlesLoadData]:
+        """Return the heaviest bundles of each broker that told them."""
+        return self._tops.of(decode_top_bundles)
+
+    async def lookups(self) -> dict[str, BrokerLookupData]:
+        """Return how each registered broker is reached, and what it is."""
+        found = {}
+        for broker in sorted(self._context.registration.brokers):
+            data = await self._registered.get(f"{BROKERS_ROOT}/{broker}")
+            if data is not None:
+                found[broker] = await self._with_version(broker, data)
+        return found
+
+    async def _with_version(self, broker: str, data: BrokerLookupData) -> BrokerLookupData:
+        """A broker of another load manager calls its version by another name."""
+        if data.broker_version is not None:
+            return data
+        report = await self._context.registration.data_of(broker)
+        return data if report is None else msgspec.structs.replace(data, broker_version=report.broker_version_string)
+
+    def owners(self) -> Mapping[str, str]:
+        """Return which broker owns each bundle, by the ownership channel."""
+        channel = self._context.channel
+        return {} if channel is None else {str(bundle): owner for bundle, owner in channel.owners()}

@@ -1,0 +1,297 @@
+"""Which bundles this broker owns by the records of the ownership channel, and who owns the others.
+
+What is done about each record is the subject of `settling`; here it is asked for, and waited for.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl` (getOwnerAsync, publish…EventAsync). Different: an owner that hands a
+bundle over is not named to those who look it up before the next one serves.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+import structlog
+
+from barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
+    BundleNotFoundError,
+    LookupNotReadyError,
+    Owner,
+)
+from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
+from barycenter.broker.ownership.channel.splitting import PendingSplit, Splitting
+from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.load.service_units import events
+from barycenter.load.service_units.duties import Role, role_of
+from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, state_of
+from barycenter.metadata.clock import Clock
+from barycenter.metadata.errors import LockBusyError
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.namespace import is_broker_bound
+
+log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_S: Final = 0.25
+_OFFERS: Final = 20
+_LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPLITTER})
+"""The roles of a broker in a change that it has a part in, until somebody else or nobody owns the bundle."""
+
+
+class ChannelOwnership(Splitting):
+    """Implements `Ownership`. Made before the ports are known; `set_identity` comes before `acquire`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        records: OwnershipRecords,
+        registration: Registration,
+        *,
+        clock: Clock,
+        serving_log: ServingLog,
+        session_timeout_s: float,
+        unload_timeout_s: Callable[[], float],
+        in_flight_s: Callable[[], float],
+        keeps_clients: Callable[[], bool],
+        choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+    ) -> None:
+        """`in_flight_s` is how long a change of ownership is waited for; `keeps_clients` tells whether the clients of a
+        bundle that is handed over stay connected; `choose` says who shall own a bundle, other than some brokers."""
+        super().__init__(
+            store,
+            bundles,
+            records,
+            registration,
+            clock=clock,
+            serving_log=serving_log,
+            session_timeout_s=session_timeout_s,
+            unload_timeout_s=unload_timeout_s,
+            keeps_clients=keeps_clients,
+            choose=choose,
+        )
+        self._in_flight_s = in_flight_s
+        self._splits = {}
+        self._record_listeners: list[RecordListener] = []
+
+    # ---- life ----
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        """Say under which URLs this broker serves; from now on it reads the records and may acquire."""
+        self._urls = urls
+        self._refusal = None
+        self._records.start(self._on_record)
+        self._begin()
+
+    def _on_record(
+        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+    ) -> None:
+        super()._on_record(bundle, before, after)
+        for listener in self._record_listeners:
+            listener(bundle, before, after)
+
+    def refuse_acquisitions(self, why: str) -> None:
+        """Acquire nothing more; what is owned stays until it is released, and what is assigned is passed on."""
+        self._refusal = why
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for stop in self._stop_listening:
+            stop()
+        self._leave_nothing()
+        await self._end_tasks()
+        await self._records.close()
+
+    # ---- who owns what ----
+
+    def owner_cached(self, bundle: Bundle) -> Owner | None:
+        record = self._records.get(bundle)
+        if record is None:
+            return None
+        if record.state is ServiceUnitState.OWNED:
+            owner = record.dst_broker
+        elif record.state is ServiceUnitState.SPLITTING:
+            owner = record.source_broker
+        else:
+            return None
+        if owner == self._broker_id:
+            return self._local_owner(bundle)
+        return self._owners.get(owner or "")
+
+    async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
+        """Return the owner, InTransit while it does not serve (yet), or None if the bundle is nobody's.
+
+        Raises:
+            LookupNotReadyError: the records were not read yet.
+        """
+        if not self._records.is_read:
+            raise LookupNotReadyError("The ownership channel has not been read yet")
+        owner = self.owner_cached(bundle)
+        if owner is not None:
+            return owner
+        await self._records.refresh(bundle)
+        record = self._records.get(bundle)
+        if record is not None and record.state.is_active:
+            return self.owner_cached(bundle) or InTransit(record.owner or record.source_broker or "")
+        return InTransit(self._broker_id) if bundle in self._holdings else None
+
+    def owners(self) -> list[tuple[Bundle, str]]:
+        """Return every bundle that is owned, with the id of its owner."""
+        return [
+            (bundle, record.dst_broker)
+            for bundle, record in self._records.items()
+            if record.state is ServiceUnitState.OWNED and record.dst_broker
+        ]
+
+    def on_record(self, listener: RecordListener) -> None:
+        """Call `listener` with each change of a record, whoever's it is."""
+        self._record_listeners.append(listener)
+
+    # ---- changes ----
+
+    async def move(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+        """Have `source` give a bundle up, to `destination` or to nobody in particular; return whether it did.
+
+        False: `source` does not own it. Any broker may ask for it.
+
+        Raises:
+            BundleNotAcquiredError: nobody had it in time.
+            ChannelUnavailableError
+        """
+        record = self._records.get(bundle)
+        if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker != source:
+            return False
+        if not await self._records.put(bundle, record, events.releasing(record, destination, self._clock.now_ms())):
+            return False
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._in_flight_s() + self._unload_timeout_s()
+        while state_of(self._records.get(bundle)).is_in_flight:
+            if loop.time() >= deadline:
+                raise BundleNotAcquiredError(bundle, "nobody took it in time")
+            await self.wait_change(bundle, _LOOK_AGAIN_S)
+        return True
+
+    async def assign(self, bundle: Bundle, broker_id: str) -> None:
+        """Hand a bundle that nobody owns to a broker, which has it when its record says Owned. If it is somebody's
+        meanwhile, nothing is done.
+
+        Raises:
+            BundleNotFoundError: it was split, or is no bundle of its namespace.
+            ChannelUnavailableError, MetadataError
+        """
+        record = self._records.get(bundle)
+        match state_of(record):
+            case ServiceUnitState.INIT | ServiceUnitState.FREE:
+                await self._records.put(bundle, record, events.assigning(record, broker_id, self._clock.now_ms()))
+            case ServiceUnitState.DELETED:
+                if not await self._is_current(bundle):
+                    raise BundleNotFoundError(bundle)
+                await self._records.put(bundle, record, None)  # the namespace was deleted and made anew
+
+    async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
+        """Own and serve `bundle`; a bundle that is served here already is no work.
+
+        Raises:
+            BundleNotFoundError: it is not among the bundles of its namespace (any more).
+            BundleNotAcquiredError: this broker takes nothing now, or did not get it in time.
+            LockBusyError: another broker has it.
+            MetadataError: the store did not answer.
+        """
+        return await self._run(self._acquire(bundle, reason), f"acquire {bundle}")
+
+    async def _acquire(self, bundle: Bundle, reason: str) -> Owner:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._in_flight_s()
+        failure = "it was not assigned in time"
+        self._reasons[bundle] = reason
+        while True:
+            owner = self._local_owner(bundle)
+            if owner is not None:
+                return owner
+            if self._refusal is not None:
+                raise BundleNotAcquiredError(bundle, self._refusal)
+            record = self._records.get(bundle)
+            if record is not None and record.state is ServiceUnitState.OWNED and record.dst_broker != self._broker_id:
+                raise LockBusyError(f"bundle {bundle}, owned by {record.dst_broker}")
+            if loop.time() >= deadline:
+                raise BundleNotAcquiredError(bundle, failure)
+            if self._records.is_read:
+                try:
+                    await self.assign(bundle, self._broker_id)
+                except ChannelUnavailableError as error:
+                    failure = str(error)
+            await self.wait_change(bundle, _LOOK_AGAIN_S)
+
+    async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
+        """Give the bundle up, to `destination` or to nobody in particular; return how many topics were closed.
+
+        None: it is not owned here. A call during another unload of the bundle waits for that one, and returns None.
+        A broker that is leaving chooses a destination itself.
+
+        Raises:
+            BundleNotAcquiredError: it was not given up in time, or the destination is this broker.
+            ChannelUnavailableError
+        """
+        return await self._run(self._release(bundle, reason, destination), f"release {bundle}")
+
+    async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
+        if destination == self._broker_id:
+            raise BundleNotAcquiredError(bundle, f"broker {destination} owns it already")
+        if destination is None and self._refusal is not None and not is_broker_bound(bundle.namespace):
+            destination = await self._choose(bundle, (self._broker_id,))
+        self._reasons[bundle] = reason
+        self._topics_closed.pop(bundle, None)
+        for _ in range(_OFFERS):
+            record = self._records.get(bundle)
+            role = role_of(record, self._broker_id)
+            if record is None or role not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
+                break
+            if await self._records.put(bundle, record, events.releasing(record, destination, self._clock.now_ms())):
+                await self._until_gone(bundle)
+                return self._topics_closed.pop(bundle, 0)
+        await self._until_gone(bundle)
+        return None
+
+    async def _until_gone(self, bundle: Bundle) -> None:
+        """Wait for the end of a change under way here."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._in_flight_s() + self._unload_timeout_s()
+        while bundle in self._holdings or role_of(self._records.get(bundle), self._broker_id) in _LEAVING:
+            if loop.time() >= deadline:
+                raise BundleNotAcquiredError(bundle, "nobody took it in time")
+            await self.wait_change(bundle, _LOOK_AGAIN_S)
+
+    async def split(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    ) -> None:
+        """Replace the served `parent` by `children` without closing a topic; see `Ownership.split`.
+
+        Raises:
+            BundleNotAcquiredError: the parent is not served here, or lost meanwhile.
+            BadVersionError: from `write_boundaries`.
+            ChannelUnavailableError
+        """
+        await self._run(self._begin_split(parent, children, write_boundaries), f"split {parent}")
+
+    async def _begin_split(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    ) -> None:
+        record = self._records.get(parent)
+        if record is None or role_of(record, self._broker_id) is not Role.OWNER or not self.is_owned(parent):
+            raise BundleNotAcquiredError(parent, "it is not served here")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._splits[parent] = PendingSplit(write_boundaries, done)
+        try:
+            ranges = [str(child.range) for child in children]
+            if not await self._records.put(parent, record, events.splitting(record, ranges, self._clock.now_ms())):
+                raise BundleNotAcquiredError(parent, "its ownership changed meanwhile")
+            await done
+        finally:
+            del self._splits[parent]

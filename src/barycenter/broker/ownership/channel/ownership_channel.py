@@ -1,0 +1,61 @@
+"""The ownership channel of one broker: records, what is done about them, and the leader's part, put together."""
+
+from collections.abc import Awaitable, Callable, Collection
+
+from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.leadership import Duty, Leadership
+from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.environment import Environment
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
+from barycenter.broker.ownership.channel.leader_repairs import LeaderRepairs
+from barycenter.broker.ownership.channel.store_records import StoreRecords
+from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.naming.bundle import Bundle
+
+
+class OwnershipChannel:
+    """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
+
+    def __init__(
+        self,
+        config: ConfigHolder,
+        env: Environment,
+        bundles: BundleCache,
+        registration: Registration,
+        leadership: Leadership,
+        serving_log: ServingLog,
+        choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+    ) -> None:
+        self._config = config
+        self.records = StoreRecords(env.store)
+        self.ownership = ChannelOwnership(
+            env.store,
+            bundles,
+            self.records,
+            registration,
+            clock=env.clock,
+            serving_log=serving_log,
+            session_timeout_s=config.current.metadata_store_session_timeout_millis / 1000,
+            unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
+            in_flight_s=lambda: config.current.load_balancer_in_flight_service_unit_state_waiting_time_in_millis / 1000,
+            keeps_clients=lambda: config.current.load_balancer_multi_phase_bundle_unload,
+            choose=choose,
+        )
+        self._repairs = LeaderRepairs(
+            env.store, self.records, registration, config, env.clock, is_leader=leadership.is_leader, choose=choose
+        )
+
+    def close(self) -> None:
+        """End the leader's part; ownership is closed by itself."""
+        self._repairs.close()
+
+    def monitor_duty(self) -> Duty:
+        """Return what only the leader does: at once when brokers come or go, and from time to time."""
+        return Duty(
+            "ownership monitor",
+            self._repairs.run,
+            lambda: float(self._config.current.load_balancer_service_unit_state_monitor_interval_in_seconds),
+            wake=self._repairs.due,
+            min_pause_s=0.05,
+        )

@@ -1,0 +1,447 @@
+"""What a broker does about the records of the ownership channel: it takes, serves, hands over, splits, lets go.
+
+Nothing here acts upon an event. Whenever a record, the session, a boundary or what is held has changed, `_settle` looks
+at the bundle's record and at what is held of it, does the one thing that `DUTIES` says, and looks again. One task a
+bundle does so, and all bundles are looked at again from time to time.
+
+**The terms of a life.** A broker serves by a record alone whose number was taken in its present life: `_since` is a
+number that it took itself when its session began, or was regained, or when it stood still for long and went on. What an
+Owned record of before says, it says again, by force: if another took the bundle meanwhile, that comes too late and is
+refused.
+
+**Boundaries** are read after a bundle was assigned, so that nobody can split it away: only its owner may. What turns
+out to be no bundle of its namespace is given up; what is a child of a split under way waits for its boundaries.
+
+**Clients of a transfer** stay connected while their topics are closed, and are told the address of the owner once its
+record says that it is one.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl` (handle…Event).
+"""
+
+import asyncio
+import enum
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import structlog
+
+from barycenter.broker.cluster.lookup_answers import LookupFailedError, Owner
+from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.namespaces.boundaries import needs_no_record
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.bundle_owner import BundleOwner
+from barycenter.broker.ownership.channel.records import OwnershipRecords
+from barycenter.broker.ownership.holdings import Holding, HoldingState
+from barycenter.broker.ownership.locks import EPOCH_COUNTER
+from barycenter.broker.ownership.serving import OwnedBundle
+from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.load.service_units import events
+from barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
+from barycenter.load.service_units.repairs import override
+from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from barycenter.metadata.clock import Clock
+from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import MetadataStore, SessionEvent
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
+
+log = structlog.get_logger(__name__)
+
+_AGAIN_S: Final = 0.2
+_MOST_AGAIN_S: Final = 3.0
+_SWEEP_S: Final = 5.0
+"""How often all bundles are looked at, whatever was told of them."""
+
+
+class TermRecord(NamedTuple):
+    """The record by which a term was begun."""
+
+    epoch: int
+    version_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A number taken ahead, for the claim that follows two records after that version."""
+
+    version_id: int
+    epoch: int
+
+
+class Then(enum.Enum):
+    """What follows when a duty was attended to."""
+
+    LOOK = "look again at once"
+    WAIT = "wait for a change"
+    RETRY = "look again after a while"
+
+
+class Settling(BundleOwner[TermRecord]):
+    """The part of `ChannelOwnership` that acts."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        records: OwnershipRecords,
+        registration: Registration,
+        *,
+        clock: Clock,
+        serving_log: ServingLog,
+        session_timeout_s: float,
+        unload_timeout_s: Callable[[], float],
+        keeps_clients: Callable[[], bool],
+        choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+    ) -> None:
+        super().__init__(
+            bundles,
+            clock=clock,
+            serving_log=serving_log,
+            session_timeout_s=session_timeout_s,
+            unload_timeout_s=unload_timeout_s,
+        )
+        self._store = store
+        self._records = records
+        self._registration = registration
+        self._keeps_clients = keeps_clients
+        self._choose = choose
+        self._refusal: str | None = "this broker is starting"
+        self._owners: dict[str, Owner] = {}
+        self._life = 0
+        self._since: int | None = None
+        self._settling: dict[Bundle, asyncio.Task[None]] = {}
+        self._due: set[Bundle] = set()
+        self._prepared: dict[Bundle, _Prepared] = {}
+        self._kept: set[Bundle] = set()
+        """Bundles whose topics are closed for a transfer, and whose clients wait."""
+        self._children: set[Bundle] = set()
+        """Bundles that are made here of others, and not served yet."""
+        self._reasons: dict[Bundle, str] = {}
+        self._topics_closed: dict[Bundle, int] = {}
+        self._stop_listening = [store.add_session_listener(self._on_session_event)]
+        bundles.on_change(self._on_boundaries)
+
+    def _begin(self) -> None:
+        """Begin to act; the broker's identity is known."""
+        self._stop_listening.append(self._registration.on_change(self._learn_brokers_soon))
+        self._learn_brokers_soon()
+        self._spawn(self._begin_life(), "ownership life")
+        self._spawn(self._watch_pauses(self._end_life, self._begin_life_soon), "ownership pauses")
+        self._spawn(self._sweep(), "ownership sweep")
+
+    # ---- lives ----
+
+    def _end_life(self) -> None:
+        """From this step on no record of before makes anything this broker's."""
+        self._life += 1
+        self._since = None
+        self._prepared.clear()
+
+    def _begin_life_soon(self) -> None:
+        self._spawn(self._begin_life(), "ownership life")
+        self._settle_all()
+
+    async def _begin_life(self) -> None:
+        """Take the number after which the records of this life come; only a registered broker has one."""
+        life = self._life
+        while self._life == life and self._since is None:
+            if not self._registration.is_registered:
+                await self._registration.wait_change(_AGAIN_S)
+                continue
+            try:
+                number = await self._number()
+            except MetadataError as error:
+                log.info("ownership_life_not_begun", reason=str(error))
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            if self._life == life:
+                self._since = number
+                self._settle_all()
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._end_life()
+            self._suspend_all("session lost")
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._begin_life_soon()
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        holding = self._holdings.get(owned.bundle)
+        if holding is None or holding.term is not owned or holding.is_ended:
+            return
+        log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
+        self._holdings.end(holding, reason)
+        self._settle_soon(owned.bundle)
+
+    async def _number(self) -> int:
+        return await next_counter_value(self._store, EPOCH_COUNTER)
+
+    # ---- other brokers ----
+
+    def _learn_brokers_soon(self) -> None:
+        self._spawn(self._learn_brokers(), "addresses of brokers")
+
+    async def _learn_brokers(self) -> None:
+        """Learn the addresses of those who are registered, and forget the others'."""
+        brokers = self._registration.brokers
+        for broker in self._owners.keys() - brokers:
+            del self._owners[broker]
+        for broker in brokers:
+            urls = await self._registration.urls_of(broker)
+            if urls is not None:
+                self._owners[broker] = urls.owner(is_local=False, epoch=None)
+
+    # ---- looking ----
+
+    def _on_record(
+        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+    ) -> None:
+        self._settle_soon(bundle)
+        self._notify(bundle)
+
+    def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
+        current = set(bundles.bundles)
+        for holding in self._holdings.all():
+            bundle = holding.term.bundle
+            gone = bundle.namespace == namespace and bundle not in current
+            if gone and self._holdings.is_serving(holding) and not holding.splitting:
+                self.lost(holding.term, "the range is no longer a bundle of the namespace")
+        for bundle in self._records.bundles():
+            if bundle.namespace == namespace:
+                self._settle_soon(bundle)
+
+    def _settle_all(self) -> None:
+        for bundle in {*self._records.bundles(), *self._holdings.bundles()}:
+            self._settle_soon(bundle)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self._settle_all()
+
+    def _settle_soon(self, bundle: Bundle) -> None:
+        """Have the bundle looked at, unless there is nothing to do."""
+        if bundle in self._settling:
+            self._due.add(bundle)
+        elif not self._closed and self._urls is not None and self._duty(bundle) is not Duty.NOTHING:
+            self._settling[bundle] = self._spawn(self._settle(bundle), f"settle {bundle}")
+
+    def _duty(self, bundle: Bundle) -> Duty:
+        record = self._records.get(bundle)
+        role = role_of(record, self._broker_id)
+        if role is Role.OWNER and not self._is_of_this_life(record):
+            role = Role.OWNER_WITHOUT_NUMBER
+        return duty_of(role, self._held(bundle, record))
+
+    def _is_of_this_life(self, record: ServiceUnitStateData | None) -> bool:
+        """Tell whether the number of a record was taken in this life."""
+        return (
+            record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
+        )
+
+    def _held(self, bundle: Bundle, record: ServiceUnitStateData | None) -> Held:
+        holding = self._holdings.get(bundle)
+        if holding is None:
+            return Held.NOTHING
+        if bundle in self._kept:
+            return Held.CLOSED
+        is_of_it = record is not None and record.epoch == holding.won.epoch
+        if record is None or record.state is not ServiceUnitState.OWNED or not is_of_it:
+            return Held.OUTDATED
+        return Held.ENDED if holding.is_ended else Held.SERVING
+
+    async def _settle(self, bundle: Bundle) -> None:
+        pause_s = _AGAIN_S
+        try:
+            while (duty := self._duty(bundle)) is not Duty.NOTHING:
+                self._due.discard(bundle)
+                try:
+                    then = await self._do(duty, bundle, self._records.get(bundle))
+                except (LookupFailedError, MetadataError) as error:
+                    log.info("ownership_duty_not_done", bundle=str(bundle), duty=duty.name, reason=str(error))
+                    then = Then.RETRY
+                if then is Then.LOOK or bundle in self._due:
+                    pause_s = _AGAIN_S
+                elif then is Then.WAIT:
+                    return
+                else:
+                    await self.wait_change(bundle, pause_s)
+                    pause_s = min(pause_s * 2, _MOST_AGAIN_S)
+        finally:
+            self._due.discard(bundle)
+            del self._settling[bundle]
+
+    async def _do(self, duty: Duty, bundle: Bundle, record: ServiceUnitStateData | None) -> Then:
+        """Do one duty. All but `LET_GO` are about a record that there is."""
+        if duty is Duty.LET_GO or record is None:
+            return await self._let_go(bundle, record)
+        match duty:
+            case Duty.BEGIN:
+                return await self._begin_term(bundle, record)
+            case Duty.CLAIM:
+                return await self._claim(bundle, record)
+            case Duty.CLAIM_AGAIN:
+                return await self._claim_again(bundle, record)
+            case Duty.PREPARE:
+                return await self._prepare(bundle, record)
+            case Duty.HAND_OVER:
+                return await self._hand_over(bundle, record)
+            case Duty.GIVE_UP:
+                return await self._give_up(bundle, record)
+            case _:
+                return await self._split(bundle, record)
+
+    async def _offer(
+        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+    ) -> Then:
+        """Publish a record; if it was refused and nothing else came, that is tried again after a while."""
+        accepted = await self._records.put(bundle, before, after)
+        return Then.LOOK if accepted or self._records.get(bundle) is not before else Then.RETRY
+
+    # ---- taking ----
+
+    async def _is_current(self, bundle: Bundle) -> bool:
+        bundles = await self._bundles.fresh(bundle.namespace)
+        exists = bundles.version is not None or needs_no_record(bundle.namespace)
+        return exists and bundles.find_hash(bundle.range.lower) == bundle
+
+    def _is_to_be(self, bundle: Bundle) -> bool:
+        """Tell whether a split under way, here or elsewhere, makes this bundle."""
+        return bundle in self._children or any(
+            record.state is ServiceUnitState.SPLITTING
+            and other.namespace == bundle.namespace
+            and str(bundle.range) in (record.split_service_unit_to_dest_broker or ())
+            for other, record in self._records.items()
+        )
+
+    async def _begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        life = self._life
+        if self._is_to_be(bundle):
+            return Then.WAIT
+        if not await self._is_current(bundle):
+            if self._is_to_be(bundle):
+                return Then.WAIT
+            log.info("bundle_is_none", bundle=str(bundle))
+            return await self._offer(bundle, record, self._override(record, None, 0))
+        if self._life == life and self._records.get(bundle) is record and bundle not in self._holdings:
+            self._activate(bundle, record)
+        return Then.LOOK
+
+    def _activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
+        """Begin the term that a record of this life numbers."""
+        assert self._urls is not None
+        assert record.epoch is not None
+        owner = self._urls.owner(is_local=True, epoch=record.epoch)
+        holding = self._holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
+        self._holdings.activate(holding, self._reasons.pop(bundle, "its record says so"))
+
+    async def _claim(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        if self._refusal is not None:
+            return await self._pass_on(bundle, record)
+        if self._since is None:
+            return Then.WAIT
+        prepared = self._prepared.pop(bundle, None)
+        if prepared is not None and prepared.version_id == record.version_id - 1:
+            epoch = prepared.epoch
+        else:
+            if not await self._is_current(bundle) and not self._is_to_be(bundle):
+                return await self._offer(bundle, record, self._override(record, None, 0))
+            epoch = await self._number()
+        return await self._offer(bundle, record, events.owned(record, self._clock.now_ms(), epoch))
+
+    async def _claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        holding = self._holdings.get(bundle)
+        if holding is not None:
+            await self._drop(bundle, holding, "its term ended", None)
+            return Then.LOOK
+        if self._refusal is not None:
+            return await self._pass_on(bundle, record)
+        if self._since is None:
+            return Then.WAIT
+        epoch = await self._number()
+        return await self._offer(bundle, record, events.claimed(record, self._broker_id, self._clock.now_ms(), epoch))
+
+    async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        """This broker takes nothing any more: have somebody else own what it does not serve."""
+        successor = None
+        if not is_broker_bound(bundle.namespace):
+            successor = await self._choose(bundle, (self._broker_id,))
+        return await self._offer(bundle, record, self._override(record, successor, await self._number()))
+
+    def _override(self, record: ServiceUnitStateData, successor: str | None, epoch: int) -> ServiceUnitStateData:
+        return override(record, successor, self._broker_id, self._clock.now_ms(), epoch)
+
+    async def _prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        """Do what can be done before the owner has closed the bundle."""
+        if self._since is not None and self._refusal is None and await self._is_current(bundle):
+            self._prepared[bundle] = _Prepared(record.version_id, await self._number())
+        return Then.WAIT
+
+    # ---- giving ----
+
+    async def _hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        holding = self._holdings.get(bundle)
+        if holding is not None and bundle not in self._kept:
+            keeps = self._keeps_clients() and self._topics is not None
+            closed = await self._close(bundle, holding, f"transfer to {record.dst_broker}", keeps_clients=keeps)
+            self._topics_closed[bundle] = closed
+            if keeps:
+                self._kept.add(bundle)
+            else:
+                self._holdings.forget(holding)
+        return await self._offer(bundle, record, events.handed_over(record, self._clock.now_ms()))
+
+    async def _give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+        holding = self._holdings.get(bundle)
+        if holding is not None:
+            if bundle in self._kept:
+                await self._drop(bundle, holding, "nobody takes it", None)
+            else:
+                reason = self._reasons.pop(bundle, "unload")
+                self._topics_closed[bundle] = await self._close(bundle, holding, reason, keeps_clients=False)
+                self._holdings.forget(holding)
+        return await self._offer(bundle, record, events.freed(record, self._clock.now_ms()))
+
+    async def _close(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, *, keeps_clients: bool) -> int:
+        """Close the bundle's topics in order, and end the term."""
+        if holding.state is HoldingState.SERVING:
+            self._holdings.unload(holding)
+        log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
+        began = asyncio.get_running_loop().time()
+        if keeps_clients:
+            assert self._topics is not None
+            closed = await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
+        else:
+            closed = await self._close_topics(bundle, reason)
+        self._holdings.end(holding, reason)
+        took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
+        log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
+        return closed
+
+    async def _let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> Then:
+        """The bundle is not this broker's: end at once what is held of it."""
+        holding = self._holdings.get(bundle)
+        if holding is not None:
+            owner = None
+            if record is not None and record.state is ServiceUnitState.OWNED and record.dst_broker != self._broker_id:
+                owner = self._owners.get(record.dst_broker or "")
+            await self._drop(bundle, holding, "another owns it" if owner is not None else "it is not owned here", owner)
+            self._tell_lost(bundle)
+        return Then.LOOK
+
+    async def _drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
+        self._holdings.end(holding, reason)
+        if self._topics is not None and (bundle in self._kept or owner is not None):
+            await self._in_time(bundle, self._topics.finish_transfer(bundle, owner, reason=reason))
+        else:
+            await self._close_topics(bundle, reason)
+        self._kept.discard(bundle)
+        self._holdings.forget(holding)
+
+    @abstractmethod
+    async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
+        """Carry a split out."""

@@ -1,0 +1,151 @@
+"""Splits of bundles by the records of the ownership channel, carried out by the owner or by whoever took his place.
+
+    Splitting(parent) ▸ Owned(child) for each ▸ the boundaries are written ▸ parent out, children in ▸ Deleted(parent)
+
+No topic is closed. Whoever dies on the way leaves a record that says Splitting: the leader names another broker in it,
+which finds out from the boundaries how far it came. A split whose boundaries were certainly not written is taken back:
+the parent's term goes on.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl.splitServiceUnit`. Different: there a split that fails stays as it is, and
+is tried again when the leader finds it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+import structlog
+
+from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
+from barycenter.broker.namespaces.split_boundaries import write_split
+from barycenter.broker.ownership.channel.settling import Settling, Then
+from barycenter.broker.ownership.holdings import HoldingState
+from barycenter.load.service_units import events
+from barycenter.load.service_units.duties import Role, role_of
+from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from barycenter.metadata.errors import BadVersionError, MetadataError
+from barycenter.naming.bundle import Bundle, BundleRange
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.errors import InvalidNameError
+
+log = structlog.get_logger(__name__)
+
+
+class PendingSplit(NamedTuple):
+    """A split that somebody here asked for and waits for."""
+
+    write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    done: asyncio.Future[None]
+
+
+class Splitting(Settling):
+    """The part of `ChannelOwnership` that splits."""
+
+    _splits: dict[Bundle, PendingSplit]
+
+    async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
+        """Carry a split out that was begun, here or by a broker that is lost."""
+        pending, holding = self._splits.get(parent), self._holdings.get(parent)
+        children = _children_of(parent, record)
+        if self._since is None or not children:
+            return Then.WAIT
+        if holding is not None:
+            holding.splitting = True
+        self._children.update(children)
+        try:
+            for child in children:
+                if not await self._own_child(child):
+                    return Then.RETRY
+            if pending is not None and (holding is None or not self._holdings.is_serving(holding)):
+                raise BundleNotAcquiredError(parent, "it was lost during the split")
+            write = pending.write_boundaries() if pending is not None else self._write_boundaries(parent, children)
+            boundaries = await write
+        except (LookupFailedError, MetadataError) as error:
+            return await self._split_failed(parent, record, children, error)
+        else:
+            self._replace_by_children(parent, children, boundaries)
+        finally:
+            self._children.difference_update(children)
+            if holding is not None:
+                holding.splitting = False
+        for child in children:
+            self._settle_soon(child)
+        then = await self._offer(parent, record, events.deleted(record, self._clock.now_ms()))
+        if pending is not None and not pending.done.done():
+            pending.done.set_result(None)
+        return then
+
+    async def _own_child(self, child: Bundle) -> bool:
+        """Have the record of a child say that this broker owns it; False: another's record is in the way."""
+        record = self._records.get(child)
+        if role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record):
+            return True
+        epoch = await self._number()
+        return await self._records.put(
+            child, record, events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
+        )
+
+    async def _write_boundaries(self, parent: Bundle, children: list[Bundle]) -> NamespaceBundles:
+        """Write the boundaries of a split that another broker began, unless he did."""
+        before = await self._bundles.fresh(parent.namespace)
+        if set(children) <= set(before.bundles) or parent not in set(before.bundles):
+            return before
+        after, _ = before.split(parent, [child.range.lower for child in children[1:]])
+        return await write_split(self._store, self._bundles, before, after)
+
+    def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
+        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
+        holding = self._holdings.get(parent)
+        was_serving = holding is not None and self._holdings.is_serving(holding)
+        self._bundles.accept(boundaries)
+        if holding is None:
+            return
+        if holding.state is HoldingState.SERVING:
+            self._holdings.unload(holding)
+        for child in children if was_serving else ():
+            record = self._records.get(child)
+            is_ours = role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record)
+            if record is not None and is_ours and child not in self._holdings:
+                self._reasons[child] = f"split of {parent}"
+                self._activate(child, record)
+        if was_serving and self._topics is not None:
+            self._topics.refresh_bundles()
+        self._holdings.end(holding, "split")
+        if was_serving:
+            self._holdings.forget(holding)
+
+    async def _split_failed(
+        self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
+    ) -> Then:
+        """Go on with the parent if it is certain that nothing was written; else the split is gone on with."""
+        pending, holding = self._splits.get(parent), self._holdings.get(parent)
+        then = Then.RETRY
+        if isinstance(error, BadVersionError) and holding is not None and self._holdings.is_serving(holding):
+            for child in children:
+                with suppress(LookupFailedError):
+                    await self._records.put(child, self._records.get(child), None)
+            taken_back = events.claimed(record, self._broker_id, self._clock.now_ms(), holding.won.epoch)
+            then = await self._offer(parent, record, taken_back)
+        elif holding is not None and not holding.is_ended and not isinstance(error, LookupFailedError):
+            self._holdings.end(holding, "the outcome of its split is unknown")
+        if pending is not None and not pending.done.done():
+            pending.done.set_exception(error)
+        log.info("bundle_split_failed", bundle=str(parent), reason=str(error))
+        return then
+
+
+def _children_of(parent: Bundle, record: ServiceUnitStateData) -> list[Bundle]:
+    """Return the children that a record names, in order; none if they do not make up the parent."""
+    try:
+        ranges = sorted(
+            map(BundleRange.parse, record.split_service_unit_to_dest_broker or ()), key=lambda each: each.lower
+        )
+    except InvalidNameError:
+        return []
+    edges = [each.lower for each in ranges] + [each.upper for each in ranges[-1:]]
+    joined = all(one.upper == other.lower for one, other in pairwise(ranges))
+    if len(ranges) < 2 or not joined or (edges[0], edges[-1]) != (parent.range.lower, parent.range.upper):
+        return []
+    return [Bundle(parent.namespace, each) for each in ranges]

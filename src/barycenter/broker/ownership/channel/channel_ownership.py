@@ -286,8 +286,10 @@ class ChannelOwnership(Splitting):
         record = self._records.get(parent)
         if record is None or role_of(record, self._broker_id) is not Role.OWNER or not self.is_owned(parent):
             raise BundleNotAcquiredError(parent, "it is not served here")
+        if parent in self._splits:
+            raise BundleNotAcquiredError(parent, "it is being split")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._splits[parent] = PendingSplit(write_boundaries, done)
+        self._splits[parent] = PendingSplit(children, write_boundaries, done)
         try:
             ranges = [str(child.range) for child in children]
             if not await self._records.put(parent, record, events.splitting(record, ranges, self._clock.now_ms())):

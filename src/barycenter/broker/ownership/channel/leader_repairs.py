@@ -1,7 +1,8 @@
 """What the leader does about the ownership of bundles: it takes them from lost brokers, and ends what nobody ends.
 
 It looks over all records when the brokers that are registered have changed, and from time to time. A broker is lost
-when it is not registered, for as long as the metadata store's own trouble may explain that (`MetadataStability`).
+when its session has ended: it is not registered, and the key that its session alone keeps is gone. The leader waits for
+as long as the metadata store's own trouble may explain that (`MetadataStability`).
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (`monitorOwnerships`, `handleBrokerDeletionEvent`, `doCleanup`). There
 a broker is asked for its health before its bundles are taken; here the end of its session is proof enough, because a
@@ -17,6 +18,7 @@ from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.ownership.channel.records import OwnershipRecords
+from barycenter.broker.ownership.channel.settling import SESSIONS_ROOT
 from barycenter.broker.ownership.locks import EPOCH_COUNTER
 from barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
@@ -82,12 +84,13 @@ class LeaderRepairs:
         if not self._is_leader():
             return
         await self._records.catch_up()
-        live = await self._registration.refresh()
+        registered = await self._registration.refresh()
+        live = registered | set(await self._store.children(SESSIONS_ROOT))
         now_ms, config = self._clock.now_ms(), self._config.current
         delay_s = stability(
             has_session=self._has_session, reestablished_at_ms=self._reestablished_at_ms, now_ms=now_ms
         ).cleanup_delay_s
-        if delay_s is None or not live:
+        if delay_s is None or not registered:
             return
         found = look_over(
             ((str(bundle), record) for bundle, record in self._records.items()),
@@ -98,7 +101,7 @@ class LeaderRepairs:
         )
         lost = self._lost_for(delay_s * 1000, found.lost_brokers, now_ms)
         if lost:
-            await self._clean_up(lost)
+            await self._clean_up(sorted(lost))
         await self._each(found.orphans.items(), self._end_orphan)
         await self._each(found.outlived.items(), self._forget)
 
@@ -112,7 +115,7 @@ class LeaderRepairs:
 
     async def _clean_up(self, lost: Collection[str]) -> None:
         """Give the bundles of lost brokers to others: those of the system last, for the others may need it least."""
-        log.warning("brokers_lost", brokers=sorted(lost))
+        log.warning("brokers_lost", brokers=lost)
         concerned = [
             (str(bundle), record)
             for bundle, record in self._records.items()

@@ -44,7 +44,7 @@ from barycenter.load.service_units.service_unit_state import ServiceUnitState, S
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.store import MetadataStore, SessionEvent
+from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, SessionEvent
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName, is_broker_bound
@@ -53,6 +53,8 @@ log = structlog.get_logger(__name__)
 
 _AGAIN_S: Final = 0.2
 _MOST_AGAIN_S: Final = 3.0
+SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
+"""Each broker has a key here for as long as its session lasts. Its registration may be gone for other reasons."""
 _SWEEP_S: Final = 5.0
 """How often all bundles are looked at, whatever was told of them."""
 
@@ -153,6 +155,7 @@ class Settling(BundleOwner[TermRecord]):
                 await self._registration.wait_change(_AGAIN_S)
                 continue
             try:
+                await self._show_session()
                 number = await self._number()
             except MetadataError as error:
                 log.info("ownership_life_not_begun", reason=str(error))
@@ -161,6 +164,17 @@ class Settling(BundleOwner[TermRecord]):
             if self._life == life:
                 self._since = number
                 self._settle_all()
+
+    async def _show_session(self) -> None:
+        """Have the key that tells others that this session lasts.
+
+        Raises:
+            MetadataError: there is none now; one of a former session goes with it.
+        """
+        path = f"{SESSIONS_ROOT}/{self._broker_id}"
+        stored = await self._store.get(path)
+        if stored is None or not stored.stat.created_by_self:
+            await self._store.put(path, b"", expected_version=MUST_NOT_EXIST, ephemeral=True)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
@@ -215,7 +229,7 @@ class Settling(BundleOwner[TermRecord]):
                 self._settle_soon(bundle)
 
     def _settle_all(self) -> None:
-        for bundle in {*self._records.bundles(), *self._holdings.bundles()}:
+        for bundle in dict.fromkeys((*self._records.bundles(), *self._holdings.bundles())):
             self._settle_soon(bundle)
 
     async def _sweep(self) -> None:

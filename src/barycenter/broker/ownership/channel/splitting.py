@@ -36,6 +36,7 @@ log = structlog.get_logger(__name__)
 class PendingSplit(NamedTuple):
     """A split that somebody here asked for and waits for."""
 
+    children: list[Bundle]
     write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
     done: asyncio.Future[None]
 
@@ -47,8 +48,8 @@ class Splitting(Settling):
 
     async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
         """Carry a split out that was begun, here or by a broker that is lost."""
-        pending, holding = self._splits.get(parent), self._holdings.get(parent)
-        children = _children_of(parent, record)
+        holding, children = self._holdings.get(parent), _children_of(parent, record)
+        pending = self._pending(parent, children)
         if self._since is None or not children:
             return Then.WAIT
         if holding is not None:
@@ -76,6 +77,11 @@ class Splitting(Settling):
         if pending is not None and not pending.done.done():
             pending.done.set_result(None)
         return then
+
+    def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:
+        """Return the split into these children that somebody here waits for."""
+        pending = self._splits.get(parent)
+        return pending if pending is not None and pending.children == children else None
 
     async def _own_child(self, child: Bundle) -> bool:
         """Have the record of a child say that this broker owns it; False: another's record is in the way."""
@@ -120,7 +126,7 @@ class Splitting(Settling):
         self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
     ) -> Then:
         """Go on with the parent if it is certain that nothing was written; else the split is gone on with."""
-        pending, holding = self._splits.get(parent), self._holdings.get(parent)
+        pending, holding = self._pending(parent, children), self._holdings.get(parent)
         then = Then.RETRY
         if isinstance(error, BadVersionError) and holding is not None and self._holdings.is_serving(holding):
             for child in children:

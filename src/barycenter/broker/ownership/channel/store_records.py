@@ -43,6 +43,8 @@ _READ_AGAIN_S: Final = 5.0
 _SHARE: Final = 20
 """Reading all records takes at most one part in so many of a broker's time."""
 _TOLD: Final = 1_000
+_SHORTEST_NAMESPACE: Final = 2
+_LONGEST_NAMESPACE: Final = 3
 
 
 class _Known(NamedTuple):
@@ -60,7 +62,7 @@ class StoreRecords:
         self._known: dict[Bundle, _Known] = {}
         self._changes: dict[Bundle, int] = {}
         """How often each record changed here: what was read before a change is old."""
-        self._dirty: set[Bundle] = set()
+        self._dirty: dict[Bundle, None] = {}
         self._told: set[str] = set()
         self._listener: RecordListener | None = None
         self._wake = asyncio.Event()
@@ -147,7 +149,7 @@ class StoreRecords:
                     self._is_read = True
                     read_all_at = loop.time() + max(_READ_AGAIN_S, _SHARE * (loop.time() - began))
                 while self._dirty:
-                    await self._read(self._dirty.pop())
+                    await self._read(self._dirty.popitem()[0])
             except MetadataError as error:
                 log.warning("ownership_records_not_read", reason=str(error))
                 self._reads_all = True
@@ -159,15 +161,19 @@ class StoreRecords:
             self._wake.clear()
 
     async def _read_all(self) -> None:
-        found: set[Bundle] = set()
-        for tenant in await self._store.children(RECORDS_ROOT):
-            for namespace in await self._store.children(f"{RECORDS_ROOT}/{tenant}"):
-                for name in await self._store.children(f"{RECORDS_ROOT}/{tenant}/{namespace}"):
-                    bundle = self._bundle_of(f"{RECORDS_ROOT}/{tenant}/{namespace}/{name}")
-                    if bundle is not None:
-                        found.add(bundle)
-        for bundle in found | self._known.keys():
+        found = dict.fromkeys(self._known)
+        await self._list(RECORDS_ROOT, 0, found)
+        for bundle in found:
             await self._read(bundle)
+
+    async def _list(self, path: str, depth: int, found: dict[Bundle, None]) -> None:
+        """Find the bundles below a path: a namespace has two parts, or three."""
+        for name in await self._store.children(path):
+            below = f"{path}/{name}"
+            if depth < _SHORTEST_NAMESPACE or (depth < _LONGEST_NAMESPACE and not name.startswith("0x")):
+                await self._list(below, depth + 1, found)
+            elif (bundle := self._bundle_of(below)) is not None:
+                found[bundle] = None
 
     async def _read(self, bundle: Bundle) -> None:
         """Read one record; what changed here meanwhile makes it read again."""
@@ -207,7 +213,7 @@ class StoreRecords:
                 self._soon(bundle)
 
     def _soon(self, bundle: Bundle) -> None:
-        self._dirty.add(bundle)
+        self._dirty[bundle] = None
         self._wake.set()
 
     def _on_session_event(self, event: SessionEvent) -> None:

@@ -61,29 +61,13 @@ class UnknownLoadManagerError(StrategyError):
         )
 
 
-class LoadManagerNotOfferedError(StrategyError):
-    """Brokers here do not run that load manager; its decisions can be had from a snapshot."""
-
-    def __init__(self, class_name: str, kind: ManagerKind) -> None:
-        super().__init__(
-            f"{MANAGER_KEY}={class_name}: brokers here do not run the {kind} load manager (its strategies can be "
-            f"tried on a snapshot with `barycenter decide`); set {MANAGER_KEY}={ManagerKind.MODULAR.class_name}"
-        )
-
-
 class ManagerSwitchRefusedError(StrategyError):
     """To and from the extensible load manager running brokers cannot go: it keeps ownership in another place."""
 
     def __init__(self, before: ManagerKind, after: ManagerKind) -> None:
-        mend = "set it in broker.conf and restart the brokers"
-        if after is ManagerKind.EXTENSIBLE:
-            mend = (
-                "brokers here do not run the extensible one after a restart either; try its strategies on a snapshot "
-                "with `barycenter decide`"
-            )
         super().__init__(
             f"{MANAGER_KEY} cannot be changed from the {before} to the {after} load manager while brokers run, because "
-            f"the two keep ownership in different places; {mend}"
+            "the two keep ownership in different places; set it in broker.conf and restart one broker after the other"
         )
 
 

@@ -20,7 +20,6 @@ from barycenter.config.key import format_value, key_name
 from barycenter.load.advice.facts import Advice, Facts, Severity
 from barycenter.load.advice.rules import findings
 from barycenter.load.managers import (
-    MANAGER_KEY,
     ManagerKind,
     StrategyError,
     UnknownLoadManagerError,
@@ -94,14 +93,8 @@ def _of_modular(facts: Facts) -> Iterator[Advice]:
 
 
 def _of_extensible(facts: Facts) -> Iterator[Advice]:
-    yield facts.advise(
-        _MANAGER,
-        "brokers here do not run the extensible load manager; its decisions can be had with `barycenter decide`",
-        f"set {MANAGER_KEY}={ManagerKind.MODULAR.class_name}",
-        Severity.REFUSED,
-    )
-    own = shedder_name(facts.config, ManagerKind.EXTENSIBLE)
-    if short_name(facts.config.load_balancer_load_shedding_strategy) != own:
+    own, named = shedder_name(facts.config, ManagerKind.EXTENSIBLE), facts.config.load_balancer_load_shedding_strategy
+    if short_name(named) != own and named != BrokerConfig().load_balancer_load_shedding_strategy:
         yield facts.advise(
             _SHEDDING,
             f"the extensible load manager sheds by {own} alone and uses it instead, as in Pulsar",

@@ -107,7 +107,7 @@ def test_what_is_known_of_another_owner_is_forgotten_without_notification():
         owner = cluster.brokers[(await cluster.follow(name, second)).broker_id]
         bundle = await owner.run(owner.plane.lookup.bundle_of(name))
         other = first if owner is not first else second
-        first.plane.search.affinities.set(bundle, other.broker_id)
+        first.plane.namespaces.set_destination(bundle, other.broker_id)
         await owner.run(owner.plane.namespaces.unload_bundle(bundle))
         await cluster.follow(name, first)
         await asyncio.sleep(4)

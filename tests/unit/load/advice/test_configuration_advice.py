@@ -187,7 +187,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, Severity]] = [
     ({SHEDDING: "ThreshholdShedder"}, {}, SHEDDING, REFUSED),
     ({PLACEMENT: "ThresholdShedder"}, {}, PLACEMENT, REFUSED),
     ({"load_manager_class_name": "ModularLoadManagerImp"}, {}, "load_manager_class_name", WARNING),
-    (EXTENSIBLE, {}, "load_manager_class_name", REFUSED),
+    ({**EXTENSIBLE, SHEDDING: "OverloadShedder"}, EXTENSIBLE, SHEDDING, WARNING),
     ({**EXTENSIBLE, SHEDDING: "ThresholdShedder"}, EXTENSIBLE, SHEDDING, WARNING),
     ({**EXTENSIBLE, PLACEMENT: "RoundRobinBrokerSelector"}, EXTENSIBLE, PLACEMENT, NOTE),
     ({**SIMPLE, SHEDDING: "OverloadShedder"}, SIMPLE, SHEDDING, NOTE),

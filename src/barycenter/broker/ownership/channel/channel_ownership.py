@@ -297,3 +297,4 @@ class ChannelOwnership(Splitting):
             await done
         finally:
             del self._splits[parent]
+            done.cancel()  # whoever carries it out asks first whether anybody waits

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import StalledDispatcher
 from barycenter.broker.clients.producer import Producer
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.ledger.position import EntryRun, Position
 
 
 @dataclass(eq=False)
 class RecordingLink:
-    """`delivered` holds (consumer, position, redelivery count) in order; `writable` may be switched."""
+    """`delivered` holds (consumer, position, redelivery count) in order; `writable` may be switched.
+
+    `owners` holds, for each of `closed`, the broker that it was sent to.
+    """
 
     address: str = "test"
     client_version: str = "test"
@@ -19,6 +23,7 @@ class RecordingLink:
     delivered: list[tuple[Consumer, Position, int]] = field(default_factory=list)
     receipts: list[tuple[int, Position]] = field(default_factory=list)
     closed: list[Consumer | Producer] = field(default_factory=list)
+    owners: list[NextOwner | None] = field(default_factory=list)
     stalled: list[StalledDispatcher] = field(default_factory=list)
     active: list[tuple[Consumer, bool]] = field(default_factory=list)
 
@@ -55,11 +60,13 @@ class RecordingLink:
     def send_active_consumer(self, consumer: Consumer, *, is_active: bool) -> None:
         self.active.append((consumer, is_active))
 
-    def close_producer(self, producer: Producer) -> None:
+    def close_producer(self, producer: Producer, owner: NextOwner | None = None) -> None:
         self.closed.append(producer)
+        self.owners.append(owner)
 
-    def close_consumer(self, consumer: Consumer) -> None:
+    def close_consumer(self, consumer: Consumer, owner: NextOwner | None = None) -> None:
         self.closed.append(consumer)
+        self.owners.append(owner)
 
     def abort(self, reason: str) -> None: ...
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.ledger.position import EntryRun, Position
 
 
@@ -99,11 +100,16 @@ class ClientLink(Protocol):
 
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
-    def close_producer(self, producer: LinkedProducer) -> None:
-        """Tell the client that this producer is closed, forget it, and drop its late SENDs for a while."""
+    def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
+        """Tell the client that this producer is closed, forget it, and drop its late SENDs for a while.
+
+        With an `owner` it attaches there without a look-up, if the owner's address for this client is known.
+        """
         ...
 
-    def close_consumer(self, consumer: LinkedConsumer) -> None: ...
+    def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None:
+        """As `close_producer`."""
+        ...
 
     def abort(self, reason: str) -> None:
         """Close the connection at once."""

@@ -5,6 +5,7 @@ Source: Pulsar's `PulsarService.brokerUrl/webAddress/getBrokerId` and `MultipleL
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner, Redirect
 
@@ -55,6 +56,24 @@ class ServiceUrls:
     def redirect(self, *, authoritative: bool, listener: str | None = None) -> Redirect:
         broker_url, broker_url_tls = self.broker_urls(listener)
         return Redirect(self.broker_id, broker_url, broker_url_tls, self.web_url, self.web_url_tls, authoritative)
+
+
+NextOwner: TypeAlias = ServiceUrls | Owner
+"""The broker that a bundle went to, as its former owner tells clients of it."""
+
+
+def assigned_urls(owner: NextOwner | None, listener: str | None) -> tuple[str | None, str | None]:
+    """Return the plain and the TLS broker URL under which a client reaches `owner`, or None for what is not known.
+
+    `listener` is the one through which the client came, "" the default one. With None, which is any of them, only an
+    owner without listeners has a URL that is right for sure; a client that is told none looks the topic up.
+    """
+    if owner is None or (listener is None and owner.listeners):
+        return None, None
+    if not listener:
+        return owner.broker_url, owner.broker_url_tls
+    urls = owner.listeners.get(listener)
+    return (None, None) if urls is None else (urls.broker_url, urls.broker_url_tls)
 
 
 def at_listener(owner: Owner, listener: str | None) -> Owner:

@@ -10,6 +10,7 @@ from typing import Final
 
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import ProducerOptions
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import TopicFencedError
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.rest.errors import RestError
@@ -95,7 +96,7 @@ class _OwnLink:
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
         self._fail(error)
 
-    def close_producer(self, producer: LinkedProducer) -> None:
+    def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
         self._fail(LedgerError("the topic was closed"))
 
     def abort(self, reason: str) -> None:
@@ -116,7 +117,7 @@ class _OwnLink:
 
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
-    def close_consumer(self, consumer: LinkedConsumer) -> None: ...
+    def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None: ...
 
     def _fail(self, error: Exception) -> None:
         if not self.stored.done():

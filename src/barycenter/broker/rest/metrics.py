@@ -57,6 +57,10 @@ class Metrics:
         yield "pulsar_broker_out_messages_total", broker, counters.messages_out
         yield "pulsar_broker_in_bytes_total", broker, counters.bytes_in
         yield "pulsar_broker_out_bytes_total", broker, counters.bytes_out
+        if counters.transfers:
+            unloading = {**broker, "metric": "bundleUnloading"}
+            yield "pulsar_lb_ignored_send_total", unloading, counters.dropped_sends
+            yield "pulsar_lb_ignored_ack_total", unloading, counters.dropped_acks
         yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
@@ -143,6 +147,8 @@ _HELP: Final = {
     "pulsar_broker_out_messages_total": "Messages sent to consumers since the broker started.",
     "pulsar_broker_in_bytes_total": "Bytes that producers sent since the broker started.",
     "pulsar_broker_out_bytes_total": "Bytes sent to consumers since the broker started.",
+    "pulsar_lb_ignored_send_total": "Messages that producers sent to topics in transfer to another broker.",
+    "pulsar_lb_ignored_ack_total": "Acknowledged ids that consumers sent to topics in transfer to another broker.",
     "pulsar_broker_lookup_pending_requests": "Lookups being answered.",
     "barycenter_broker_is_leader": "1 if this broker is the leader, else 0.",
     "barycenter_broker_owned_bundles": "Bundles that this broker owns.",

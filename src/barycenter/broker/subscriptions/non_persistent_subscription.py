@@ -10,6 +10,7 @@ from typing import Protocol
 from barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import NotAllowedError, SubscriptionBusyError
 from barycenter.broker.subscriptions.sticky_keys import (
     AutoSplitSelector,
@@ -97,6 +98,8 @@ class NonPersistentSubscription:
 
     def detach(self, consumer: Consumer) -> None:
         if consumer.closed:
+            if consumer in self.members:  # held
+                self.members.remove(consumer)
             return
         consumer.closed = True
         self.members.remove(consumer)
@@ -105,11 +108,16 @@ class NonPersistentSubscription:
         self._pick_active_consumer()
         self.topic.consumer_left(self)
 
-    def disconnect_all(self) -> None:
+    def hold(self) -> None:
+        """Take nothing more from the consumers; they stay until `disconnect_all`."""
+        for consumer in self.members:
+            consumer.closed = True
+
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
         members, self.members = self.members, []
         for consumer in members:
             consumer.closed = True
-            consumer.link.close_consumer(consumer)
+            consumer.link.close_consumer(consumer, owner)
         self._active = None
 
     def _pick_active_consumer(self) -> bool:

@@ -14,6 +14,7 @@ import structlog
 from barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import SubscriptionBusyError
 from barycenter.broker.subscriptions.dispatch import Dispatcher
 from barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
@@ -46,6 +47,7 @@ class SubscriptionHost(ConsumableTopic, Protocol):
 
 class PersistentSubscription:
     __slots__ = (
+        "_held",
         "_opened",
         "allow_out_of_order",
         "cursor",
@@ -72,6 +74,7 @@ class PersistentSubscription:
         self.key_shared_mode = KeySharedMode.AUTO_SPLIT
         self.allow_out_of_order = False
         self.dispatcher: Dispatcher | None = None
+        self._held: list[Consumer] = []
         self.rates: Rates | None = None
         self.last_flow_at_ms = 0
         self.last_acked_at_ms = 0
@@ -119,7 +122,7 @@ class PersistentSubscription:
 
     @property
     def consumers(self) -> Sequence[Consumer]:
-        return self.dispatcher.consumers if self.dispatcher is not None else ()
+        return self.dispatcher.consumers if self.dispatcher is not None else self._held
 
     @property
     def active_consumer(self) -> Consumer | None:
@@ -177,18 +180,29 @@ class PersistentSubscription:
     def detach(self, consumer: Consumer) -> None:
         """Remove a consumer, on its own wish or because its connection is gone; idempotent."""
         if consumer.closed:
+            if consumer in self._held:
+                self._held.remove(consumer)
             return
         consumer.closed = True
         if self.dispatcher is not None:
             self.dispatcher.remove(consumer)
         self.topic.consumer_left(self)
 
-    def disconnect_all(self) -> None:
-        """Close every consumer and tell the clients."""
+    def hold(self) -> None:
+        """Dispatch nothing more; the consumers stay until `disconnect_all`, and what they ask for is ignored."""
+        held = list(self.consumers)
+        for consumer in held:
+            consumer.closed = True
+        self._drop_dispatcher()
+        self._held = held
+
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
+        """Close every consumer and tell the clients, also of the next owner if it is known."""
         for consumer in list(self.consumers):
             consumer.closed = True
-            consumer.link.close_consumer(consumer)
+            consumer.link.close_consumer(consumer, owner)
         self._drop_dispatcher()
+        self._held = []
 
     def _drop_dispatcher(self) -> None:
         if self.dispatcher is not None:

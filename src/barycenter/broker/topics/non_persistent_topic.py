@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.producer import Sent
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import NotAllowedError, SubscriptionBusyError, SubscriptionNotFoundError
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.non_persistent_subscription import NonPersistentSubscription
-from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
+from barycenter.broker.topics.states import TopicEvent, TopicState
+from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from barycenter.ledger.position import NewEntry, Position
 from barycenter.naming.topic import TopicName
 
@@ -85,16 +87,24 @@ class NonPersistentTopic(Topic):
     async def position_at(self, publish_time_ms: int) -> Position:
         raise NotAllowedError("a non-persistent topic keeps nothing to seek")
 
-    async def close(self, reason: str) -> None:
+    async def close(self, reason: str, owner: NextOwner | None = None) -> None:
         if self.state is not TopicState.CLOSED:
-            self.state = TopicState.CLOSED
-            self.disconnect_all()
-            self._cancel_tasks()
+            self.begin_closing()
+            self.disconnect_all(owner)
+            await self.release()
+            self.on(TopicEvent.END)
 
-    def disconnect_all(self) -> None:
-        self.close_producers()
+    def hold_consumers(self) -> None:
+        for subscription in self.subscriptions.values():
+            subscription.hold()
+
+    async def release(self) -> None:
+        self._cancel_tasks()
+
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
+        self.close_producers(owner)
         for subscription in list(self.subscriptions.values()):
-            subscription.disconnect_all()
+            subscription.disconnect_all(owner)
         self.subscriptions.clear()
 
     async def delete(self, *, force: bool, only_unused: bool = False) -> None:

@@ -20,6 +20,7 @@ import structlog
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.producer import Producer, Sent
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import (
     NotAllowedError,
     SubscriptionBusyError,
@@ -30,7 +31,8 @@ from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.topics import deduplication
 from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
-from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost, TopicState
+from barycenter.broker.topics.states import TopicEvent, TopicState
+from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, NewEntry, Position
@@ -335,34 +337,39 @@ class PersistentTopic(Topic):
 
     # ---- closing ----
 
-    async def close(self, reason: str) -> None:
-        """Send the receipts of what is pending, tell all clients to look elsewhere, release the ledger. Idempotent.
-
-        Raises:
-            LedgerError: the ledger did not close well; the clients were told all the same.
-        """
+    async def close(self, reason: str, owner: NextOwner | None = None) -> None:
         if self.state is TopicState.CLOSED:
             return
         self.begin_closing()
         try:
             await self.wait_drained()
         finally:
-            self.disconnect_all()
+            self.disconnect_all(owner)
+        try:
+            await self.release()
+        finally:
+            self.on(TopicEvent.END)
+        log.debug("topic_closed", topic=str(self.name), reason=reason)
+
+    def hold_consumers(self) -> None:
+        for subscription in self.subscriptions.values():
+            subscription.hold()
+
+    async def release(self) -> None:
+        try:
+            await self.wait_drained()
+        finally:
             self._cancel_tasks()
         try:
             if self._deduplication is not None:
                 await self._deduplication.snapshot()
         finally:
-            try:
-                await self.ledger.close()
-            finally:
-                self.state = TopicState.CLOSED
-        log.debug("topic_closed", topic=str(self.name), reason=reason)
+            await self.ledger.close()
 
-    def disconnect_all(self) -> None:
-        self.close_producers()
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
+        self.close_producers(owner)
         for subscription in list(self.subscriptions.values()):
-            subscription.disconnect_all()
+            subscription.disconnect_all(owner)
 
     async def delete(self, *, force: bool, only_unused: bool = False) -> None:
         self.check_deletable(force=force, only_unused=only_unused)
@@ -375,7 +382,7 @@ class PersistentTopic(Topic):
             self.disconnect_all()
             self._cancel_tasks()
         await self.ledger.delete()
-        self.state = TopicState.CLOSED
+        self.on(TopicEvent.END)
 
     def update_rates(self, seconds: float) -> None:
         super().update_rates(seconds)

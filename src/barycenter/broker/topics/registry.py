@@ -6,23 +6,25 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from barycenter.broker.cluster.lookup_answers import Owner
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.environment import Environment
 from barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
 from barycenter.broker.namespaces.topic_policies import TopicPolicies
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
+from barycenter.broker.topics.departures import Departures
 from barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.states import TopicState
 from barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
-from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings, TopicState
+from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
+from barycenter.ledger.errors import LedgerFencedError, LedgerNotFoundError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.load.reports.load_report import NamespaceBundleStats
@@ -50,7 +52,7 @@ class TopicRegistry:
         self._topics: dict[TopicName, Topic] = {}
         self._by_bundle: dict[Bundle, dict[TopicName, Topic]] = {}
         self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
-        self._closings: dict[Topic, asyncio.Task[None]] = {}
+        self._departures = Departures(self._forget)
         self._counters = BrokerCounters()
         self._rates_at_ms = env.clock.now_ms()
 
@@ -85,7 +87,7 @@ class TopicRegistry:
     def ledger_fenced(self, topic: Topic, detail: str) -> None:
         """A later owner writes the ledger of `topic`: the term is over, whatever the lock says."""
         self._authority.lost(topic.owned, f"ledger of {topic.name} fenced: {detail}")
-        self._start_closing(topic, "ledger fenced")
+        self._departures.close(topic, "ledger fenced")
 
     # ---- loading ----
 
@@ -95,7 +97,7 @@ class TopicRegistry:
         return found if found is not None and found.state is TopicState.OPEN else None
 
     def loaded(self) -> Collection[Topic]:
-        """The topics in memory, those that are closing included."""
+        """The topics in memory, those that are closing or in transfer included."""
         return self._topics.values()
 
     async def get_or_create(self, topic: TopicName, *, create: bool = True) -> Topic:
@@ -115,7 +117,7 @@ class TopicRegistry:
             if found is not None and found.state is TopicState.OPEN:
                 return found
             if found is not None:
-                await self._wait_closed(found)
+                await self._departures.wait(found)
                 continue
             load = self._loads.get(topic)
             mine = load is None
@@ -137,6 +139,9 @@ class TopicRegistry:
         found = self._topics.get(topic)
         if found is not None and found.state is TopicState.OPEN:
             return found
+        if found is not None:
+            await self._departures.wait(found)
+            return await self.create(topic)
         load = self._loads.get(topic)
         if load is not None:
             await asyncio.wait([load])
@@ -214,25 +219,6 @@ class TopicRegistry:
 
     # ---- closing ----
 
-    def _start_closing(self, topic: Topic, reason: str) -> asyncio.Task[None]:
-        closing = self._closings.get(topic)
-        if closing is None:
-            topic.begin_closing()
-            closing = self._closings[topic] = asyncio.get_running_loop().create_task(
-                self._close(topic, topic.close(reason)), name=f"close-topic:{topic.name}"
-            )
-        return closing
-
-    async def _close(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except LedgerError as error:
-            log.warning("topic_not_closed_well", topic=str(topic.name), error=str(error))
-        finally:
-            topic.state = TopicState.CLOSED
-            self._forget(topic)
-            self._closings.pop(topic, None)
-
     def _forget(self, topic: Topic) -> None:
         if self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
@@ -243,13 +229,6 @@ class TopicRegistry:
             if not members:
                 del self._by_bundle[bundle]
 
-    async def _wait_closed(self, topic: Topic) -> None:
-        closing = self._closings.get(topic)
-        if closing is None:
-            self._forget(topic)
-        else:
-            await asyncio.wait([closing])
-
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
         """Close every topic of a bundle and return how many there were.
 
@@ -257,30 +236,59 @@ class TopicRegistry:
         and get their receipts; producers and consumers are told to look the topic up again; the ledger closes.
         Loads under way are waited for. The caller flips the term inactive before, and bounds the time.
         """
+        closed = await self._leave(bundle, lambda topic: self._departures.close(topic, reason))
+        log.info("bundle_topics_closed", bundle=str(bundle), topics=closed, reason=reason)
+        return closed
+
+    async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:
+        """Wait for what `start` begins with each topic of a bundle, and for loads; return the number of topics."""
         loads = [load for name, load in self._loads.items() if bundle.contains(name)]
         topics = [topic for topic in self._topics.values() if bundle.contains(topic.name)]
-        closings = [self._start_closing(topic, reason) for topic in topics]
-        if loads or closings:
-            await asyncio.wait([*loads, *closings])
+        leaving = [start(topic) for topic in topics]
+        if loads or leaving:
+            await asyncio.wait([*loads, *leaving])
         # A load that began before the term ended and finished just now.
         late = [topic for topic in self._topics.values() if topic not in topics and bundle.contains(topic.name)]
         if late:
-            await asyncio.wait([self._start_closing(topic, reason) for topic in late])
-        log.info("bundle_topics_closed", bundle=str(bundle), topics=len(topics) + len(late), reason=reason)
+            await asyncio.wait([start(topic) for topic in late])
         return len(topics) + len(late)
 
-    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
-        return await self.close_bundle(bundle, reason=reason)
+    # ---- transfer to another broker, in two phases (`states`) ----
 
-    async def finish_transfer(self, bundle: Bundle, owner: Owner | None, *, reason: str) -> int:
-        return await self.close_bundle(bundle, reason=reason)
+    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
+        """Stop every topic of a bundle and close its ledger, while its clients stay; return how many topics there were.
+
+        For each topic: nothing attaches any more; SENDs, ACKs, FLOWs and redelivery requests are ignored; dispatch
+        stops; entries already written become durable and get their receipts; cursors and the deduplication's snapshot
+        are stored; the ledger closes, so that the next owner can open it. Loads under way are waited for. A topic that
+        is being closed is waited for. The caller flips the term inactive before, and bounds the time; out of time,
+        all goes on. `finish_transfer` must follow, or any other close. Idempotent.
+        """
+        topics = await self._leave(bundle, self._departures.transfer)
+        log.info("bundle_transfer_begun", bundle=str(bundle), topics=topics, reason=reason)
+        return topics
+
+    async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
+        """Send the clients of a bundle to its next owner and forget its topics; return how many topics there were.
+
+        Clients are told at once, without waiting for a first phase that is not done; then that is waited for. Without
+        an `owner`, or where its address for a client is not known, that client looks the topic up. Topics that a later
+        term of this broker has opened are left alone, so it may come late, and again.
+        """
+        topics = [topic for topic in self._topics.values() if bundle.contains(topic.name) and not topic.is_served]
+        closings = [self._departures.close(topic, reason, owner) for topic in topics]
+        if closings:
+            await asyncio.wait(closings)
+        to = owner.broker_id if owner is not None else None
+        log.info("bundle_transfer_finished", bundle=str(bundle), topics=len(topics), owner=to, reason=reason)
+        return len(topics)
 
     async def close_topic(self, topic: TopicName, *, reason: str = "unloaded by request") -> bool:
         """Close one topic; its clients come back and it is loaded anew. False if it was not loaded."""
         found = self._topics.get(topic)
         if found is None:
             return False
-        await asyncio.wait([self._start_closing(found, reason)])
+        await asyncio.wait([self._departures.close(found, reason)])
         return True
 
     async def close(self, *, reason: str = "broker stops") -> None:
@@ -288,7 +296,7 @@ class TopicRegistry:
         for load in list(self._loads.values()):
             load.cancel()
         waiting: list[asyncio.Task[Any]] = [*self._loads.values()]
-        waiting += [self._start_closing(topic, reason) for topic in list(self._topics.values())]
+        waiting += [self._departures.close(topic, reason) for topic in list(self._topics.values())]
         if waiting:
             await asyncio.wait(waiting)
 
@@ -302,19 +310,7 @@ class TopicRegistry:
         """
         found = await self.get_or_create(topic, create=False)
         found.check_deletable(force=force, only_unused=only_unused)
-        deletion = self._closings[found] = asyncio.get_running_loop().create_task(
-            self._delete(found, force=force, only_unused=only_unused), name=f"delete-topic:{topic}"
-        )
-        await asyncio.shield(deletion)
-
-    async def _delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
-        try:
-            await topic.delete(force=force, only_unused=only_unused)
-            log.info("topic_deleted", topic=str(topic.name), force=force)
-        finally:
-            self._closings.pop(topic, None)
-            if topic.state is not TopicState.OPEN:
-                self._forget(topic)
+        await asyncio.shield(self._departures.delete(found, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
         """Close the topics whose namespace has switched deduplication since they were loaded; return how many.
@@ -325,7 +321,7 @@ class TopicRegistry:
         wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
         switched = [topic for topic in loaded if topic.deduplicates is not wanted[topic.name.namespace]]
         closings = [
-            self._start_closing(topic, "deduplication was switched")
+            self._departures.close(topic, "deduplication was switched")
             for topic in switched
             if topic.state is TopicState.OPEN
         ]
@@ -345,7 +341,7 @@ class TopicRegistry:
                 continue
             if owned is None:
                 if not topic.owned.active:
-                    self._start_closing(topic, "its bundle is not served here")
+                    self._departures.close(topic, "its bundle is not served here")
                 continue
             self._forget(topic)
             topic.owned = owned

@@ -1,12 +1,11 @@
 """What persistent and non-persistent topics have in common: producers, state, figures, tasks.
 
-States: OPEN → CLOSING → CLOSED. From CLOSING on nothing attaches, and what is sent is dropped without an answer,
-because the client is about to be told to look the topic up again and sends it again.
+Its states are in `states`. Once it is not OPEN nothing attaches any more, and what is sent is dropped without an
+answer, because the client is about to be told to go elsewhere and sends it again there.
 Source: Pulsar's `AbstractTopic`.
 """
 
 import asyncio
-import enum
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,23 +16,19 @@ from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions, Sent
 from barycenter.broker.clients.rates import Rates
+from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.source import DispatchSettings
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.producer_access import ProducerAccess
+from barycenter.broker.topics.states import TopicEvent, TopicState, after
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.position import NewEntry, Position
 from barycenter.metadata.clock import Clock
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
-
-
-class TopicState(enum.Enum):
-    OPEN = "open"
-    CLOSING = "closing"
-    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +67,22 @@ class SubscribeRequest:
 
 
 class BrokerCounters:
-    """Bytes and messages of the whole broker since it started; they only grow."""
+    """Bytes and messages of the whole broker since it started; they only grow.
 
-    __slots__ = ("bytes_in", "bytes_out", "messages_in", "messages_out")
+    `dropped_sends` counts the messages and `dropped_acks` the acknowledged ids that came for topics in transfer, of
+    which there were `transfers`.
+    """
+
+    __slots__ = ("bytes_in", "bytes_out", "dropped_acks", "dropped_sends", "messages_in", "messages_out", "transfers")
 
     def __init__(self) -> None:
         self.bytes_in = 0
         self.bytes_out = 0
         self.messages_in = 0
         self.messages_out = 0
+        self.dropped_sends = 0
+        self.dropped_acks = 0
+        self.transfers = 0
 
 
 class TopicHost(Protocol):
@@ -168,9 +170,14 @@ class Topic:
 
     # ---- producers ----
 
+    @property
+    def is_served(self) -> bool:
+        """Whether producers and consumers may attach."""
+        return self.state is TopicState.OPEN and self.owned.active
+
     def check_open(self) -> None:
         """Raise TopicFencedError unless producers and consumers may attach."""
-        if self.state is not TopicState.OPEN or not self.owned.active:
+        if not self.is_served:
             raise TopicFencedError(self.name, "it is being closed or moved to another broker")
 
     async def add_producer(
@@ -255,6 +262,16 @@ class Topic:
         counters.messages_in += messages
         counters.bytes_in += size
 
+    def sends_dropped(self, messages: int) -> None:
+        """Messages came from a producer that is closed."""
+        if self.state.is_transfer:
+            self.host.counters.dropped_sends += messages
+
+    def acks_dropped(self, acks: int) -> None:
+        """Acknowledgements of so many ids came from a consumer that is closed."""
+        if self.state.is_transfer:
+            self.host.counters.dropped_acks += acks
+
     def dispatched(self, messages: int, size: int) -> None:
         rates = self.out_rates
         rates.messages += messages
@@ -307,15 +324,47 @@ class Topic:
 
     # ---- closing ----
 
+    def on(self, event: TopicEvent) -> None:
+        self.state = after(self.state, event)
+
     def begin_closing(self) -> None:
         """Let nobody attach any more, and drop what is sent from now on: clients will send it again elsewhere."""
-        if self.state is TopicState.OPEN:
-            self.state = TopicState.CLOSING
-            for producer in self.producers.values():
-                producer.closed = True
+        self.on(TopicEvent.CLOSE)
+        self._close_to_sends()
 
-    async def close(self, reason: str) -> None:
-        """Send the receipts of what is pending, tell all clients to look elsewhere, release the ledger."""
+    def begin_transfer(self) -> None:
+        """As `begin_closing`; and nothing is dispatched, acknowledged or asked for any more. The clients stay."""
+        self.on(TopicEvent.TRANSFER)
+        self.host.counters.transfers += 1
+        self._close_to_sends()
+        self.hold_consumers()
+
+    def _close_to_sends(self) -> None:
+        for producer in self.producers.values():
+            producer.closed = True
+
+    def hold_consumers(self) -> None:
+        """Give the consumers nothing more and take nothing more from them, until they are disconnected."""
+        raise NotImplementedError
+
+    async def release(self) -> None:
+        """Send the receipts of what is pending, then let the ledger go, so that the next owner can open it.
+
+        Raises:
+            LedgerError: it did not close well.
+        """
+        raise NotImplementedError
+
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
+        """Tell all clients to go to `owner`, or to look the topic up."""
+        raise NotImplementedError
+
+    async def close(self, reason: str, owner: NextOwner | None = None) -> None:
+        """Send the receipts of what is pending, tell all clients to go elsewhere, release the ledger. Idempotent.
+
+        Raises:
+            LedgerError: the ledger did not close well; the clients were told all the same.
+        """
         raise NotImplementedError
 
     @property
@@ -356,11 +405,11 @@ class Topic:
             self._drained.set_result(None)
             self._drained = None
 
-    def close_producers(self) -> None:
-        """Detach all producers and tell their clients."""
+    def close_producers(self, owner: NextOwner | None = None) -> None:
+        """Detach all producers and tell their clients, also of the next owner if it is known."""
         for producer in list(self.producers.values()):
             self.forget_producer(producer)
-            producer.link.close_producer(producer)
+            producer.link.close_producer(producer, owner)
         if self._access is not None:
             self._access.close()
 

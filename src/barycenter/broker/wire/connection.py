@@ -21,6 +21,7 @@ import structlog
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import Producer, Sent
+from barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
 from barycenter.broker.wire.bounds import (
     ATTACHED,
     PENDING_BYTES,
@@ -88,6 +89,7 @@ class Connection(asyncio.Protocol):
         "client_version",
         "consumers",
         "is_closed",
+        "listener",
         "listing",
         "producers",
     )
@@ -105,6 +107,8 @@ class Connection(asyncio.Protocol):
         self.consumers: dict[int, Consumer] = {}
         self.attaching: dict[tuple[str, int], asyncio.Task[None]] = {}
         """PRODUCER and SUBSCRIBE requests under way, by ("producer" | "consumer", id)."""
+        self.listener: str | None = None
+        """The advertised listener for which this client looks topics up, "" for the default; None before it did."""
         self.listing = asyncio.Lock()
         """Held while the topics of a namespace are listed for this client."""
         self._closed_producers: dict[int, float] = {}
@@ -243,7 +247,7 @@ class Connection(asyncio.Protocol):
         producer_id, are_chunks = received[at][1][0], received[at][1][4]
         producer = self.producers.get(producer_id)
         if producer is None or producer.closed:
-            self._handle_late_send(producer_id, known=producer is not None)
+            self._handle_late_send(producer_id, producer, received[at][1][3])
             return at + 1
         sent: list[Sent] = []
         entries: list[NewEntry] = []
@@ -278,11 +282,12 @@ class Connection(asyncio.Protocol):
             self._fail_send(producer, sequence_id, damage)
         return stop
 
-    def _handle_late_send(self, producer_id: int, *, known: bool) -> None:
+    def _handle_late_send(self, producer_id: int, producer: Producer | None, messages: int) -> None:
         """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
-        if known or self._closed_producers.get(producer_id, 0.0) >= self._loop.time():
-            return
-        self.abort(f"SEND for producer {producer_id}, which does not exist")
+        if producer is not None:
+            producer.topic.sends_dropped(min(messages, MAX_MESSAGES_IN_ENTRY))
+        elif self._closed_producers.get(producer_id, 0.0) < self._loop.time():
+            self.abort(f"SEND for producer {producer_id}, which does not exist")
 
     def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
@@ -449,11 +454,12 @@ class Connection(asyncio.Protocol):
         if self.consumers.get(consumer.consumer_id) is consumer:
             self.send(commands.active_consumer_change(consumer.consumer_id, is_active=is_active))
 
-    def close_producer(self, producer: LinkedProducer) -> None:
+    def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
         if self.producers.get(producer.producer_id) is not producer:
             return
         self.forget_producer(producer)
-        self._send_close(commands.close_producer(producer.producer_id))
+        url, url_tls = assigned_urls(owner, self.listener)
+        self._send_close(commands.close_producer(producer.producer_id, assigned_url=url, assigned_url_tls=url_tls))
 
     def forget_producer(self, producer: LinkedProducer) -> None:
         """Drop a producer from this connection; its late SENDs are ignored for a while."""
@@ -467,10 +473,11 @@ class Connection(asyncio.Protocol):
             while closed[oldest := next(iter(closed))] < now or len(closed) > ATTACHED:
                 del closed[oldest]
 
-    def close_consumer(self, consumer: LinkedConsumer) -> None:
+    def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None:
         if self.consumers.get(consumer.consumer_id) is consumer:
             del self.consumers[consumer.consumer_id]
-            self._send_close(commands.close_consumer(consumer.consumer_id))
+            url, url_tls = assigned_urls(owner, self.listener)
+            self._send_close(commands.close_consumer(consumer.consumer_id, assigned_url=url, assigned_url_tls=url_tls))
 
     def _send_close(self, frame: bytes) -> None:
         if self._wire.peer_version < 5 and not self.is_closed:

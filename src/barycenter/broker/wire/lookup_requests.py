@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.wire.bounds import TEXT_LENGTH
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import error_text, lookup_error_code
 from barycenter.naming.errors import InvalidNameError
@@ -28,6 +29,7 @@ def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine
     except InvalidNameError as error:
         connection.send(commands.lookup_failed(request.request_id, api.InvalidTopicName, error_text(error)))
         return None
+    connection.listener = request.advertised_listener_name[:TEXT_LENGTH]
     listener = request.advertised_listener_name or None
     try:
         known = connection.services.lookup.lookup_cached(topic, listener)

@@ -8,7 +8,7 @@ import pytest
 from barycenter.broker.errors import NotAllowedError, TopicBusyError, TopicNotFoundError
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.topic import TopicState
+from barycenter.broker.topics.states import TopicState
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.memory_storage import MemoryLedgerStorage

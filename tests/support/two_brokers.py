@@ -1,0 +1,174 @@
+"""Two data planes on one disk and one store: one of them owns everything, and hands it to the other.
+
+Ownership is a flag and a counter of epochs; what is real are the topics, the ledgers, the wire and its look-ups.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.ownership.serving import OwnedBundle
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.ledger.storage import LedgerStorage
+from barycenter.metadata.memory.memory_store import MemoryBackend
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.topic import TopicName
+from support.one_broker import Everything, LookupHere, OneBroker
+
+BUNDLE = Bundle.full(NamespaceName.parse("public/default"))
+
+
+class HeldLedgers(MemoryLedgerStorage):
+    """Ledgers of which nothing becomes durable while `held`."""
+
+    held = False
+
+    def next_delay_s(self) -> float | None:
+        return 3600.0 if self.held else super().next_delay_s()
+
+    def let_go(self) -> None:
+        self.held = False
+        for writer in list(self._writers):
+            if writer._timer is not None:
+                writer._timer.cancel()
+                writer._commit()
+
+
+@dataclass
+class Turns(Everything):
+    """Serves everything while it `owns`; each turn has terms of a later epoch."""
+
+    epochs: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
+    owns: bool = False
+
+    def take(self) -> None:
+        self.terms.clear()
+        self.next_epoch = self.epochs()
+        self.owns = True
+
+    def leave(self) -> None:
+        """Let nobody attach any more."""
+        self.owns = False
+        for term in self.terms.values():
+            term.active = False
+
+    def served(self, topic: TopicName) -> OwnedBundle | None:
+        return super().served(topic) if self.owns else None
+
+    async def require_served(self, topic: TopicName) -> OwnedBundle:
+        if not self.owns:
+            self.term(topic).active = False
+        return await super().require_served(topic)
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        super().lost(owned, reason)
+        self.owns = False
+
+
+@dataclass
+class LookupOwner(LookupHere):
+    """Answers with whoever owns, once somebody does; `asked` counts."""
+
+    cluster: "TwoBrokers | None" = None
+    asked: int = 0
+
+    def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        return None
+
+    async def lookup(
+        self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
+    ) -> LookupAnswer:
+        self.asked += 1
+        assert self.cluster is not None
+        return await self.cluster.wait_owner()
+
+
+class TwoBrokers:
+    """`a` owns first. `urls` are what `finish` tells clients; a test may replace them."""
+
+    def __init__(
+        self,
+        config: BrokerConfig | None = None,
+        *,
+        storage: Callable[[MemoryDisk], LedgerStorage] = MemoryLedgerStorage,
+    ) -> None:
+        backend, disk, epochs = MemoryBackend(), MemoryDisk(), count(1).__next__
+        self._changed = asyncio.Condition()
+        self.brokers: list[OneBroker] = []
+        for _ in range(2):
+            broker = OneBroker(config, backend=backend, disk=disk, ledgers=storage(disk))
+            broker.authority = Turns(broker.clock, epochs=epochs)
+            broker.registry._authority = broker.authority
+            lookup = LookupOwner(store=broker.store, cluster=self)
+            broker.lookup = broker.server._services.lookup = lookup
+            self.brokers.append(broker)
+        self.a, self.b = self.brokers
+        self._authority(self.a).take()
+
+    async def start(self) -> "TwoBrokers":
+        for broker in self.brokers:
+            await broker.start()
+        return self
+
+    async def stop(self) -> None:
+        for broker in self.brokers:
+            await broker.stop()
+
+    def _authority(self, broker: OneBroker) -> Turns:
+        assert isinstance(broker.authority, Turns)
+        return broker.authority
+
+    def urls(self, broker: OneBroker) -> ServiceUrls:
+        return ServiceUrls(f"broker-{broker.port}", broker.lookup.url)
+
+    def other(self, broker: OneBroker) -> OneBroker:
+        return self.b if broker is self.a else self.a
+
+    @property
+    def owner(self) -> OneBroker | None:
+        return next((broker for broker in self.brokers if self._authority(broker).owns), None)
+
+    async def wait_owner(self) -> Owner:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.owner is not None)
+        assert self.owner is not None
+        return self.urls(self.owner).owner(is_local=False, epoch=None)
+
+    @property
+    def look_ups(self) -> int:
+        """Look-ups that either broker was asked."""
+        return sum(broker.lookup.asked for broker in self.brokers)  # type: ignore[attr-defined]
+
+    async def take(self, broker: OneBroker) -> None:
+        self._authority(broker).take()
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def begin(self, source: OneBroker) -> int:
+        """The source's part up to where the lock is given away."""
+        self._authority(source).leave()
+        return await source.registry.begin_transfer(BUNDLE, reason="test")
+
+    async def transfer(self, source: OneBroker) -> OneBroker:
+        """Hand everything over and return the new owner."""
+        target = self.other(source)
+        await self.begin(source)
+        await self.take(target)
+        await source.registry.finish_transfer(BUNDLE, self.urls(target), reason="test")
+        return target
+
+
+def running_topics() -> list[asyncio.Task[Any]]:
+    """The tasks of topics on the running loop."""
+    return [task for task in asyncio.all_tasks() if "topic" in task.get_name() and not task.done()]
+
+
+async def turns(number: int) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +13,10 @@ from barycenter.broker.errors import TopicFencedError
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.topic import SubscribeRequest
+from barycenter.broker.topics.states import TopicState
+from barycenter.broker.topics.topic import SubscribeRequest, Topic
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.ledger.errors import LedgerClosedError, LedgerFencedError
 from barycenter.naming.topic import TopicName
 from barycenter.protocol.frames import split_entry
 from support.one_broker import OneBroker
@@ -65,6 +68,8 @@ class World:
         self.sent = 0
         self.confirmed = 0
         self.work: list[asyncio.Task[Any]] = []
+        self.topics: dict[Topic, None] = {}
+        self.clients: list[Producer | Consumer] = []
         self.detached: set[object] = set()
 
     async def open(self, deduplicates: bool) -> None:
@@ -83,8 +88,16 @@ class World:
             assert len(link.closed) == len(set(link.closed))
             if ids:
                 self.confirmed = max(self.confirmed, ids[-1] + 1)
-        for client in (self.producer, self.consumer):
-            assert client is None or client in self.detached or client.closed or client not in told(self.links)
+        for topic in self.topics:
+            assert isinstance(topic, PersistentTopic)
+            if topic.state.is_transfer:
+                clients = [*topic.producers.values(), *topic.consumers()]
+                assert all(client.closed for client in clients), "one is still served"
+                assert not told(self.links).intersection(clients), "one was told and is still there"
+                assert all(each.dispatcher is None for each in topic.subscriptions.values())
+            if topic.state in (TopicState.TRANSFERRED, TopicState.CLOSED):
+                with pytest.raises((LedgerClosedError, LedgerFencedError)):
+                    topic.ledger.check_open()
 
     async def do(self, step: str, number: int) -> None:
         await getattr(self, f"do_{step}")(number)
@@ -100,11 +113,13 @@ class World:
             return
         try:
             topic = await owner.registry.get_or_create(TOPIC)
+            self.topics[topic] = None
             if self.producer is None or self.is_gone(self.producer):
                 link = RecordingLink()
                 self.links.append(link)
                 options = ProducerOptions("p", epoch=len(self.links), user_provided_name=False)
                 self.producer = await topic.add_producer(link, len(self.links), options)
+                self.clients.append(self.producer)
                 self.pushed[link] = self.confirmed
                 self.push()
             if self.consumer is None or self.is_gone(self.consumer):
@@ -119,6 +134,7 @@ class World:
                     from_earliest=True,
                 )
                 self.consumer = await topic.subscribe(link, request)
+                self.clients.append(self.consumer)
                 self.consumer.subscription.attached(self.consumer)
         except REFUSED:
             pass
@@ -218,6 +234,7 @@ class World:
         for broker in self.cluster.brokers:
             assert not broker.ledgers.caches._open, "a ledger is left"
         self.observe()
+        assert [client for client in self.clients if not self.is_gone(client)] == [], "some were told nothing"
         await self.cluster.take(self.source)
         await self.do_attach(0)
         topic = self.source.registry.get_loaded(TOPIC)

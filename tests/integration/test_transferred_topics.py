@@ -169,7 +169,9 @@ def send_over_transfers(brokers: TwoBrokersThread, client: pulsar.Client, **opti
             sender.wait_confirmed(100)
         assert brokers.cluster.look_ups == look_ups
     assert sender.failures == []
-    assert sender.confirmed == list(range(sender.count))
+    if options.get("batching_type") is not pulsar.BatchingType.KeyBased:  # those are of every fifth number
+        assert sender.confirmed == list(range(sender.count))
+    assert sorted(sender.confirmed) == list(range(sender.count))
     return sender
 
 

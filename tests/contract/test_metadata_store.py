@@ -4,6 +4,8 @@ The names in brackets are those of the tests of Pulsar's metadata module that st
 """
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -380,7 +382,10 @@ async def test_counters_increase_across_clients_and_reopening(backend):
     await first.close()
     third = await backend.connect()
     values += await asyncio.gather(*(next_counter_value(third, "/counters/x") for _ in range(50)))
+    left: list[Coroutine[Any, Any, None]] = []
+    values.append(await next_counter_value(third, "/counters/x", later=left.append))
     assert values == sorted(set(values))
+    await left.pop()
     assert await second.children("/counters") == []
 
 

@@ -6,7 +6,7 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import structlog
 
 from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.environment import Environment
-from barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
+from barycenter.broker.errors import NotAllowedError, ServiceError, TopicFencedError, TopicNotFoundError
 from barycenter.broker.namespaces.topic_policies import TopicPolicies
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from barycenter.broker.topics.departures import Departures
@@ -24,12 +24,13 @@ from barycenter.broker.topics.states import TopicState
 from barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
 from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.errors import LedgerFencedError, LedgerNotFoundError
+from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.clock import Clock
+from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 
@@ -151,6 +152,24 @@ class TopicRegistry:
         )
         load.add_done_callback(_observe)
         return await asyncio.shield(load)
+
+    async def prepare(self, topics: Iterable[TopicName]) -> int:
+        """Load topics whose clients are about to come, and begin the ledgers of those that were written to before.
+
+        The next owner of a bundle does so while the clients are told of it: then a first PRODUCER and a first SEND find
+        what they need. Returns how many were loaded; one that cannot be is left to whoever asks for it.
+        """
+        return sum(await asyncio.gather(*map(self._prepare, topics)))
+
+    async def _prepare(self, name: TopicName) -> bool:
+        try:
+            topic = await self.get_or_create(name, create=False)
+            if isinstance(topic, PersistentTopic):
+                topic.ledger.prepare_append()
+        except (ServiceError, NotServedError, LedgerError, MetadataError) as error:
+            log.info("topic_not_prepared", topic=str(name), reason=str(error))
+            return False
+        return True
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
         try:

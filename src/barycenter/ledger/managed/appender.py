@@ -60,7 +60,11 @@ class Appender:
             return
         self._owner.check_open()
         queue.waiting.extend(zip(entries, contexts, strict=True))
-        if self._switch is None:
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make a ledger to write to, unless there is one or it is being made."""
+        if self._writer is None and self._switch is None:
             self._switch = self._owner.start(self._begin(), f"begin-ledger-{self._owner.name}")
 
     async def _begin(self) -> None:

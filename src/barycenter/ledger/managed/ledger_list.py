@@ -6,7 +6,8 @@ off the list before its file is deleted, and stands among those to be deleted un
 up for at the next opening.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final, Protocol
 
@@ -39,6 +40,7 @@ class ListOwner(Protocol):
     @property
     def name(self) -> str: ...
     def fenced(self, error: LedgerFencedError) -> None: ...
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
 
 
 class LedgerList:
@@ -144,7 +146,9 @@ class LedgerList:
             LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger.
         """
         try:
-            ledger_id = await next_counter_value(store, LEDGER_ID_COUNTER)
+            ledger_id = await next_counter_value(
+                store, LEDGER_ID_COUNTER, later=lambda work: self._owner.start(work, "forget-ledger-id-key")
+            )
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
         segment = Segment(ledger_id, created_at_ms=clock.now_ms())

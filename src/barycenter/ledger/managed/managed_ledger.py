@@ -199,6 +199,16 @@ class ManagedLedger:
                 raise ValueError(f"an entry has no negative number of messages: {num_messages}")
         self._appender.extend(entries, contexts)
 
+    def prepare_append(self) -> None:
+        """Make the ledger for the next append ahead of it, in the background, if the topic was ever written to.
+
+        Raises:
+            LedgerFencedError, LedgerClosedError
+        """
+        self.check_open()
+        if len(self._segments):
+            self._appender.prepare()
+
     def check_open(self) -> None:
         if self._state is _State.FENCED:
             raise LedgerFencedError(self.name, self._keeper.epoch, self._keeper.epoch + 1)

@@ -3,6 +3,9 @@
 Source: Pulsar's `CoordinationService.getNextCounterValue`.
 """
 
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 import structlog
 
 from barycenter.metadata.errors import MetadataError
@@ -11,16 +14,26 @@ from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 log = structlog.get_logger(__name__)
 
 
-async def next_counter_value(store: MetadataStore, path: str) -> int:
+async def next_counter_value(
+    store: MetadataStore, path: str, *, later: Callable[[Coroutine[Any, Any, None]], object] | None = None
+) -> int:
     """Return a number greater than every one returned before for `path`, to any session, in the store's life.
 
     Numbers start at 1 and may skip. Calls at the same time do not hinder each other. Nothing stays behind: the
-    key that draws the number is deleted at once, and by the end of the session should that fail.
+    key that draws the number is deleted at once, and by the end of the session should that fail. Where that must not be
+    waited for, `later` gets the work.
     """
     drawer = f"{path}/-"
     stat = await store.put(drawer, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)
-    try:
-        await store.delete(stat.path)
-    except MetadataError as error:
-        log.debug("counter_key_left_to_session", path=stat.path, error=str(error))
+    if later is None:
+        await _delete(store, stat.path)
+    else:
+        later(_delete(store, stat.path))
     return int(stat.path[len(drawer) :])
+
+
+async def _delete(store: MetadataStore, path: str) -> None:
+    try:
+        await store.delete(path)
+    except MetadataError as error:
+        log.debug("counter_key_left_to_session", path=path, error=str(error))

@@ -48,6 +48,32 @@ async def test_a_topic_that_was_never_written_has_no_ledger(world: LedgerWorld) 
     assert owner.ledger.segments.entries_between(EARLIEST, owner.ledger.last_position) == 0
 
 
+async def test_a_ledger_can_be_made_ahead_of_the_append_by_the_next_owner(world: LedgerWorld) -> None:
+    """Only where something was written before; one that stays empty leaves nothing behind."""
+    first = await world.open(1)
+    first.ledger.prepare_append()
+    await first.settle()
+    assert first.ledger.stats.ledgers == ()
+    (written,) = await first.append("x")
+    await first.ledger.close()
+    with pytest.raises(LedgerClosedError):
+        first.ledger.prepare_append()
+
+    second = await world.open(2)
+    second.ledger.prepare_append()
+    second.ledger.prepare_append()
+    await second.settle()
+    made = [ledger.ledger_id for ledger in second.ledger.stats.ledgers]
+    assert len(made) == 2
+    await second.ledger.close()
+    third = await world.open(3)
+    assert [ledger.ledger_id for ledger in third.ledger.stats.ledgers] == [written.ledger_id]
+    third.ledger.prepare_append()
+    (position,) = await third.append("y")
+    assert position.ledger_id > made[-1]
+    assert await third.texts() == ["x", "y"]
+
+
 async def test_ledgers_roll_while_appends_go_on(world: LedgerWorld) -> None:
     """A ledger that reached its limit is followed by another; no entry is lost or moved by that."""
     owner = await world.open(1, settings=SMALL)

@@ -49,7 +49,7 @@ _PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_deduplication", "_lock", "ledger", "subscriptions")
+    __slots__ = ("_deduplication", "_last_message_id", "_lock", "ledger", "subscriptions")
 
     ledger: ManagedLedger
 
@@ -58,6 +58,8 @@ class PersistentTopic(Topic):
         self.subscriptions: dict[str, PersistentSubscription] = {}
         self._lock: asyncio.Lock | None = None
         self._deduplication: Deduplication | None = None
+        # Of a topic in transfer, which has no ledger any more.
+        self._last_message_id: tuple[Position, int] | None = None
 
     async def opened(self, ledger: ManagedLedger, *, deduplicate: bool) -> None:
         """Start with the ledger, whose durable cursors are the subscriptions.
@@ -321,6 +323,8 @@ class PersistentTopic(Topic):
         return len(self.subscriptions)
 
     async def last_message_id(self) -> tuple[Position, int]:
+        if self._last_message_id is not None:
+            return self._last_message_id
         while True:
             last = self.ledger.last_position
             if last.entry_id < 0:
@@ -363,8 +367,17 @@ class PersistentTopic(Topic):
         try:
             if self._deduplication is not None:
                 await self._deduplication.snapshot()
+            if self.state.is_transfer and self.consumer_count:
+                await self._keep_last_message_id()
         finally:
             await self.ledger.close()
+
+    async def _keep_last_message_id(self) -> None:
+        """Readers ask for it at any time, and take a refusal for a failure."""
+        try:
+            self._last_message_id = await self.last_message_id()
+        except LedgerError:
+            self._last_message_id = self.ledger.last_position, -1
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
         self.close_producers(owner)

@@ -1,8 +1,8 @@
 """What an attached consumer asks for: FLOW, ACK, redelivery, seek, last message id, statistics, UNSUBSCRIBE.
 
 Commands for a consumer that is not, or no longer, attached are ignored where no answer is due: after an unload they
-are still on their way. So are those of a consumer that is held while its topic is in transfer; where an answer is due
-it is ServiceNotReady then.
+are still on their way. A consumer that is held while its topic is in transfer counts as not attached, but is told the
+last message id. Where an answer is due it is not ServiceNotReady: of that, clients make a success without a result.
 """
 
 from collections.abc import Coroutine
@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.errors import InvalidPositionError, TopicFencedError
+from barycenter.broker.errors import InvalidPositionError
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.stats import timestamp
 from barycenter.broker.wire.connection import Connection
@@ -25,24 +25,11 @@ log = structlog.get_logger(__name__)
 
 _CUMULATIVE: Final = int(api.CommandAck.Cumulative)
 _NO_CONSUMER: Final = "Consumer not found"
-_IN_TRANSFER: Final = "the topic is being moved to another broker"
 
 
 def _consumer(connection: Connection, consumer_id: int) -> Consumer | None:
     consumer = connection.consumers.get(consumer_id)
     return consumer if consumer is not None and not consumer.closed else None
-
-
-def _asking(connection: Connection, consumer_id: int) -> Consumer | None:
-    """Return the consumer whose request has an answer.
-
-    Raises:
-        TopicFencedError: it is held while its topic is in transfer.
-    """
-    consumer = connection.consumers.get(consumer_id)
-    if consumer is not None and consumer.closed:
-        raise TopicFencedError(consumer.subscription.topic.name, _IN_TRANSFER)
-    return consumer
 
 
 def flow(connection: Connection, request: api.CommandFlow) -> None:
@@ -56,11 +43,10 @@ def ack(connection: Connection, request: api.CommandAck) -> None:
     """ACK, with an answer only if a request id came with it."""
     consumer = connection.consumers.get(request.consumer_id)
     problem: tuple[api.ServerError.ValueType, str] | None = None
-    if consumer is None:
+    if consumer is None or consumer.closed:
         problem = api.ConsumerNotFound, _NO_CONSUMER
-    elif consumer.closed:
-        consumer.subscription.topic.acks_dropped(len(request.message_id))
-        problem = api.ServiceNotReady, _IN_TRANSFER
+        if consumer is not None:
+            consumer.subscription.topic.acks_dropped(len(request.message_id))
     elif request.txnid_most_bits or request.txnid_least_bits:
         problem = api.NotAllowedError, "Transactions are not supported by this broker"
     elif request.ack_type == _CUMULATIVE:
@@ -103,7 +89,7 @@ def redeliver(connection: Connection, request: api.CommandRedeliverUnacknowledge
 
 def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:
     """SEEK: the consumer is closed, and confirmed after that; it attaches again by itself."""
-    consumer = _asking(connection, request.consumer_id)
+    consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
         return None
@@ -129,8 +115,8 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
 
 
 def last_message_id(connection: Connection, request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
-    """GET_LAST_MESSAGE_ID."""
-    consumer = _asking(connection, request.consumer_id)
+    """GET_LAST_MESSAGE_ID, also of a consumer that is held."""
+    consumer = connection.consumers.get(request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
         return None
@@ -155,7 +141,7 @@ async def _last_message_id(connection: Connection, consumer: Consumer, request_i
 
 def consumer_stats(connection: Connection, request: api.CommandConsumerStats) -> None:
     """CONSUMER_STATS."""
-    consumer = _asking(connection, request.consumer_id)
+    consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.consumer_stats_failed(request.request_id, api.ConsumerNotFound, _NO_CONSUMER))
         return
@@ -187,7 +173,7 @@ def consumer_stats(connection: Connection, request: api.CommandConsumerStats) ->
 
 def unsubscribe(connection: Connection, request: api.CommandUnsubscribe) -> Coroutine[Any, Any, None] | None:
     """UNSUBSCRIBE: the subscription goes, and the consumer with it."""
-    consumer = _asking(connection, request.consumer_id)
+    consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
         return None

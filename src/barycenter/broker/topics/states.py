@@ -53,6 +53,7 @@ TRANSITIONS: Final[Mapping[tuple[TopicState, TopicEvent], TopicState]] = {
     (TopicState.TRANSFERRED, TopicEvent.CLOSE): TopicState.CLOSING,
     # Clients were told before the ledger was closed.
     (TopicState.CLOSING, TopicEvent.RELEASED): TopicState.CLOSING,
+    (TopicState.CLOSED, TopicEvent.RELEASED): TopicState.CLOSED,
     (TopicState.CLOSING, TopicEvent.END): TopicState.CLOSED,
     # Whoever closes does not know of the others who do.
     (TopicState.CLOSING, TopicEvent.CLOSE): TopicState.CLOSING,

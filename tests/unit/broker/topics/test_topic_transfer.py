@@ -251,9 +251,7 @@ async def test_any_close_ends_a_transfer(held: TwoBrokers, way: str, is_done: bo
 async def fence(broker: OneBroker, topic: Topic) -> None:
     assert isinstance(topic, PersistentTopic)
     topic.fenced(LedgerFencedError("test", 1, 2))
-    async with asyncio.timeout(30):
-        while topic.state is not TopicState.CLOSED:
-            await asyncio.sleep(0)
+    await closed(topic)
 
 
 async def test_a_later_owner_that_did_not_wait_fences_the_first_phase(held: TwoBrokers) -> None:
@@ -270,7 +268,7 @@ async def test_a_later_owner_that_did_not_wait_fences_the_first_phase(held: TwoB
     later = await ManagedLedger.open(held.b.store, held.b.ledgers, TOPIC, epoch=50, clock=held.b.clock)
     ledgers_of(held).let_go()
     await begun
-    await fence_is_known(topic)
+    await closed(topic)
     assert [sequence_id for sequence_id, _ in link.receipts] == [0]
     assert link.closed == [producer]
     assert len(held.a.authority.losses) == 1
@@ -278,7 +276,7 @@ async def test_a_later_owner_that_did_not_wait_fences_the_first_phase(held: TwoB
     await later.close()
 
 
-async def fence_is_known(topic: Topic) -> None:
+async def closed(topic: Topic) -> None:
     async with asyncio.timeout(30):
         while topic.state is not TopicState.CLOSED:
             await asyncio.sleep(0)

@@ -11,7 +11,7 @@ import msgspec
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import Owner
-from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
@@ -69,7 +69,7 @@ class FakeTopics:
     async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
         return await self.close_bundle(bundle, reason=reason)
 
-    async def finish_transfer(self, bundle: Bundle, owner: Owner | None, *, reason: str) -> int:
+    async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
         return 1
 
     def refresh_bundles(self) -> None:

@@ -36,7 +36,6 @@ from barycenter.broker.ownership.contract import Ownership
 from barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
-from barycenter.broker.start_errors import OwnershipMismatchError
 from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
@@ -133,13 +132,8 @@ class ControlPlane:
         self._topic_loads = topic_loads
 
     async def start(self) -> None:
-        """Read what the store says: dynamic configuration, registered brokers, policies of the cluster.
-
-        Raises:
-            OwnershipMismatchError: the dynamic configuration names a load manager that keeps ownership elsewhere.
-        """
+        """Read what the store says: dynamic configuration, registered brokers, policies of the cluster."""
         await self.dynamic_configuration.start()
-        self._check_manager()
         self._warnings.start()
         await self.registration.start()
         await self.policies.start()
@@ -283,12 +277,6 @@ class ControlPlane:
     async def _boundaries(self, bundle: str) -> Sequence[int]:
         algorithm = self.config.current.default_namespace_bundle_split_algorithm
         return await self.namespaces.boundaries_of(Bundle.parse(bundle), algorithm)
-
-    def _check_manager(self) -> None:
-        """Refuse to start under another kind of load manager than the one that ownership was made for."""
-        kind = manager_in_force(self.config.current)
-        if (kind is ManagerKind.EXTENSIBLE) is (self.channel is None):
-            raise OwnershipMismatchError(kind.class_name)
 
     async def _shed(self) -> None:
         if self.config.current.load_balancer_enabled:

@@ -1,9 +1,8 @@
 """Why a broker did not start, in sentences for the operator.
 
     BrokerStartError
-    ├── BrokerIdInUseError      another running process has this broker's id
-    ├── OwnNamespaceError       a heartbeat namespace, without which no broker may start, could not be owned
-    └── OwnershipMismatchError  broker.conf and the dynamic configuration want ownership kept in different places
+    ├── BrokerIdInUseError  another running process has this broker's id
+    └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
 
 Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
 """
@@ -27,14 +26,3 @@ class OwnNamespaceError(BrokerStartError):
     def __init__(self, namespace: object, detail: str) -> None:
         super().__init__(f"The heartbeat namespace {namespace} could not be owned: {detail}")
         self.namespace = namespace
-
-
-class OwnershipMismatchError(BrokerStartError):
-    """The dynamic configuration names a load manager that keeps ownership elsewhere than the one of broker.conf."""
-
-    def __init__(self, class_name: str) -> None:
-        super().__init__(
-            f"The dynamic configuration says loadManagerClassName={class_name}, and broker.conf names a load manager "
-            "that keeps ownership in another place. Delete the dynamic value (pulsar-admin brokers "
-            "delete-dynamic-config --config loadManagerClassName), or write the same into broker.conf."
-        )

@@ -17,7 +17,7 @@ from barycenter.broker.cluster.lookup_answers import (
     LookupNotReadyError,
     Owner,
 )
-from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.holdings import Holdings, Won
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
@@ -43,7 +43,7 @@ class Topics(Protocol):
         """Close the bundle's topics, but keep their clients; return how many topics."""
         ...
 
-    async def finish_transfer(self, bundle: Bundle, owner: Owner | None, *, reason: str) -> int:
+    async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
         """Send the bundle's clients to `owner`, or away to look it up; return how many topics."""
         ...
 

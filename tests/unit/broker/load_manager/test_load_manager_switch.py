@@ -19,7 +19,6 @@ from barycenter.broker.load_manager.modular.modular_load_manager import ModularL
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.broker.start_errors import OwnershipMismatchError
 from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
 from barycenter.metadata.errors import StoreUnavailableError
@@ -229,7 +228,7 @@ def test_a_broker_that_leaves_during_an_exchange_leaves_the_list() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        (KEY, ManagerKind.EXTENSIBLE.class_name, "restart the brokers"),
+        (KEY, ManagerKind.EXTENSIBLE.class_name, "restart one broker after the other"),
         (KEY, "ModularLoadManagerImpk", "did you mean ModularLoadManagerImpl"),
         ("loadBalancerLoadSheddingStrategy", "TransferShedder", "belongs to the extensible load manager"),
         ("loadBalancerLoadSheddingStrategy", "AvgShedder", "set loadBalancerLoadPlacementStrategy=AvgShedder, too"),
@@ -297,16 +296,6 @@ def test_a_name_that_nobody_knows_is_the_simple_manager_and_the_log_says_so_once
     assert (entry["log_level"], entry["key"], entry["value"]) == ("warning", KEY, "com.acme.Balancer")
     assert entry["used_instead"] == SIMPLE
     assert entry["to_silence"].startswith(f"set {KEY}={SIMPLE}")
-
-
-def test_a_dynamic_manager_that_keeps_ownership_elsewhere_ends_the_start_with_what_to_do() -> None:
-    async def scenario(cluster: ControlCluster) -> None:
-        await cluster.create_namespace(1)
-        await cluster.admin.put("/admin/configuration", b'{"loadManagerClassName":"ExtensibleLoadManagerImpl"}')
-        with pytest.raises(OwnershipMismatchError, match="delete-dynamic-config --config loadManagerClassName"):
-            await cluster.make(8081, Factory()).start()
-
-    on_virtual_time(scenario)
 
 
 def test_advice_is_told_once_at_the_start_and_after_a_change_only_what_is_new() -> None:

@@ -289,6 +289,7 @@ class ChannelOwnership(Splitting):
         if parent in self._splits:
             raise BundleNotAcquiredError(parent, "it is being split")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda each: each.cancelled() or each.exception())  # nobody may wait for it any more
         self._splits[parent] = PendingSplit(children, write_boundaries, done)
         try:
             ranges = [str(child.range) for child in children]
@@ -297,4 +298,4 @@ class ChannelOwnership(Splitting):
             await done
         finally:
             del self._splits[parent]
-            done.cancel()  # whoever carries it out asks first whether anybody waits
+            done.cancel()

@@ -79,6 +79,7 @@ ledger
 broker
     changes environment errors periodic start_errors
     cluster
+    system_topics
     namespaces
     ownership
     load_manager

@@ -18,11 +18,10 @@ from barycenter.load.reports.extensible_reports import (
     decode_broker_load,
     decode_top_bundles,
 )
+from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
 
 log = structlog.get_logger(__name__)
 
-BROKER_LOAD_TOPIC: Final = "non-persistent://pulsar/system/loadbalancer-broker-load-data"
-TOP_BUNDLES_TOPIC: Final = "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data"
 _SUBSCRIPTION: Final = "barycenter-collect"
 
 _T = TypeVar("_T")

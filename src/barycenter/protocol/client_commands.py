@@ -128,6 +128,7 @@ def subscribe(
     subscription_properties: dict[str, str] | None = None,
     consumer_epoch: int | None = None,
     schema: api.Schema | None = None,
+    read_compacted: bool | None = None,
 ) -> bytes:
     return command_frame(
         TYPE.SUBSCRIBE,
@@ -141,6 +142,7 @@ def subscribe(
         durable=durable,
         start_message_id=start_message_id,
         metadata=_key_values(properties),
+        read_compacted=read_compacted,
         schema=schema,
         initialPosition=initial_position,
         force_topic_creation=force_topic_creation,

@@ -7,9 +7,10 @@ import pulsar
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.attach.extensible_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC, PulsarExtensibleTopics
+from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.load.reports.extensible_reports import BrokerLoadData, TopBundlesLoadData
 from barycenter.load.reports.load_report import encode_without_none
+from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
 
 
 class Message:

@@ -1,0 +1,22 @@
+"""How long to wait before the next attempt."""
+
+import random
+
+
+class BackOff:
+    """Doubles from the first wait to the longest; each is drawn between half of that and all of it."""
+
+    __slots__ = ("_first_s", "_longest_s", "_next_s", "_random")
+
+    def __init__(self, source: random.Random, first_s: float, longest_s: float) -> None:
+        self._random = source
+        self._first_s = self._next_s = first_s
+        self._longest_s = longest_s
+
+    def next_s(self) -> float:
+        wait_s = self._next_s
+        self._next_s = min(2 * wait_s, self._longest_s)
+        return wait_s * (0.5 + 0.5 * self._random.random())
+
+    def reset(self) -> None:
+        self._next_s = self._first_s

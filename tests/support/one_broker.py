@@ -120,6 +120,7 @@ class OneBroker:
         ledgers: LedgerStorage | None = None,
         clock: Clock | None = None,
         first_epoch: int = 1,
+        authority: Everything | None = None,
     ) -> None:
         self.config = config or BrokerConfig()
         self.clock = clock or SystemClock()
@@ -128,7 +129,7 @@ class OneBroker:
         self.store = self.backend.connect(self.clock, 30_000)
         self.ledgers = ledgers or MemoryLedgerStorage(self.disk)
         self.env = Environment(self.store, self.ledgers, self.clock, None, None)  # type: ignore[arg-type]
-        self.authority = Everything(self.clock, next_epoch=first_epoch)
+        self.authority = authority or Everything(self.clock, next_epoch=first_epoch)
         self.lookup = LookupHere(store=self.store)
         self.policies = ConfiguredTopicPolicies(self.config)
         self.registry = TopicRegistry(self.config, self.env, self.authority, self.policies)

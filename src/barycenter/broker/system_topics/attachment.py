@@ -96,7 +96,7 @@ class Attachment(ABC):
             if self._connections.hints != hints:
                 back_off.reset()
                 continue
-            if loop.time() - began > self._settings.longest_back_off_s + self._settings.attempt_timeout_s:
+            if loop.time() - began > self._settings.longest_back_off_s:
                 back_off.reset()
             await self._connections.pause(back_off.next_s())
 

@@ -5,12 +5,16 @@ non-persistent one, what is published while nobody is attached is lost. Repeats 
 (`repeats`). An entry that cannot be read is told once, by its reason, and skipped.
 
 It has *caught up* once everything was delivered that was in the topic when it attached: on attaching, and before it
-lets the broker send anything, it asks for the last message.
+lets the broker send anything, it asks for the last message. Of a non-persistent topic, once nothing is lost any more.
+
+What is deleted while nobody is attached is a gap: a topic whose every message matters needs a subscription that keeps
+them, as compaction has one.
 """
 
 import asyncio
 import enum
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import structlog
@@ -18,7 +22,7 @@ import structlog
 from barycenter.broker.system_topics.attachment import Attachment, Connections
 from barycenter.broker.system_topics.connection import BrokerConnection
 from barycenter.broker.system_topics.entries import MessageId, read_entry
-from barycenter.broker.system_topics.errors import ClosedError, UnreadableEntryError
+from barycenter.broker.system_topics.errors import ClosedError, RefusedError, UnreadableEntryError
 from barycenter.broker.system_topics.repeats import Repeats
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
@@ -114,8 +118,12 @@ class Reader(Attachment):
         if self._gone.done():
             return
         self._is_reading = True
-        self._look_whether_caught_up()
         connection.send(client_commands.flow(self._consumer_id, self._settings.permits))
+        if not self._is_persistent:
+            # It refuses to tell a last message; but from its answer on it has the permits, and drops nothing.
+            with suppress(RefusedError):
+                await self._ask_last(connection)
+        self._look_whether_caught_up()
 
     def _subscribe(self, request_id: int) -> bytes:
         position = self._position
@@ -215,7 +223,7 @@ class Reader(Attachment):
         if self._taken * 2 >= self._settings.permits:
             connection.send(client_commands.flow(self._consumer_id, self._taken))
             self._taken = 0
-        if not self._caught_up.is_set():
+        if self._is_persistent and not self._caught_up.is_set():
             self._look_whether_caught_up()
         if self._is_persistent and self._ack_timer is None:
             self._ack_timer = asyncio.get_running_loop().call_later(_ACK_AFTER_S, self._acknowledge)
@@ -227,5 +235,6 @@ class Reader(Attachment):
             self._connection.send(client_commands.ack(self._consumer_id, [place], cumulative=True))
 
     def _look_whether_caught_up(self) -> None:
-        if not self._is_persistent or (self._position is not None and self._position >= self._goal):
+        is_there = not self._is_persistent or (self._position is not None and self._position >= self._goal)
+        if is_there and self._is_reading:
             self._caught_up.set()

@@ -100,9 +100,7 @@ class SimBroker:
     def _build(self) -> OneBroker:
         world = self.world
         delay_s = world.random.choice((0.01, 0.01, 0.2))
-        ledgers = MemoryLedgerStorage(
-            world.disk, durability_delay_s=lambda: world.random.uniform(0.0002, delay_s)
-        )
+        ledgers = MemoryLedgerStorage(world.disk, durability_delay_s=lambda: world.random.uniform(0.0002, delay_s))
         clock = SimClock(world.loop, 0)
         self.authority = Authority(clock)
         self.ledgers = ledgers
@@ -461,7 +459,8 @@ def run_history(seed: int, *, lines: list[str] | None = None) -> History:
     try:
         with quiet_logs(lines):
             try:
-                return loop.run_until_complete(loop.create_task(play(), name="history"))
+                playing: asyncio.Task[History] = loop.create_task(play(), name="history")
+                return loop.run_until_complete(playing)
             finally:
                 with suppress(SimulationError):
                     loop.tear_down()

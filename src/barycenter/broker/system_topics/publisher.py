@@ -175,8 +175,8 @@ class Publisher(Attachment):
     def send_error(self, error: api.CommandSendError) -> None:
         """One damaged message fails alone; after anything else nothing is certain, and all is sent again elsewhere."""
         refusal = RefusedError(error.error, error.message)
-        pending = self._pending.get(error.sequence_id)
         if error.error == api.ChecksumError:
+            pending = self._pending.pop(error.sequence_id, None)
             if pending is not None and not pending.receipt.done():
                 pending.receipt.set_exception(refusal)
         elif self._connection is not None:

@@ -52,9 +52,9 @@ def test_the_same_seed_plays_the_same_history():
     assert run_history(7) == run_history(7)
 
 
-def test_what_is_stored_twice_is_common():
+def test_messages_are_stored_twice_now_and_then():
     """Else dropping repeats would not be tried."""
-    assert sum(run_history(seed).stored_twice for seed in range(10)) > 0
+    assert any(run_history(seed).stored_twice for seed in range(40))
 
 
 def check_that_fails(seeds):

@@ -7,7 +7,7 @@ SystemTopicError
 ├── NotCaughtUpError             a table view did not catch up in time
 ├── ClosedError                  the publisher, reader or view is closed
 ├── MessageTooLargeError         a key or a value is longer than what is published
-└── PublishTimeoutError          no receipt in time
+└── NoReceiptError               no receipt in time, or before the publisher was closed
     ├── NotPublishedError        and the message was not sent: it will never be stored
     └── PublishOutcomeUnknownError  it was sent: it may have been stored, or still be
 """
@@ -52,18 +52,18 @@ class MessageTooLargeError(SystemTopicError):
         self.limit = limit
 
 
-class PublishTimeoutError(SystemTopicError):
+class NoReceiptError(SystemTopicError):
     def __init__(self, topic: str, key: str, why: str) -> None:
         super().__init__(f"no receipt for key {key!r} from {topic}: {why}")
         self.topic = topic
         self.key = key
 
 
-class NotPublishedError(PublishTimeoutError):
+class NotPublishedError(NoReceiptError):
     """The message was never sent, and will not be."""
 
 
-class PublishOutcomeUnknownError(PublishTimeoutError):
+class PublishOutcomeUnknownError(NoReceiptError):
     """The message was sent at least once and no receipt came.
 
     It may be in the topic, it may yet get there from a connection that it was given to, and it may be lost. It is not

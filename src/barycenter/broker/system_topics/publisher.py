@@ -15,7 +15,6 @@ from barycenter.broker.system_topics.errors import (
     MessageTooLargeError,
     NotPublishedError,
     PublishOutcomeUnknownError,
-    PublishTimeoutError,
     RefusedError,
 )
 from barycenter.metadata.clock import Clock
@@ -28,9 +27,10 @@ UNKNOWN_PLACE: Final = MessageId(-1, -1)
 
 
 class _Pending:
-    __slots__ = ("entry", "receipt", "sequence_id", "was_sent")
+    __slots__ = ("entry", "key", "receipt", "sequence_id", "was_sent")
 
-    def __init__(self, sequence_id: int, entry: bytes) -> None:
+    def __init__(self, key: str, sequence_id: int, entry: bytes) -> None:
+        self.key = key
         self.sequence_id = sequence_id
         self.entry = entry
         self.receipt: asyncio.Future[MessageId] = asyncio.get_running_loop().create_future()
@@ -62,7 +62,8 @@ class Publisher(Attachment):
 
         Raises:
             NotPublishedError: the time is over, and it was not sent.
-            PublishOutcomeUnknownError: the time is over; it was sent, and perhaps stored. It is not sent again.
+            PublishOutcomeUnknownError: it was sent, and perhaps stored; but the time is over, or the publisher was
+                closed. It is not sent again.
             RefusedError: the broker refused this message.
             MessageTooLargeError
             ClosedError: the publisher is closed, and the message was not sent.
@@ -80,11 +81,9 @@ class Publisher(Attachment):
                 return pending.receipt.result()
             if self._connection is not None:
                 self._connection.probe()
-            raise self._without_receipt(key, pending, f"not within {limit_s} s") from None
-        except ClosedError:
-            if pending is not None and pending.was_sent:
-                raise self._without_receipt(key, pending, "the publisher was closed") from None
-            raise
+            was_sent = pending is not None and pending.was_sent
+            failure = PublishOutcomeUnknownError if was_sent else NotPublishedError
+            raise failure(self.topic, key, f"not within {limit_s} s") from None
         finally:
             if pending is not None:
                 self._pending.pop(pending.sequence_id, None)
@@ -101,15 +100,11 @@ class Publisher(Attachment):
         if self._closed:
             raise ClosedError(f"the publisher of {self.topic} is closed")
 
-    def _without_receipt(self, key: str, pending: _Pending | None, why: str) -> PublishTimeoutError:
-        was_sent = pending is not None and pending.was_sent
-        return (PublishOutcomeUnknownError if was_sent else NotPublishedError)(self.topic, key, why)
-
     def _enqueue(self, key: str, value: bytes | None) -> _Pending:
         sequence_id = self._next_sequence_id
         self._next_sequence_id += 1
         entry = encode_message(self.name, sequence_id, self._clock.now_ms(), key, value)
-        pending = self._pending[sequence_id] = _Pending(sequence_id, entry)
+        pending = self._pending[sequence_id] = _Pending(key, sequence_id, entry)
         if self._connection is not None:
             self._send(self._connection, pending)
         return pending
@@ -123,8 +118,13 @@ class Publisher(Attachment):
         self._closed = True
         await super().close()
         for pending in self._pending.values():
-            if not pending.receipt.done():
-                pending.receipt.set_exception(ClosedError(f"the publisher of {self.topic} is closed"))
+            if pending.receipt.done():
+                continue
+            if pending.was_sent:
+                error: Exception = PublishOutcomeUnknownError(self.topic, pending.key, "the publisher was closed")
+            else:
+                error = ClosedError(f"the publisher of {self.topic} is closed")
+            pending.receipt.set_exception(error)
 
     # ---- attaching ----
 

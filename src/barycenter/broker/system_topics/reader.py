@@ -14,7 +14,6 @@ them, as compaction has one.
 import asyncio
 import enum
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, TypeAlias
 
 import structlog
@@ -72,7 +71,8 @@ class Reader(Attachment):
         self._is_persistent = not topic.startswith(_NON_PERSISTENT)
         self._position: tuple[int, int] | None = _NOWHERE if start is Start.EARLIEST else None
         """The last entry that was delivered or skipped, or that is not wanted; None until the latest is known."""
-        self._goal = _NOWHERE
+        self._goal: tuple[int, int] | None = None
+        """The last message when it attached; None while that is not known."""
         self._is_reading = False
         self._caught_up = asyncio.Event()
         self._repeats = Repeats()
@@ -111,18 +111,16 @@ class Reader(Attachment):
         self._attempts += 1
         await connection.request(self._subscribe)
         if self._is_persistent:
-            last = await self._ask_last(connection)
+            self._goal = await self._ask_last(connection)
             if self._position is None:
-                self._position = last
-            self._goal = last
+                self._position = self._goal
         if self._gone.done():
             return
         self._is_reading = True
         connection.send(client_commands.flow(self._consumer_id, self._settings.permits))
         if not self._is_persistent:
             # It refuses to tell a last message; but from its answer on it has the permits, and drops nothing.
-            with suppress(RefusedError):
-                await self._ask_last(connection)
+            await self._ask_last(connection)
         self._look_whether_caught_up()
 
     def _subscribe(self, request_id: int) -> bytes:
@@ -144,19 +142,25 @@ class Reader(Attachment):
             read_compacted=self._read_compacted or None,
         )
 
-    async def _ask_last(self, connection: BrokerConnection) -> tuple[int, int]:
-        answer: api.CommandGetLastMessageIdResponse = await connection.request(
-            lambda request_id: client_commands.get_last_message_id(request_id, self._consumer_id)
-        )
+    async def _ask_last(self, connection: BrokerConnection) -> tuple[int, int] | None:
+        """Return the place of the last message, None where the broker does not tell, as when it cannot be read."""
+        try:
+            answer: api.CommandGetLastMessageIdResponse = await connection.request(
+                lambda request_id: client_commands.get_last_message_id(request_id, self._consumer_id)
+            )
+        except RefusedError:
+            return None
         return signed(answer.last_message_id.ledgerId), signed(answer.last_message_id.entryId)
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Ask again now and then what the last message is, until caught up: it may be gone meanwhile."""
+        """Ask again now and then what the last message is, until caught up: it may be gone, or be told, meanwhile."""
         while not self._caught_up.is_set() and not self._gone.done():
             await asyncio.wait([self._gone], timeout=self._settings.ask_again_s)
             if not self._caught_up.is_set() and not self._gone.done():
                 async with asyncio.timeout(self._settings.attempt_timeout_s):
-                    self._goal = min(self._goal, await self._ask_last(connection))
+                    last = await self._ask_last(connection)
+                if last is not None:
+                    self._goal = last if self._goal is None else min(self._goal, last)
                 self._look_whether_caught_up()
         return await self._gone
 
@@ -235,6 +239,9 @@ class Reader(Attachment):
             self._connection.send(client_commands.ack(self._consumer_id, [place], cumulative=True))
 
     def _look_whether_caught_up(self) -> None:
-        is_there = not self._is_persistent or (self._position is not None and self._position >= self._goal)
-        if is_there and self._is_reading:
+        if not self._is_reading:
+            return
+        if not self._is_persistent or (
+            self._goal is not None and self._position is not None and self._position >= self._goal
+        ):
             self._caught_up.set()

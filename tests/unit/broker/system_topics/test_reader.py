@@ -184,6 +184,27 @@ def test_a_last_message_that_goes_does_not_keep_it_from_catching_up() -> None:
     in_a_scene(test)
 
 
+def test_a_last_message_that_the_broker_cannot_tell_does_not_keep_it_from_reading() -> None:
+    async def test(scene: Scene) -> None:
+        got = Log()
+        reader = scene.client.reader(TOPIC, got)
+        end = await scene.broker.connection()
+        consumer, _ = await end.take(TYPE.SUBSCRIBE)
+        end.write(commands.success(consumer.request_id))
+        for _ in range(2):
+            question, _ = await end.take(TYPE.GET_LAST_MESSAGE_ID)
+            end.write(commands.error(question.request_id, api.PersistenceError, "damaged"))
+        await end.take(TYPE.FLOW)
+        end.message(consumer, (7, 0), entry(b"0"))
+        question, _ = await end.take(TYPE.GET_LAST_MESSAGE_ID)
+        assert got.values == [b"0"]
+        assert not reader.is_caught_up
+        end.write(commands.last_message_id(question.request_id, commands.message_id(7, 0)))
+        await reader.caught_up()
+
+    in_a_scene(test)
+
+
 def test_closing_ends_the_wait_for_catching_up() -> None:
     async def test(scene: Scene) -> None:
         reader = scene.client.reader(TOPIC, Log())

@@ -134,7 +134,11 @@ class SystemTopicClient:
         await self._hint.wait(seconds)
 
     async def connection(self) -> BrokerConnection:
-        url = await self._owner()
+        while True:
+            hints = self._hints
+            url = await self._owner()
+            if self._hints == hints:
+                break  # else the answer may be of before the owner changed
         self._check_open()
         connection = self._connection
         if connection is None or connection.is_lost or connection.url != url:

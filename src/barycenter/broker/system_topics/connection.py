@@ -3,9 +3,8 @@
 It is made at once and opens by itself. Whatever goes wrong ends it: it is then *lost*, every request fails with
 UnreachableError, and everybody attached is told once. A lost connection stays lost; its users get another one.
 
-What bounds its memory: one frame of Pulsar's usual size and one read; of what goes out, the messages that publishers
-may have without a receipt, twice where a broker does not read. Everything that comes is handled in the step that
-received it.
+What bounds its memory: one frame of Pulsar's usual size and one read; of what goes out, MOST_UNWRITTEN_BYTES and what
+is said in one turn of the loop. Everything that comes is handled in the step that received it.
 """
 
 import asyncio
@@ -26,6 +25,9 @@ _TYPE: Final = api.BaseCommand
 _ANSWERS: Final = frozenset({_TYPE.SUCCESS, _TYPE.PRODUCER_SUCCESS, _TYPE.GET_LAST_MESSAGE_ID_RESPONSE})
 _CLIENT_VERSION: Final = f"Barycenter {version('barycenter')}"
 _DEFAULT_PORT: Final = 6650
+
+MOST_UNWRITTEN_BYTES: Final = 128 << 20
+"""A broker that leaves more unread is given up: messages whose publishers wait no longer would pile up towards it."""
 
 
 class Attached(Protocol):
@@ -292,6 +294,8 @@ class BrokerConnection(asyncio.Protocol):
         if self._out and self._transport is not None:
             self._transport.write(b"".join(self._out))
             self._out.clear()
+            if self._transport.get_write_buffer_size() > MOST_UNWRITTEN_BYTES:
+                self.drop(f"{self.url} does not read what it is sent")
 
     def _tick(self, next_s: float) -> None:
         if self._wire.keep_alive() is KeepAlive.PEER_IS_GONE:

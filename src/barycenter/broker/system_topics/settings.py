@@ -19,7 +19,7 @@ class ClientSettings:
     """A reader that has not caught up asks again what the last message is: entries may have been deleted meanwhile."""
     publish_timeout_s: float = 30.0
     max_in_flight: int = 500
-    """Messages of one publisher without a receipt; beyond, callers wait in the order in which they came."""
+    """Messages of one publisher without a receipt, fewer than `repeats.WINDOW`; beyond, callers wait in their order."""
     max_key_bytes: int = 4096
     max_value_bytes: int = 128 * 1024
     """Of a value that is published, or kept in a table view. With `max_in_flight`, 64 MiB wait for receipts at most."""

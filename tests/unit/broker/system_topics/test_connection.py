@@ -121,6 +121,46 @@ def test_a_hint_keeps_the_connection_to_an_owner_that_stays_and_gives_a_sign_of_
     in_a_scene(test)
 
 
+def test_an_answer_of_before_the_owner_changed_is_asked_again() -> None:
+    async def test(scene: Scene) -> None:
+        async def slow() -> str | None:
+            answer = scene.owner
+            await asyncio.sleep(1)
+            return answer
+
+        scene.client._find_broker = slow
+        scene.client.publisher(TOPIC)
+        await asyncio.sleep(0.5)
+        new = scene.new_broker("broker-b")
+        scene.owner = new.url
+        scene.client.owner_changed()
+        await (await new.connection()).accept_producer()
+        assert not scene.broker.has_more
+
+    in_a_scene(test)
+
+
+def test_a_broker_that_reads_no_more_is_given_up_before_much_is_kept_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it goes on talking, which counts as a sign of life."""
+    monkeypatch.setattr("barycenter.broker.system_topics.connection.MOST_UNWRITTEN_BYTES", 500_000)
+
+    async def test(scene: Scene) -> None:
+        publisher = scene.client.publisher(TOPIC)
+        end = await scene.broker.connection()
+        await end.accept_producer()
+        end.transport.pause_reading()
+        publishing: list[asyncio.Task[object]] = []
+        while not end.is_closed and len(publishing) < 100:
+            publishing.append(asyncio.create_task(publisher.publish("k", b"v" * 100_000, timeout_s=1)))
+            for _ in range(4):
+                end.write(commands.PING)
+                await asyncio.sleep(0.5)
+        assert 4 <= len(publishing) <= 7
+        await asyncio.gather(*publishing, return_exceptions=True)
+
+    in_a_scene(test)
+
+
 def test_who_serves_is_asked_before_each_attempt_and_a_broker_that_is_not_ready_again() -> None:
     async def test(scene: Scene) -> None:
         scene.client.publisher(TOPIC)

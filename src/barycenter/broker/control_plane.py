@@ -99,7 +99,15 @@ class ControlPlane:
             self.ownership = cache
             self.search = OwnerSearch(cache, self.registration, self.leadership, lambda: self.load_manager, affinities)
         self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
-        self.lookup = ClusterLookup(config, self.bundles, self.ownership, self.registration, self.search, directory)
+        self.lookup = ClusterLookup(
+            config,
+            self.bundles,
+            self.ownership,
+            self.registration,
+            self.search,
+            directory,
+            leaders_topics=None if self.channel is None else self.channel.leaders_topics,
+        )
         self.namespaces = NamespaceService(
             store,
             self.bundles,
@@ -157,6 +165,7 @@ class ControlPlane:
                 leader_web_url=self._leader_web_url,
                 boundaries=self._boundaries,
                 channel=None if self.channel is None else self.channel.ownership,
+                system_topics=None if self.channel is None else self.channel.topics,
                 decisions=DecisionLog(urls.broker_id, Path(self.config.current.barycenter_data_dir) / "decisions"),
                 policies=self.policies,
             )
@@ -230,9 +239,7 @@ class ControlPlane:
         if self._switch.is_made:
             with suppress(MetadataError):
                 await self.load_manager.stop()
-        if self.channel is not None:
-            self.channel.close()
-        await self.ownership.close()
+        await (self.ownership if self.channel is None else self.channel).close()
         await self.registration.close()
         await self.leadership.close()
         self.bundles.close()

@@ -62,6 +62,8 @@ class Leadership:
         self._losses = 0
         self._resigned = False
         self._was_leader = False
+        self.times_won = 0
+        """How often this broker began to lead."""
         self._duties: tuple[Duty, ...] = ()
         self._tasks: set[asyncio.Task[None]] = set()
         self._change = NextChange()
@@ -164,6 +166,7 @@ class Leadership:
             self._tell_listeners()
             return
         self._was_leader = leads
+        self.times_won += leads
         log.info("leadership_changed", leads=leads, leader=getattr(self.leader(), "broker_id", None))
         for task in self._tasks:
             if task.get_name().startswith("leader: "):

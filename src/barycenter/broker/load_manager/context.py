@@ -11,6 +11,7 @@ from barycenter.broker.environment import Environment
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
 from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
+from barycenter.broker.system_topics.client import SystemTopicClient
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.naming.bundle import Bundle
@@ -47,5 +48,7 @@ class LoadManagerContext:
     """Where the configured algorithm would split a bundle that is owned here, by its name."""
     channel: ChannelOwnership | None = None
     """Where bundles are owned by records: the channel."""
+    system_topics: SystemTopicClient | None = None
+    """How the internal topics are read and written, where the leader serves them."""
     decisions: DecisionLog | None = None
     """Where the load manager of the moment tells what it decides; None: each has a log of its own."""

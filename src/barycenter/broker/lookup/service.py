@@ -28,8 +28,10 @@ from barycenter.broker.errors import TopicNotFoundError
 from barycenter.broker.lookup.owner_search import Candidate, Search
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.contract import InTransit, Ownership
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
@@ -106,13 +108,17 @@ class ClusterLookup:
         registration: Registration,
         search: Search,
         directory: TopicDirectory,
+        *,
+        leaders_topics: LeadersTopics | None = None,
     ) -> None:
+        """`leaders_topics` knows who serves the internal topics, where the leader does."""
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
         self._registration = registration
         self._search = search
         self._directory = directory
+        self._leaders_topics = leaders_topics
         self._in_flight = 0
         self._searches: dict[tuple[Bundle, bool], asyncio.Task[Owner | Candidate]] = {}
         self._closed = False
@@ -123,6 +129,9 @@ class ClusterLookup:
         return self._in_flight
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        if self._leaders_topics is not None and is_internal_topic(topic):
+            leader = self._leaders_topics.owner()
+            return None if leader is None else at_listener(leader, listener)
         bundle = self._bundles.cached_bundle_of(topic)
         if bundle is None:
             return None
@@ -142,6 +151,8 @@ class ClusterLookup:
             raise TooManyLookupsError(limit)
         self._in_flight += 1
         try:
+            if self._leaders_topics is not None and is_internal_topic(topic):
+                return await self._lookup_leader(self._leaders_topics, topic, listener)
             return await self._lookup_topic(topic, authoritative, listener)
         finally:
             self._in_flight -= 1
@@ -197,6 +208,15 @@ class ClusterLookup:
                 if loop.time() >= deadline:
                     raise
                 self._bundles.invalidate(topic.namespace)
+
+    async def _lookup_leader(self, topics: LeadersTopics, topic: TopicName, listener: str | None) -> Owner:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while (owner := self.lookup_cached(topic, listener)) is None:
+            if self._closed or loop.time() >= deadline:
+                raise LookupNotReadyError(f"No leader serves {topic} now")
+            await topics.wait_change(_LOOK_AGAIN_S)
+        return owner
 
     async def _require_namespace(self, namespace: NamespaceName) -> None:
         if (await self._bundles.get(namespace)).version is None and not needs_no_record(namespace):

@@ -41,9 +41,9 @@ class SystemTopicClient:
         self._clock = clock
         self._random = source
         self._connection: BrokerConnection | None = None
-        self._connections: set[BrokerConnection] = set()
+        self._connections: dict[BrokerConnection, None] = {}
         """The connection, and former ones of which something is left."""
-        self._attachments: set[Attachment] = set()
+        self._attachments: dict[Attachment, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: asyncio.Task[None] | None = None
         self._hint = NextChange()
@@ -56,7 +56,7 @@ class SystemTopicClient:
         """Raises ClosedError."""
         self._check_open()
         made = Publisher(self, topic, name=publisher_name(self._random), clock=self._clock)
-        self._attachments.add(made)
+        self._attachments[made] = None
         return made
 
     def reader(
@@ -72,7 +72,7 @@ class SystemTopicClient:
             start=start,
             read_compacted=read_compacted,
         )
-        self._attachments.add(made)
+        self._attachments[made] = None
         return made
 
     def table_view(self, topic: str, *, accepts: Accepts = newest_wins, read_compacted: bool = False) -> TableView:
@@ -146,16 +146,16 @@ class SystemTopicClient:
                 connection.drop(f"{url} serves the system topics now")
                 self._start(self._end(connection), "end a connection")
             connection = self._connection = BrokerConnection(url, self._settings)
-            self._connections.add(connection)
+            self._connections[connection] = None
         await connection.opened()
         return connection
 
     def forget(self, attachment: Attachment) -> None:
-        self._attachments.discard(attachment)
+        self._attachments.pop(attachment, None)
 
     async def _end(self, connection: BrokerConnection) -> None:
         await connection.ended()
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
 
     # ---- the end ----
 

@@ -32,6 +32,7 @@ from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -262,12 +263,12 @@ class TopicRegistry:
     async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:
         """Wait for what `start` begins with each topic of a bundle, and for loads; return the number of topics."""
         loads = [load for name, load in self._loads.items() if bundle.contains(name)]
-        topics = [topic for topic in self._topics.values() if bundle.contains(topic.name)]
+        topics = [topic for topic in self._topics.values() if _is_of(topic, bundle)]
         leaving = [start(topic) for topic in topics]
         if loads or leaving:
             await asyncio.wait([*loads, *leaving])
         # A load that began before the term ended and finished just now.
-        late = [topic for topic in self._topics.values() if topic not in topics and bundle.contains(topic.name)]
+        late = [topic for topic in self._topics.values() if topic not in topics and _is_of(topic, bundle)]
         if late:
             await asyncio.wait([start(topic) for topic in late])
         return len(topics) + len(late)
@@ -294,7 +295,7 @@ class TopicRegistry:
         an `owner`, or where its address for a client is not known, that client looks the topic up. Topics that a later
         term of this broker has opened are left alone, so it may come late, and again.
         """
-        topics = [topic for topic in self._topics.values() if bundle.contains(topic.name) and not topic.is_served]
+        topics = [topic for topic in self._topics.values() if _is_of(topic, bundle) and not topic.is_served]
         closings = [self._departures.close(topic, reason, owner) for topic in topics]
         if closings:
             await asyncio.wait(closings)
@@ -377,7 +378,10 @@ class TopicRegistry:
         idle = [
             topic
             for topic in self._topics.values()
-            if topic.is_inactive and now_ms - topic.last_active_ms >= idle_ms and topic.state is TopicState.OPEN
+            if topic.is_inactive
+            and now_ms - topic.last_active_ms >= idle_ms
+            and topic.state is TopicState.OPEN
+            and not is_internal_topic(topic.name)
         ]
         deleted = 0
         for topic in idle:
@@ -415,6 +419,12 @@ class TopicRegistry:
     def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
         """Return the statistics of a loaded topic as the admin API shows them (reference 5.4)."""
         return topic_stats(topic, owner_broker=owner_broker)
+
+
+def _is_of(topic: Topic, bundle: Bundle) -> bool:
+    """Tell whether a topic is served for a bundle: an internal topic is the leader's, whoever owns its namespace."""
+    served_for = topic.owned.bundle
+    return served_for == bundle or (served_for.namespace == bundle.namespace and bundle.contains(topic.name))
 
 
 def ledger_settings(config: BrokerConfig) -> LedgerSettings:

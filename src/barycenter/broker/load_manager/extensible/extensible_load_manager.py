@@ -23,7 +23,7 @@ from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.load_data import ExtensibleLoadData
-from barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore
+from barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore, TopicLoadStore
 from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
 from barycenter.broker.load_manager.extensible.reporters import BrokerLoadReporter, TopBundlesReporter
 from barycenter.broker.load_manager.reporting.local_load import LocalLoad
@@ -37,6 +37,7 @@ from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.extensible_snapshot import as_report
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.naming.bundle import Bundle
+from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
@@ -60,8 +61,8 @@ class ExtensibleLoadManager:
         """`environment` is that of the machine unless given; without tables to tell the load in, nobody else hears."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
-        self._loads = loads or LocalLoadStore()
-        self._tops = tops or LocalLoadStore()
+        self._loads = loads or _store(context, BROKER_LOAD_TOPIC)
+        self._tops = tops or _store(context, TOP_BUNDLES_TOPIC)
         self._load = LocalLoad(context, self._environment.meter)
         self._load_reporter = BrokerLoadReporter(context, self._load, self._loads)
         self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
@@ -177,6 +178,11 @@ class ExtensibleLoadManager:
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
         return await (await self._deciding()).snapshot_document()
+
+
+def _store(context: LoadManagerContext, topic: str) -> LoadStore:
+    client = context.system_topics
+    return LocalLoadStore() if client is None else TopicLoadStore(client, topic)
 
 
 def _decisions_class() -> "type[ExtensibleDecisions]":

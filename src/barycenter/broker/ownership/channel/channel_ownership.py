@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from barycenter.broker.cluster.leadership import Leadership
 from barycenter.broker.cluster.lookup_answers import (
     BundleNotAcquiredError,
     BundleNotFoundError,
@@ -21,9 +22,11 @@ from barycenter.broker.cluster.lookup_answers import (
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
 from barycenter.broker.ownership.channel.splitting import PendingSplit, Splitting
 from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of
@@ -33,7 +36,9 @@ from barycenter.metadata.errors import LockBusyError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.namespace import is_broker_bound
+from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +83,7 @@ class ChannelOwnership(Splitting):
         self._in_flight_s = in_flight_s
         self._splits = {}
         self._record_listeners: list[RecordListener] = []
+        self._leaders_topics: LeadersTopics | None = None
 
     # ---- life ----
 
@@ -106,8 +112,52 @@ class ChannelOwnership(Splitting):
         for stop in self._stop_listening:
             stop()
         self._leave_nothing()
+        if self._leaders_topics is not None:
+            await self._leaders_topics.close()
         await self._end_tasks()
         await self._records.close()
+
+    # ---- internal topics ----
+
+    def serve_internal_topics(
+        self, leadership: Leadership, serving_log: ServingLog, changed: Callable[[], None]
+    ) -> LeadersTopics:
+        """Serve the internal topics whenever this broker leads; `changed` is called when another serves them."""
+        self._leaders_topics = LeadersTopics(
+            self._store,
+            leadership,
+            clock=self._clock,
+            pauses=self._pauses,
+            serving_log=serving_log,
+            owner_named=self._leader_named,
+            close_topics=lambda bundle, reason: self._spawn(self._close_topics(bundle, reason), f"close {bundle}"),
+            changed=changed,
+        )
+        self.on_interruption(self._leaders_topics.interrupted)
+        return self._leaders_topics
+
+    def _leader_named(self, broker_id: str, epoch: int | None) -> Owner | None:
+        if self._urls is not None and broker_id == self._broker_id:
+            return self._urls.owner(is_local=True, epoch=epoch)
+        return self._owners.get(broker_id)
+
+    def served(self, topic: TopicName) -> OwnedBundle | None:
+        if self._leaders_topics is not None and is_internal_topic(topic):
+            return self._leaders_topics.served()
+        return super().served(topic)
+
+    async def require_served(self, topic: TopicName) -> OwnedBundle:
+        if self._leaders_topics is None or not is_internal_topic(topic):
+            return await super().require_served(topic)
+        term = self._leaders_topics.served()
+        if term is None:
+            raise NotServedError(topic, "the leader serves it, and this broker does not lead")
+        return term
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        if self._leaders_topics is not None:
+            self._leaders_topics.lost(owned, reason)
+        super().lost(owned, reason)
 
     # ---- who owns what ----
 

@@ -1,6 +1,7 @@
 """The ownership channel of one broker: records, what is done about them, and the leader's part, put together."""
 
 from collections.abc import Awaitable, Callable, Collection
+from typing import Final
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.leadership import Duty, Leadership
@@ -9,9 +10,21 @@ from barycenter.broker.environment import Environment
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
 from barycenter.broker.ownership.channel.leader_repairs import LeaderRepairs
+from barycenter.broker.ownership.channel.records import OwnershipRecords
 from barycenter.broker.ownership.channel.store_records import StoreRecords
+from barycenter.broker.ownership.channel.topic_records import TopicRecords
 from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.broker.system_topics.client import SystemTopicClient
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.managers import short_name
 from barycenter.naming.bundle import Bundle
+
+_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
+
+
+def keeps_records_in_store(config: BrokerConfig) -> bool:
+    """Tell whether the records are keys of the metadata store; else they are messages of a topic."""
+    return short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
 
 
 class OwnershipChannel:
@@ -28,7 +41,11 @@ class OwnershipChannel:
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
     ) -> None:
         self._config = config
-        self.records = StoreRecords(env.store)
+        self._leadership = leadership
+        self.topics = SystemTopicClient(self._internal_topics_url, clock=env.clock, source=env.random)
+        self.records: OwnershipRecords = (
+            StoreRecords(env.store) if keeps_records_in_store(config.current) else TopicRecords(self.topics)
+        )
         self.ownership = ChannelOwnership(
             env.store,
             bundles,
@@ -42,13 +59,24 @@ class OwnershipChannel:
             keeps_clients=lambda: config.current.load_balancer_multi_phase_bundle_unload,
             choose=choose,
         )
+        self.leaders_topics = self.ownership.serve_internal_topics(leadership, serving_log, self._internal_topics_moved)
         self._repairs = LeaderRepairs(
             env.store, self.records, registration, config, env.clock, is_leader=leadership.is_leader, choose=choose
         )
 
-    def close(self) -> None:
-        """End the leader's part; ownership is closed by itself."""
+    async def close(self) -> None:
+        """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
         self._repairs.close()
+        await self.ownership.close()
+        await self.topics.close()
+
+    async def _internal_topics_url(self) -> str | None:
+        owner = self.leaders_topics.owner()
+        return None if owner is None else owner.broker_url
+
+    def _internal_topics_moved(self) -> None:
+        self.topics.owner_changed()
+        self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
         """Return what only the leader does: at once when brokers come or go, and from time to time."""

@@ -110,6 +110,8 @@ class Settling(BundleOwner[TermRecord]):
         self._records = records
         self._registration = registration
         self._keeps_clients = keeps_clients
+        self._interrupted: list[Callable[[], None]] = []
+        """Called when the process stood still."""
         self._choose = choose
         self._refusal: str | None = "this broker is starting"
         self._owners: dict[str, Owner] = {}
@@ -132,10 +134,19 @@ class Settling(BundleOwner[TermRecord]):
         self._stop_listening.append(self._registration.on_change(self._learn_brokers_soon))
         self._learn_brokers_soon()
         self._spawn(self._begin_life(), "ownership life")
-        self._spawn(self._watch_pauses(self._end_life, self._begin_life_soon), "ownership pauses")
+        self._spawn(self._watch_pauses(self._after_pause, self._begin_life_soon), "ownership pauses")
         self._spawn(self._sweep(), "ownership sweep")
 
     # ---- lives ----
+
+    def on_interruption(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when this process stood still for so long that others may have taken its place."""
+        self._interrupted.append(listener)
+
+    def _after_pause(self) -> None:
+        self._end_life()
+        for listener in self._interrupted:
+            listener()
 
     def _end_life(self) -> None:
         """From this step on no record of before makes anything this broker's."""
@@ -202,9 +213,9 @@ class Settling(BundleOwner[TermRecord]):
     async def _learn_brokers(self) -> None:
         """Learn the addresses of those who are registered, and forget the others'."""
         brokers = self._registration.brokers
-        for broker in self._owners.keys() - brokers:
+        for broker in [each for each in self._owners if each not in brokers]:
             del self._owners[broker]
-        for broker in brokers:
+        for broker in sorted(brokers):
             urls = await self._registration.urls_of(broker)
             if urls is not None:
                 self._owners[broker] = urls.owner(is_local=False, epoch=None)
@@ -341,6 +352,8 @@ class Settling(BundleOwner[TermRecord]):
                 return Then.WAIT
             log.info("bundle_is_none", bundle=str(bundle))
             return await self._offer(bundle, record, self._override(record, None, 0))
+        if self._pauses.has_paused():
+            return Then.WAIT  # this life ends as soon as that is noticed
         if self._life == life and self._records.get(bundle) is record and bundle not in self._holdings:
             self._activate(bundle, record)
         return Then.LOOK

@@ -112,7 +112,7 @@ def _go_through(
         check_broker_folder(data, metadata)
         with exclusive(ledgers):
             listed = asyncio.run(_listed(metadata))
-            chosen = [each for each in listed if topic in ("", str(each.topic))]
+            chosen = [each for each in listed if each.in_use and topic in ("", str(each.topic))]
             if topic and not chosen:
                 near = did_you_mean(topic, sorted({str(each.topic) for each in listed}))
                 raise WrongFolderError(f"{data} has no ledgers of a topic {topic}{near}")

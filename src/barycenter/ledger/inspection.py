@@ -11,22 +11,25 @@ import msgspec
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.files.folder import ledger_files
 from barycenter.ledger.files.repair import FileState, LedgerFile, inspect, repair
+from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, compacted_ledger_id
 from barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
-from barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord, decode
+from barycenter.ledger.managed.records import CursorRecord, LedgerRecord, ManagedLedgerRecord, decode
 from barycenter.ledger.position import positions_text
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName, decode_local_name
+from barycenter.naming.topic import TopicName, decode_local_name, encode_local_name
 
 
 @dataclass(frozen=True, slots=True)
 class ListedLedger:
-    """A ledger that a topic's record lists."""
+    """A ledger that a topic's record lists. One `in_use` is wanted whole; another is what a compaction that was cut
+    short has left, in part or not at all, and is deleted when a broker opens the topic."""
 
     topic: TopicName
     epoch: int
     record: LedgerRecord
+    in_use: bool = True
 
     @property
     def entries(self) -> int | None:
@@ -64,7 +67,7 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
-    """Yield the ledgers of every topic, by the topics' names.
+    """Yield the ledgers of every topic, by the topics' names, compacted ones last.
 
     Raises:
         MetadataError: the store did not answer, or a record in it cannot be understood.
@@ -78,6 +81,15 @@ async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
         record = decode(path, value, ManagedLedgerRecord)
         for ledger in record.ledgers:
             yield ListedLedger(topic, record.epoch, ledger)
+        in_force = await _compacted_ledger(store, path) if record.compacted else None
+        for ledger in record.compacted:
+            yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
+
+
+async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None:
+    path = f"{topic_path}/{encode_local_name(COMPACTION_CURSOR)}"
+    found = await store.get(path)
+    return None if found is None else compacted_ledger_id(decode(path, found.value, CursorRecord).properties)
 
 
 async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, bytes]]:

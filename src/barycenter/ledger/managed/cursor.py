@@ -183,6 +183,32 @@ class Cursor:
         self._ranges.clear()
         await self.store()
 
+    async def move(self, position: Position, properties: Mapping[str, str]) -> None:
+        """Store that everything up to `position` is acknowledged, together with `properties`, and go by both only
+        then: nothing that the stored record still needs is trimmed meanwhile.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not take it, or may have; here nothing has changed.
+        """
+        keeper = self._keeper
+        assert keeper is not None, "a durable cursor"
+        async with keeper.lock:
+            record = CursorRecord(epoch=keeper.epoch, mark_delete=position, properties=dict(properties))
+            try:
+                await keeper.write(record)
+            except LedgerFencedError as error:
+                self._closed = True
+                self._owner.fenced(error)
+                raise
+            except BaseException:
+                self._dirty = True
+                raise
+            before, self._mark_delete = self._mark_delete, position
+            self.properties = record.properties
+            self._ranges.remove_through(*position)
+        self._owner.cursor_moved(before, position)
+
     async def set_properties(self, properties: Mapping[str, str]) -> None:
         """Replace the properties and store them."""
         self.properties = dict(properties)

@@ -21,7 +21,7 @@ from barycenter.ledger.errors import (
     LedgerUnavailableError,
 )
 from barycenter.ledger.managed.losses import LOSSES, Losses
-from barycenter.ledger.managed.records import ManagedLedgerRecord, RecordKeeper
+from barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord, RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from barycenter.metadata.clock import Clock
@@ -46,7 +46,7 @@ class ListOwner(Protocol):
 class LedgerList:
     """The ledgers of `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "properties", "segments")
+    __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "compacted", "properties", "segments")
 
     def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
         self._owner = owner
@@ -55,6 +55,8 @@ class LedgerList:
         self._keeper = keeper
         self.segments = Segments()
         self._deleting: list[int] = []
+        self.compacted: list[LedgerRecord] = []
+        """The compacted ledgers whose files may exist, in force or not, oldest first."""
         self.properties: dict[str, str] = {}
 
     @property
@@ -100,6 +102,7 @@ class LedgerList:
     def _adopt(self, record: ManagedLedgerRecord) -> None:
         self.properties = dict(record.properties)
         self._deleting = list(record.deleting)
+        self.compacted = list(record.compacted)
         for ledger in record.ledgers:
             self.segments.append(segment_of(ledger))
 
@@ -183,6 +186,7 @@ class LedgerList:
                 opened_by=self._storage.identity,
                 ledgers=tuple(map(record_of, self.segments)),
                 deleting=tuple(self._deleting),
+                compacted=tuple(self.compacted),
                 properties=self.properties,
             )
             try:
@@ -197,6 +201,13 @@ class LedgerList:
         self._storage.caches.readers.remove(segment)
         self._losses.dropped(segment)
         self._deleting.append(segment.ledger_id)
+
+    def drop_compacted(self, ledger_id: int) -> None:
+        """Take a compacted ledger off the list as `drop` does one of the topic's own; idempotent."""
+        kept = [record for record in self.compacted if record.ledger_id != ledger_id]
+        if len(kept) < len(self.compacted):
+            self.compacted = kept
+            self._deleting.append(ledger_id)
 
     async def delete_dropped(self) -> None:
         for ledger_id in list(self._deleting):

@@ -19,6 +19,7 @@ import structlog
 
 from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from barycenter.ledger.managed.appender import Appender
+from barycenter.ledger.managed.compacted_topic import CompactedTopic
 from barycenter.ledger.managed.cursor import Cursor
 from barycenter.ledger.managed.entry_reads import EntryReads
 from barycenter.ledger.managed.ledger_list import LedgerList
@@ -88,6 +89,7 @@ class ManagedLedger:
         "_tasks",
         "_trimming",
         "clock",
+        "compacted",
         "on_durable",
         "on_failed",
         "on_fenced",
@@ -126,6 +128,7 @@ class ManagedLedger:
         self._tail = TailWindow(storage.caches.tail)
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
+        self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
         self._trimming = True  # as it were, until the cursors are known that need ledgers
         self._registered = self._alone = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -177,6 +180,7 @@ class ManagedLedger:
         await ledgers.recover()
         self._last = self._segments.last_position
         await self._cursors.load()
+        self.compacted.load()
         self._trimming = False
         self._trim_soon()
 
@@ -441,8 +445,11 @@ class ManagedLedger:
         await asyncio.shield(self._close_task)
 
     async def _close(self) -> None:
-        if self._state is _State.OPEN:
+        is_open = self._state is _State.OPEN
+        if is_open:
             self._state = _State.CLOSING
+        await self.compacted.stop()
+        if is_open:
             await self._appender.finish()
             await self._store_last_state()
             self._appender.stop()
@@ -473,6 +480,7 @@ class ManagedLedger:
         if self._registered:
             self._storage.caches.unregister(self._keeper.path)
             self._registered = False
+        self.compacted.release()
         self._ledgers.release_readers()
 
     async def delete(self) -> None:
@@ -484,9 +492,11 @@ class ManagedLedger:
         """
         self.check_open()
         self._state = _State.CLOSING
+        await self.compacted.stop()
         await self._appender.finish()
         for segment in list(self._segments):
             self._ledgers.drop(segment)
+        self.compacted.drop_all()
         await self._ledgers.save(is_open=False)
         await self._ledgers.delete_dropped()
         for name in list(self._cursors.by_name):

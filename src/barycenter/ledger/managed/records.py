@@ -34,12 +34,14 @@ class OwnedRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
     """A topic's ledgers, oldest first. `open` tells that an owner of `epoch`, in the process `opened_by`, has not
-    closed it; the ledgers in `deleting` are no longer part of it but their files may still exist."""
+    closed it; the ledgers in `deleting` are no longer part of it but their files may still exist. `compacted` are the
+    compacted ledgers whose files may exist, one of them in force at most (see `compacted_topic`)."""
 
     open: bool = False
     opened_by: str = ""
     ledgers: tuple[LedgerRecord, ...] = ()
     deleting: tuple[int, ...] = ()
+    compacted: tuple[LedgerRecord, ...] = ()
     properties: dict[str, str] = {}
 
 

@@ -81,6 +81,14 @@ class Segment:
         lost = sum(index.messages_between(begin, end) for begin, end in cut if begin < end)
         return index.messages_between(first, stop) - lost
 
+    def bytes_between(self, first: int, stop: int) -> int:
+        """Return the size of the entries `first`..`stop` (exclusive), as exactly as `messages_between`."""
+        if stop - first == self.entries:
+            return self.size
+        if self.reader is None:
+            return round(self.size * (stop - first) / self.entries)
+        return self.reader.index.bytes_between(first, stop)
+
 
 def segment_of(record: LedgerRecord) -> Segment:
     segment = Segment(record.ledger_id, created_at_ms=record.created_at)
@@ -185,6 +193,10 @@ class Segments:
     def messages_between(self, after: Position, upto: Position) -> int:
         """Count the messages in `entries_between`; see `Segment.messages_between` for how exactly."""
         return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
+
+    def bytes_between(self, after: Position, upto: Position) -> int:
+        """Return the size of `entries_between`; of a part of a ledger that is not open, by its mean entry."""
+        return sum(segment.bytes_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
         for at in range(bisect_left(self._ids, after.ledger_id), len(self._ids)):

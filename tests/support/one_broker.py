@@ -104,6 +104,9 @@ class ConfiguredTopicPolicies:
     async def deduplicates(self, namespace: NamespaceName) -> bool:
         return self.config.broker_deduplication_enabled
 
+    async def compaction_threshold(self, namespace: NamespaceName) -> int:
+        return self.config.broker_service_compaction_threshold_in_bytes
+
     async def may_subscribe(self, topic: TopicName) -> bool:
         return self.config.allow_auto_subscription_creation
 

@@ -85,6 +85,7 @@ broker
     load_manager
     lookup
     clients
+    compaction
     subscriptions
     topics
     wire

@@ -192,6 +192,12 @@ class Broker:
             lambda: float(self.config.current.broker_delete_inactive_topics_frequency_seconds),
         )
 
+        self._periodic.start(
+            "compaction",
+            self.registry.compact_due,
+            lambda: float(self.config.current.broker_service_compaction_monitor_interval_in_seconds),
+        )
+
     async def _listen_web(self, start_web: StartWeb, host: str, port: int) -> WebServer:
         try:
             return await start_web(self, host, port)

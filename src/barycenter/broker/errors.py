@@ -9,6 +9,7 @@ ServiceError
 ├── ConsumerAssignError           Key_Shared hash ranges that overlap a connected consumer's
 ├── ProducerBusyError             a producer of that name is connected and alive
 ├── ProducerFencedError           an exclusive producer took the topic over
+├── CompactionRunningError        the topic is being compacted
 ├── NotAllowedError               what was asked is not possible for this topic or subscription
 └── InvalidPositionError          a message id or time that cannot be sought
 
@@ -77,6 +78,12 @@ class ProducerBusyError(ServiceError):
 
 class ProducerFencedError(ServiceError):
     pass
+
+
+class CompactionRunningError(ServiceError):
+    def __init__(self, topic: TopicName) -> None:
+        super().__init__(f"Compaction already in progress: {topic}")
+        self.topic = topic
 
 
 class NotAllowedError(ServiceError):

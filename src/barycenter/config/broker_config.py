@@ -159,6 +159,13 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     dispatcher_max_read_batch_size: Annotated[
         AtLeastOne, about("Most entries read at once for a subscription.", dynamic=True, unit="entries")
     ] = 100
+    broker_service_compaction_threshold_in_bytes: Annotated[
+        Count, about("Uncompacted bytes at which a topic is compacted; 0: by request.", dynamic=True, unit="bytes")
+    ] = 0
+    broker_service_compaction_monitor_interval_in_seconds: Annotated[
+        IntervalSeconds, about("How often to look for topics to be compacted.")
+    ] = 60.0
+    topic_compaction_retain_null_key: Annotated[bool, about("Keep messages without a key in compacted topics.")] = False
     stats_update_frequency_in_secs: Annotated[IntervalSeconds, about("How often rates of topics are computed.")] = 60.0
     expose_topic_level_metrics_in_prometheus: Annotated[
         bool, about("Show figures of every topic at `/metrics`, not only of every namespace.")
@@ -209,13 +216,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     load_balancer_distribute_bundles_evenly_enabled: Annotated[
         bool, about("Prefer brokers with the fewest bundles of the namespace.", dynamic=True)
     ] = True
-    load_balancer_shedding_excluded_namespaces: Annotated[
-        Names, about("Namespaces that are never shed.", dynamic=True)
-    ] = ()
+    load_balancer_shedding_excluded_namespaces: Annotated[Names, about("Namespaces never shed.", dynamic=True)] = ()
     prefer_later_versions: Annotated[bool, about("Prefer brokers of the newest version.", dynamic=True)] = False
-    failure_domains_enabled: Annotated[
-        bool, about("Spread anti-affinity groups over failure domains.", dynamic=True)
-    ] = False
+    failure_domains_enabled: Annotated[bool, about("Spread anti-affinity groups over domains.", dynamic=True)] = False
     load_balancer_debug_mode_enabled: Annotated[bool, about("Log more of the load manager.", dynamic=True)] = False
 
     # ---- Load balancing: reports and measurement ----
@@ -325,15 +328,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     load_balancer_msg_throughput_multiplier_difference_shedder_threshold: Annotated[
         Weight, about("Ratio of throughputs at which UniformLoadShedder sheds; 0 is off.", dynamic=True)
     ] = 4.0
-    min_unload_message: Annotated[
-        Count, about("Smallest message rate worth an unload.", dynamic=True, unit="msg/s")
-    ] = 1_000
+    min_unload_message: Annotated[Count, about("Smallest rate worth an unload.", dynamic=True, unit="msg/s")] = 1_000
     min_unload_message_throughput: Annotated[
         Count, about("Smallest throughput worth an unload.", dynamic=True, unit="bytes/s")
     ] = 1_048_576
-    max_unload_percentage: Annotated[
-        Fraction, about("Largest part of the difference unloaded at once.", dynamic=True)
-    ] = 0.2
+    max_unload_percentage: Annotated[Fraction, about("Most of the difference unloaded at once.", dynamic=True)] = 0.2
     max_unload_bundle_num_per_shedding: Annotated[
         CountOrOff, about("Most bundles unloaded at once; -1 is no limit.", dynamic=True, unit="bundles")
     ] = -1

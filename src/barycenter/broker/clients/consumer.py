@@ -26,8 +26,8 @@ class ConsumableTopic(Protocol):
 
     @property
     def name(self) -> TopicName: ...
-    async def position_at(self, publish_time_ms: int) -> Position: ...
-    async def last_message_id(self) -> tuple[Position, int]: ...
+    async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position: ...
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]: ...
     async def unsubscribe(self, consumer: "Consumer", *, force: bool) -> None: ...
     def acks_dropped(self, acks: int) -> None: ...
 
@@ -59,6 +59,7 @@ class ConsumerOptions:
     metadata: Mapping[str, str] | None = None
     hash_ranges: Sequence[tuple[int, int]] = ()
     epoch: int | None = None
+    read_compacted: bool = False
 
 
 class Consumer:
@@ -84,6 +85,7 @@ class Consumer:
         "permits",
         "priority_level",
         "rates",
+        "read_compacted",
         "subscription",
         "unacked",
     )
@@ -99,6 +101,7 @@ class Consumer:
         self.hash_ranges = options.hash_ranges
         self.metadata = options.metadata
         self.epoch = options.epoch
+        self.read_compacted = options.read_compacted
         self.connected_since_ms = now_ms
         self.partition = subscription.partition_index
         self.permits = 0

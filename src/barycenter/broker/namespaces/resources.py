@@ -203,6 +203,12 @@ class Resources:
         own = None if policies is None else policies.deduplication_enabled
         return self._config.current.broker_deduplication_enabled if own is None else own
 
+    async def compaction_threshold(self, namespace: NamespaceName) -> int:
+        """Return how many bytes of a topic may wait to be compacted, 0 for any: its policy, else the configuration."""
+        policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
+        own = None if policies is None else policies.compaction_threshold
+        return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
+
     async def lookup_exists(self, topic: TopicName) -> bool:
         """Tell whether a lookup of the topic makes sense: it exists, or would be created by use.
 

@@ -11,6 +11,10 @@ class TopicPolicies(Protocol):
         """Tell whether topics of the namespace drop what a producer sent twice."""
         ...
 
+    async def compaction_threshold(self, namespace: NamespaceName) -> int:
+        """Return how many bytes of a topic of the namespace may wait to be compacted; 0 is no limit."""
+        ...
+
     async def may_create(self, topic: TopicName) -> bool:
         """Tell whether a topic that does not exist is created when it is first used."""
         ...

@@ -12,6 +12,7 @@ from barycenter.broker.rest.admission import MAX_BODY_BYTES, admission
 from barycenter.broker.rest.broker_stats import BrokerStats
 from barycenter.broker.rest.brokers import Brokers
 from barycenter.broker.rest.clusters import Clusters
+from barycenter.broker.rest.compaction import Compaction
 from barycenter.broker.rest.damaged_ledgers import DamagedLedgers
 from barycenter.broker.rest.decisions import Decisions
 from barycenter.broker.rest.errors import RestError, errors_as_reasons
@@ -42,6 +43,7 @@ def build_app(services: BrokerServices) -> web.Application:
         Namespaces,
         Topics,
         TopicFigures,
+        Compaction,
         Brokers,
         BrokerStats,
         Metrics,

@@ -36,6 +36,9 @@ _NOT_ADDED: Final = frozenset(
         "lastConsumedTimestamp",
         "lastAckedTimestamp",
         "lastMarkDeleteAdvancedTimestamp",
+        "lastCompactionSucceedTimestamp",
+        "lastCompactionFailedTimestamp",
+        "lastCompactionDurationTimeInMills",
     }
 )
 """Numbers that are no amounts: of several partitions the largest is shown."""
@@ -197,6 +200,7 @@ def _internal(topic: PersistentTopic) -> dict[str, Any]:
     ledger = topic.ledger
     stats = ledger.stats
     current = stats.ledgers[-1] if stats.ledgers else None
+    compacted = ledger.compacted.current
     return {
         "entriesAddedCounter": topic.in_rates.messages,
         "numberOfEntries": stats.entries,
@@ -222,7 +226,13 @@ def _internal(topic: PersistentTopic) -> dict[str, Any]:
         ],
         "cursors": {name: _cursor(subscription) for name, subscription in topic.subscriptions.items()},
         "schemaLedgers": [],
-        "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False},
+        "compactedLedger": {
+            "ledgerId": -1 if compacted is None else compacted.segment.ledger_id,
+            "entries": -1 if compacted is None else compacted.segment.entries,
+            "size": -1 if compacted is None else compacted.segment.size,
+            "offloaded": False,
+            "underReplicated": False,
+        },
         "properties": dict(ledger.properties),
         "epoch": ledger.epoch,
     }

@@ -42,6 +42,7 @@ from barycenter.broker.rest.requests import (
 )
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
+from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.metadata.errors import AlreadyExistsError, NotFoundError
 from barycenter.naming.namespace import NamespaceName
@@ -299,7 +300,8 @@ class Topics:
         first = await self._gather(
             lambda part: self._call("GET", f"{topic_path(part)}/subscriptions"), [topic.partition(0)], missing=[404]
         )
-        paths = [subscription_path(topic.partition(index), name) for index in indexes for name in first[0] or ()]
+        names = [name for name in first[0] or () if name != COMPACTION_CURSOR]
+        paths = [subscription_path(topic.partition(index), name) for index in indexes for name in names]
         earliest = {"ledgerId": -1, "entryId": -1}
         await self._gather(lambda path: self._call("PUT", path, earliest), paths, missing=[409])
 

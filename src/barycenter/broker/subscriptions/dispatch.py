@@ -31,6 +31,9 @@ class Dispatcher:
 
     __slots__ = ("_generation", "_reading", "_ready", "_retry_timer", "consumers", "read_position", "subscription")
 
+    keeps_acks = False
+    """Whether the dispatcher tells the cursor itself what is acknowledged one by one."""
+
     def __init__(self, subscription: DispatchSource) -> None:
         self.subscription = subscription
         self.consumers: list[Consumer] = []
@@ -68,6 +71,9 @@ class Dispatcher:
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         """Entries at `positions` were acknowledged one by one; the cursor knows already."""
+
+    def acked_through(self, position: Position) -> None:
+        """Everything up to `position` was acknowledged; the cursor knows already."""
 
     def close(self) -> None:
         """Forget the consumers: nothing is sent afterwards, also not by a read that is under way."""
@@ -119,7 +125,7 @@ class Dispatcher:
 
     async def _read(self, start: Position, max_entries: int, max_messages: int | None, generation: int) -> None:
         try:
-            entries = await self.subscription.ledger.read(start, max_entries, READ_BYTES, max_messages)
+            entries = await self._fetch(start, max_entries, max_messages)
         except Exception as error:  # noqa: BLE001 (a subscription must not stand still for good)
             log.error("read_failed", subscription=str(self.subscription), position=str(start), error=str(error))
             self._reading = False
@@ -131,6 +137,9 @@ class Dispatcher:
         if generation == self._generation:
             self._read_done(start, entries)
         self.dispatch()
+
+    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> list[Entry]:
+        return await self.subscription.ledger.read(start, max_entries, READ_BYTES, max_messages)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
         self._add_ready(entries)

@@ -16,6 +16,7 @@ from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.rates import Rates
 from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import SubscriptionBusyError
+from barycenter.broker.subscriptions.compacted_dispatch import CompactedDispatcher
 from barycenter.broker.subscriptions.dispatch import Dispatcher
 from barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
@@ -145,20 +146,24 @@ class PersistentSubscription:
             SubscriptionBusyError: consumers of another type or mode are connected, or an exclusive one is.
             ConsumerAssignError: hash ranges that overlap.
         """
-        dispatcher = self._dispatcher_for(sub_type, key_shared_mode, allow_out_of_order)
+        dispatcher = self._dispatcher_for(sub_type, key_shared_mode, allow_out_of_order, options.read_compacted)
         consumer = Consumer(link, consumer_id, self, options, self.now_ms())
         dispatcher.add(consumer)
         self.is_sought = False
         return consumer
 
-    def _dispatcher_for(self, sub_type: SubscriptionType, mode: KeySharedMode, allow_out_of_order: bool) -> Dispatcher:
+    def _dispatcher_for(
+        self, sub_type: SubscriptionType, mode: KeySharedMode, allow_out_of_order: bool, read_compacted: bool
+    ) -> Dispatcher:
         wanted = (sub_type, mode, allow_out_of_order) if sub_type is SubscriptionType.KEY_SHARED else (sub_type,)
         present = (self.type, self.key_shared_mode, self.allow_out_of_order)[: len(wanted)]
-        if self.dispatcher is not None and wanted == present:
+        was_compacted = isinstance(self.dispatcher, CompactedDispatcher)
+        if self.dispatcher is not None and wanted == present and read_compacted == was_compacted:
             return self.dispatcher
         if self.consumers:
+            how = "that read the compacted topic" if was_compacted and not read_compacted else self.type.label
             raise SubscriptionBusyError(
-                self.topic.name, self.name, f"consumers of a different type are connected ({self.type.label})"
+                self.topic.name, self.name, f"consumers of a different type are connected ({how})"
             )
         if self.dispatcher is not None:
             self.dispatcher.close()
@@ -169,7 +174,8 @@ class PersistentSubscription:
             is_sticky = mode is KeySharedMode.STICKY
             self.dispatcher = KeySharedDispatcher(self, is_sticky=is_sticky, is_ordered=not allow_out_of_order)
         else:
-            self.dispatcher = SingleActiveDispatcher(self, is_failover=sub_type is SubscriptionType.FAILOVER)
+            kind = CompactedDispatcher if read_compacted else SingleActiveDispatcher
+            self.dispatcher = kind(self, is_failover=sub_type is SubscriptionType.FAILOVER)
         return self.dispatcher
 
     def attached(self, consumer: Consumer) -> None:
@@ -219,7 +225,8 @@ class PersistentSubscription:
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         """Acknowledge whole entries; those acknowledged before, or unknown, change nothing."""
         self.last_acked_at_ms = self.now_ms()
-        self.cursor.ack_individual(positions)
+        if self.dispatcher is None or not self.dispatcher.keeps_acks:
+            self.cursor.ack_individual(positions)
         if self.dispatcher is not None:
             self.dispatcher.acked(consumer, positions)
 
@@ -230,6 +237,8 @@ class PersistentSubscription:
             return False
         self.last_acked_at_ms = self.now_ms()
         self.cursor.ack_cumulative(position)
+        if self.dispatcher is not None:
+            self.dispatcher.acked_through(position)
         return True
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:

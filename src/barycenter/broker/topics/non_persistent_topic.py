@@ -37,6 +37,8 @@ class NonPersistentTopic(Topic):
                 subscription.deliver(position, num_messages, entry)
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
+        if request.options.read_compacted:
+            raise NotAllowedError("readCompacted only valid on persistent topics")
         self.check_open()
         present = self.subscriptions.get(request.subscription)
         if present is not None and present.type is not request.sub_type and present.consumers:
@@ -81,10 +83,10 @@ class NonPersistentTopic(Topic):
         subscription.disconnect_all()
         del self.subscriptions[name]
 
-    async def last_message_id(self) -> tuple[Position, int]:
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
         raise NotAllowedError("a non-persistent topic keeps no message")
 
-    async def position_at(self, publish_time_ms: int) -> Position:
+    async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
         raise NotAllowedError("a non-persistent topic keeps nothing to seek")
 
     async def close(self, reason: str, owner: NextOwner | None = None) -> None:

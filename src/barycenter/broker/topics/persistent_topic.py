@@ -21,6 +21,8 @@ from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.cluster.service_urls import NextOwner
+from barycenter.broker.compaction.messages import last_index
+from barycenter.broker.compaction.topic_compactions import TopicCompactions
 from barycenter.broker.errors import (
     NotAllowedError,
     SubscriptionBusyError,
@@ -34,6 +36,7 @@ from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatu
 from barycenter.broker.topics.states import TopicEvent, TopicState
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
+from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, NewEntry, Position
 from barycenter.naming.topic import TopicName
@@ -49,9 +52,10 @@ _PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_deduplication", "_last_message_id", "_lock", "ledger", "subscriptions")
+    __slots__ = ("_deduplication", "_last_message_id", "_lock", "compactions", "ledger", "subscriptions")
 
     ledger: ManagedLedger
+    compactions: TopicCompactions
 
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
         super().__init__(name, owned, host)
@@ -68,6 +72,7 @@ class PersistentTopic(Topic):
             LedgerError: what deduplication needs could not be read.
         """
         self.ledger = ledger
+        self.compactions = TopicCompactions(self.name, ledger, self.host.compactions)
         for name, cursor in ledger.cursors.items():
             if name != deduplication.CURSOR_NAME:
                 self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
@@ -208,7 +213,11 @@ class PersistentTopic(Topic):
             SubscriptionBusyError: see `PersistentSubscription.attach`; a dead exclusive consumer was removed before.
             SubscriptionNotFoundError: it does not exist and may not be created by use.
             TopicFencedError: the topic is closing.
+            NotAllowedError: the compacted topic is not read by several at once; a name that compaction has.
         """
+        if request.options.read_compacted and request.sub_type.is_shared:
+            raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
+        _require_not_compaction(request.subscription)
         while True:
             self.check_open()
             subscription = await self._subscription_for(request)
@@ -255,7 +264,11 @@ class PersistentTopic(Topic):
         """Create a durable subscription that gets `start` first; EARLIEST and LATEST stand for the topic's ends.
 
         Hold `lock` meanwhile.
+
+        Raises:
+            NotAllowedError: compaction has the name.
         """
+        _require_not_compaction(name)
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         log.info("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
@@ -268,13 +281,15 @@ class PersistentTopic(Topic):
 
     async def _start_of(self, request: SubscribeRequest) -> Position:
         if request.start_rollback_s > 0:
-            return await self.position_at(self.clock.now_ms() - request.start_rollback_s * 1000)
+            time_ms = self.clock.now_ms() - request.start_rollback_s * 1000
+            return await self.position_at(time_ms, compacted=request.options.read_compacted)
         return request.start if request.start is not None else LATEST
 
-    async def position_at(self, publish_time_ms: int) -> Position:
+    async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
         """Return the first entry published at or after that time, LATEST if there is none."""
         found = await self.ledger.find_by_publish_time(publish_time_ms)
-        return found if found is not None else LATEST
+        kept = await self.ledger.compacted.find_by_publish_time(publish_time_ms) if compacted else None
+        return min(found or LATEST, kept or LATEST)
 
     def remove_subscription(self, subscription: PersistentSubscription) -> None:
         """Forget a subscription without touching what is stored of it."""
@@ -309,8 +324,12 @@ class PersistentTopic(Topic):
                 raise SubscriptionNotFoundError(self.name, name)
             if subscription.consumers and not force:
                 raise SubscriptionBusyError(self.name, name, "consumers are connected")
+            if name == COMPACTION_CURSOR and self.ledger.compacted.is_running:
+                raise SubscriptionBusyError(self.name, name, "the topic is being compacted")
             self.remove_subscription(subscription)
-            if subscription.is_durable:
+            if name == COMPACTION_CURSOR:
+                await self.ledger.compacted.forget()
+            elif subscription.is_durable:
                 await self.ledger.delete_cursor(name)
         log.info("subscription_deleted", topic=str(self.name), subscription=name)
 
@@ -322,11 +341,41 @@ class PersistentTopic(Topic):
     def subscription_count(self) -> int:
         return len(self.subscriptions)
 
-    async def last_message_id(self) -> tuple[Position, int]:
+    # ---- compaction ----
+
+    async def prepare_compaction(self) -> None:
+        """Have what is not compacted yet kept from being trimmed, and the cursor that does so shown.
+
+        Raises:
+            LedgerError: the cursor could not be stored.
+        """
+        async with self.lock:
+            cursor = await self.ledger.compacted.open_cursor()
+            if COMPACTION_CURSOR not in self.subscriptions:
+                self.subscriptions[COMPACTION_CURSOR] = PersistentSubscription(
+                    self, COMPACTION_CURSOR, cursor, is_durable=True
+                )
+
+    async def compact(self) -> None:
+        """Start a compaction.
+
+        Raises:
+            CompactionRunningError: one is under way.
+            TopicFencedError: the topic is closing.
+            LedgerError: it could not begin.
+        """
+        self.check_open()
+        await self.prepare_compaction()
+        self.compactions.trigger()
+
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
         if self._last_message_id is not None:
             return self._last_message_id
         while True:
             last = self.ledger.last_position
+            if compacted and last <= self.ledger.compacted.horizon:
+                kept = await self.ledger.compacted.last_entry()
+                return (EARLIEST, -1) if kept is None else (kept.position, await last_index(kept.data))
             if last.entry_id < 0:
                 return EARLIEST, -1
             entries = await self.ledger.read(last, 1, 1 << 20)
@@ -402,6 +451,11 @@ class PersistentTopic(Topic):
         for subscription in self.subscriptions.values():
             if subscription.rates is not None:
                 subscription.rates.update(seconds)
+
+
+def _require_not_compaction(subscription: str) -> None:
+    if subscription == COMPACTION_CURSOR:
+        raise NotAllowedError(f"The subscription {COMPACTION_CURSOR} is the broker's own")
 
 
 async def _remove_dead(consumers: Sequence[Consumer]) -> bool:

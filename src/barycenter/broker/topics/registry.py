@@ -6,15 +6,23 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from barycenter.broker.cluster.service_urls import NextOwner
+from barycenter.broker.compaction.compactor import KeepsEarlier
+from barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from barycenter.broker.environment import Environment
-from barycenter.broker.errors import NotAllowedError, ServiceError, TopicFencedError, TopicNotFoundError
+from barycenter.broker.errors import (
+    CompactionRunningError,
+    NotAllowedError,
+    ServiceError,
+    TopicFencedError,
+    TopicNotFoundError,
+)
 from barycenter.broker.namespaces.topic_policies import TopicPolicies
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from barycenter.broker.topics.departures import Departures
@@ -42,8 +50,14 @@ class TopicRegistry:
     """All methods belong to the broker's event loop."""
 
     def __init__(
-        self, config: BrokerConfig, env: Environment, authority: ServingAuthority, policies: TopicPolicies
+        self,
+        config: BrokerConfig,
+        env: Environment,
+        authority: ServingAuthority,
+        policies: TopicPolicies,
+        compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
+        """`compaction_strategies` are for topics whose newest message of a key is not always the valid one."""
         self._config = config
         self._env = env
         self._authority = authority
@@ -56,6 +70,11 @@ class TopicRegistry:
         self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
         self._departures = Departures(self._forget)
         self._counters = BrokerCounters()
+        self._compactions = BrokerCompactions(
+            env.clock,
+            retain_null_key=config.topic_compaction_retain_null_key,
+            strategies=dict(compaction_strategies or {}),
+        )
         self._rates_at_ms = env.clock.now_ms()
 
     # ---- what topics ask (TopicHost) ----
@@ -72,6 +91,10 @@ class TopicRegistry:
     def counters(self) -> BrokerCounters:
         """Messages and bytes in and out of this broker since it started."""
         return self._counters
+
+    @property
+    def compactions(self) -> BrokerCompactions:
+        return self._compactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over changed settings; ledgers that are open keep theirs, but for what to skip."""
@@ -220,6 +243,8 @@ class TopicRegistry:
             raise NotServedError(name, "a later owner has it") from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
+            if await self._policies.compaction_threshold(name.namespace):
+                await topic.prepare_compaction()
         except BaseException:
             await ledger.close()
             raise
@@ -392,6 +417,27 @@ class TopicRegistry:
                 except Exception as error:  # noqa: BLE001 (one topic must not keep the others)
                     log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
         return deleted
+
+    async def compact_due(self) -> int:
+        """Start compacting the topics that have more to be compacted than their namespace's threshold; return how many.
+
+        A topic without a threshold is compacted by request only.
+        """
+        loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
+        started = 0
+        for topic in loaded:
+            try:
+                threshold = await self._policies.compaction_threshold(topic.name.namespace)
+                if threshold and topic.state is TopicState.OPEN:
+                    await topic.prepare_compaction()
+                    if topic.compactions.uncompacted_bytes() > threshold:
+                        await topic.compact()
+                        started += 1
+            except CompactionRunningError:
+                continue
+            except (ServiceError, LedgerError, MetadataError) as error:  # one topic must not keep the others
+                log.warning("topic_not_compacted", topic=str(topic.name), error=str(error))
+        return started
 
     # ---- figures ----
 

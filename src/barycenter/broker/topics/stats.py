@@ -95,13 +95,18 @@ def topic_stats(topic: Topic, *, owner_broker: str) -> dict[str, Any]:
         ),
         "nonContiguousDeletedMessagesRangesSerializedSize": 0,
         "delayedMessageIndexSizeInBytes": 0,
-        "compaction": {
-            "lastCompactionRemovedEventCount": 0,
-            "lastCompactionSucceedTimestamp": 0,
-            "lastCompactionFailedTimestamp": 0,
-            "lastCompactionDurationTimeInMills": 0,
-        },
+        "compaction": _compaction(topic),
         "ownerBroker": owner_broker,
+    }
+
+
+def _compaction(topic: Topic) -> dict[str, int]:
+    done = topic.compactions if isinstance(topic, PersistentTopic) else None
+    return {
+        "lastCompactionRemovedEventCount": 0 if done is None else done.removed,
+        "lastCompactionSucceedTimestamp": 0 if done is None else done.succeeded_at_ms,
+        "lastCompactionFailedTimestamp": 0 if done is None else done.failed_at_ms,
+        "lastCompactionDurationTimeInMills": 0 if done is None else done.duration_ms,
     }
 
 

@@ -17,6 +17,7 @@ from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions, Sent
 from barycenter.broker.clients.rates import Rates
 from barycenter.broker.cluster.service_urls import NextOwner
+from barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.source import DispatchSettings
@@ -96,6 +97,9 @@ class TopicHost(Protocol):
 
     @property
     def counters(self) -> BrokerCounters: ...
+
+    @property
+    def compactions(self) -> BrokerCompactions: ...
 
     def ledger_fenced(self, topic: "Topic", detail: str) -> None:
         """A later owner writes the topic's ledger: this broker's term is over."""
@@ -306,8 +310,11 @@ class Topic:
         """
         raise NotImplementedError
 
-    async def position_at(self, publish_time_ms: int) -> Position:
-        """Return the first entry published at or after that time, or a position behind all entries."""
+    async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
+        """Return the first entry published at or after that time, or a position behind all entries.
+
+        `compacted`, here and below, counts what was kept when the topic was compacted in the place of what was written.
+        """
         raise NotImplementedError
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
@@ -318,7 +325,7 @@ class Topic:
         """
         raise NotImplementedError
 
-    async def last_message_id(self) -> tuple[Position, int]:
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
         """Return the position of the last durable entry (-1, -1 if none), and its last index in the batch, or -1."""
         raise NotImplementedError
 

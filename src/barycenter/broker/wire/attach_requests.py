@@ -234,6 +234,7 @@ def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
             metadata=_properties(request.metadata),
             hash_ranges=tuple((range_.start, range_.end) for range_ in key_shared.hashRanges),
             epoch=request.consumer_epoch if request.HasField("consumer_epoch") else None,
+            read_compacted=request.read_compacted,
         ),
         key_shared_mode=KeySharedMode(key_shared.keySharedMode),
         is_durable=request.durable,

@@ -104,7 +104,8 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
                 wanted = wanted.first_chunk_message_id
             position = Position(signed(wanted.ledgerId), signed(wanted.entryId))
         elif request.HasField("message_publish_time"):
-            position = await consumer.subscription.topic.position_at(request.message_publish_time)
+            topic = consumer.subscription.topic
+            position = await topic.position_at(request.message_publish_time, compacted=consumer.read_compacted)
         else:
             raise InvalidPositionError("SEEK needs a message id or a publish time")
         await consumer.subscription.seek(position)
@@ -126,7 +127,7 @@ def last_message_id(connection: Connection, request: api.CommandGetLastMessageId
 async def _last_message_id(connection: Connection, consumer: Consumer, request_id: int) -> None:
     topic = consumer.subscription.topic
     try:
-        position, batch_index = await topic.last_message_id()
+        position, batch_index = await topic.last_message_id(compacted=consumer.read_compacted)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         connection.send(commands.error(request_id, error_code(error), error_text(error)))
         return

@@ -351,9 +351,7 @@ class CompactedTopic:
         self._ledgers.compacted.append(record_of(begun.segment))
         try:
             await self._ledgers.save()
-            begun.writer = await self._storage.create(
-                ledger_id, epoch=self._owner.epoch, on_durable=begun.group_done
-            )
+            begun.writer = await self._storage.create(ledger_id, epoch=self._owner.epoch, on_durable=begun.group_done)
         except BaseException:
             # Asked to be made, it may exist: it is deleted as soon as the record can be written again.
             self._ledgers.drop_compacted(ledger_id)

@@ -1,0 +1,231 @@
+"""Keyed messages as producers send them, what compaction should leave of them, and a process that dies at a step."""
+
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from barycenter.broker.compaction.messages import Batch, Chunk, Single, content_of
+from barycenter.ledger.errors import LedgerClosedError
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
+from barycenter.ledger.position import EARLIEST, Entry, Position
+from barycenter.ledger.storage import LedgerStorage, LedgerWriter, OnDurable
+from barycenter.metadata.errors import StoreUnavailableError
+from barycenter.metadata.store import MetadataStore
+from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.frames import encode_entry, split_entry
+
+_CODECS = {api.LZ4: "lz4_raw", api.ZSTD: "zstd", api.SNAPPY: "snappy"}
+
+
+class Message(NamedTuple):
+    """`value` None is a null value."""
+
+    key: str | None
+    value: bytes | None
+
+
+def compressed(kind: int, payload: bytes) -> bytes:
+    if kind == api.NONE:
+        return payload
+    if kind == api.ZLIB:
+        return zlib.compress(payload)
+    return bytes(pa.Codec(_CODECS[kind]).compress(payload, asbytes=True))
+
+
+def _metadata(**fields: Any) -> api.MessageMetadata:
+    return api.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1_700_000_000_000, **fields)
+
+
+def single(message: Message, kind: int = 0, *, time_ms: int | None = None) -> bytes:
+    """Return the entry of one message."""
+    payload = message.value or b""
+    metadata = _metadata(uncompressed_size=len(payload), compression=kind or None)
+    if time_ms is not None:
+        metadata.publish_time = time_ms
+    if message.key is not None:
+        metadata.partition_key = message.key
+    if message.value is None:
+        metadata.null_value = True
+    return encode_entry(metadata.SerializeToString(), compressed(kind, payload))
+
+
+def batch(messages: Sequence[Message], kind: int = 0, **fields: Any) -> bytes:
+    """Return the entry of a batch; `fields` are put into its metadata, whatever is true."""
+    parts = []
+    for message in messages:
+        value = message.value or b""
+        one = api.SingleMessageMetadata(payload_size=len(value), null_value=message.value is None or None)
+        if message.key is not None:
+            one.partition_key = message.key
+        head = one.SerializeToString()
+        parts += [len(head).to_bytes(4, "big"), head, value]
+    payload = b"".join(parts)
+    sizes = {"num_messages_in_batch": len(messages), "uncompressed_size": len(payload)}
+    metadata = _metadata(compression=kind or None, **(sizes | fields))
+    return encode_entry(metadata.SerializeToString(), compressed(kind, payload))
+
+
+def chunks(message: Message, uuid: str, count: int) -> list[bytes]:
+    """Return the entries of one message that was cut into `count` parts."""
+    value = message.value or b""
+    metadata = _metadata(uuid=uuid, num_chunks_from_msg=count, total_chunk_msg_size=len(value))
+    if message.key is not None:
+        metadata.partition_key = message.key
+    size = -(-len(value) // count)
+    found = []
+    for index in range(count):
+        metadata.chunk_id = index
+        found.append(encode_entry(metadata.SerializeToString(), value[index * size : (index + 1) * size]))
+    return found
+
+
+class Place(NamedTuple):
+    """A message as a client gets it: where it stands, the index in its batch (-1 without one), key and value."""
+
+    position: Position
+    index: int
+    key: str | None
+    value: bytes | None
+
+
+async def messages_in(entry: Entry) -> list[Place]:
+    """Return what a client gives to its application of an entry; of a message in chunks each part."""
+    content = await content_of(entry.data)
+    if isinstance(content, Single):
+        payload = await content.payload()
+        null = content.metadata.null_value
+        return [Place(entry.position, -1, content.key, None if null else payload)]
+    if isinstance(content, Chunk):
+        return [Place(entry.position, -1, content.key, split_entry(entry.data)[1])]
+    assert isinstance(content, Batch), content
+    return [
+        Place(entry.position, index, one.key, content.payload[one.payload_begin : one.end])
+        for index, one in enumerate(content.messages())
+        if not one.is_compacted_out
+    ]
+
+
+async def compacted_entries(ledger: ManagedLedger, start: Position = EARLIEST, *, at_once: int = 3) -> list[Entry]:
+    """Return what a reader of the compacted topic gets."""
+    found: list[Entry] = []
+    position = start
+    while True:
+        entries, position = await ledger.compacted.read(position, at_once, 1 << 20)
+        found += entries
+        if not entries:
+            break
+    while entries := await ledger.read(position, at_once, 1 << 20):
+        found += entries
+        position = Position(entries[-1].position.ledger_id, entries[-1].position.entry_id + 1)
+    return found
+
+
+async def compacted_places(ledger: ManagedLedger) -> list[Place]:
+    return [place for entry in await compacted_entries(ledger) for place in await messages_in(entry)]
+
+
+def table_of(places: Sequence[Place]) -> dict[str, bytes]:
+    """Return what a table of the newest value of each key holds."""
+    table: dict[str, bytes] = {}
+    for place in places:
+        if place.key is not None and place.value:
+            table[place.key] = place.value
+        elif place.key is not None:
+            table.pop(place.key, None)
+    return table
+
+
+def newest_of(places: Sequence[Place]) -> list[Place]:
+    """Return what compaction should leave, the slow way: the newest place of each key that was not deleted."""
+    newest: dict[str, Place] = {}
+    for place in places:
+        if place.key is not None:
+            newest.pop(place.key, None)
+            if place.value:
+                newest[place.key] = place
+    return sorted(newest.values(), key=lambda place: (place.position, place.index))
+
+
+# ------------------------------------------------------------------------------------------------ a process that dies
+
+
+@dataclass
+class Life:
+    """A process whose steps that reach outside are counted: the one numbered `dies_at` is its last, and takes effect
+    or not."""
+
+    dies_at: int = -1
+    takes_effect: bool = True
+    steps: list[str] = field(default_factory=list)
+    is_over: bool = False
+
+    async def step(self, name: str, work: Callable[[], Awaitable[Any]], error: Exception) -> Any:
+        if self.is_over:
+            raise error
+        self.steps.append(name)
+        if len(self.steps) - 1 != self.dies_at:
+            return await work()
+        self.is_over = True
+        if self.takes_effect:
+            await work()
+        raise error
+
+
+class MortalStore:
+    """A metadata store as seen by a process that may die."""
+
+    def __init__(self, store: MetadataStore, life: Life) -> None:
+        self._store = store
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def put(self, path: str, value: bytes, **options: Any) -> Any:
+        return await self._life.step(
+            f"put {path}", lambda: self._store.put(path, value, **options), StoreUnavailableError(path, "dead")
+        )
+
+    async def delete(self, path: str, **options: Any) -> Any:
+        return await self._life.step(
+            f"delete {path}", lambda: self._store.delete(path, **options), StoreUnavailableError(path, "dead")
+        )
+
+
+class MortalStorage:
+    """A ledger storage as seen by a process that may die."""
+
+    def __init__(self, storage: LedgerStorage, life: Life) -> None:
+        self._storage = storage
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> LedgerWriter:
+        def report(last: int, error: Any) -> None:
+            if not self._life.is_over:
+                on_durable(last, error)
+
+        made: LedgerWriter = await self._life.step(
+            "create", lambda: self._storage.create(ledger_id, epoch=epoch, on_durable=report), LedgerClosedError("dead")
+        )
+        return MortalWriter(made, self._life)  # type: ignore[return-value]
+
+    async def delete(self, ledger_id: int) -> None:
+        await self._life.step("delete", lambda: self._storage.delete(ledger_id), LedgerClosedError("dead"))
+
+
+class MortalWriter:
+    def __init__(self, writer: LedgerWriter, life: Life) -> None:
+        self._writer = writer
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    async def close(self) -> None:
+        await self._life.step("close", self._writer.close, LedgerClosedError("dead"))

@@ -16,6 +16,7 @@ from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.metadata.store import MetadataStore
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry, split_entry
+from support.ledger_world import Owner
 
 _CODECS = {api.LZ4: "lz4_raw", api.ZSTD: "zstd", api.SNAPPY: "snappy"}
 
@@ -80,6 +81,14 @@ def chunks(message: Message, uuid: str, count: int) -> list[bytes]:
         metadata.chunk_id = index
         found.append(encode_entry(metadata.SerializeToString(), value[index * size : (index + 1) * size]))
     return found
+
+
+async def publish_entry(owner: Owner, entry: bytes, messages: int = 1) -> Position:
+    """Append an entry, wait until it is durable, and return its position."""
+    before = len(owner.durable)
+    owner.ledger.append(entry, messages, 1_700_000_000_000, None)
+    await owner.until(lambda: len(owner.durable) > before)
+    return owner.positions[-1]
 
 
 class Place(NamedTuple):

@@ -33,6 +33,7 @@ from support.compaction_cases import (
     compacted_entries,
     compacted_places,
     newest_of,
+    publish_entry,
     single,
     table_of,
 )
@@ -73,9 +74,7 @@ def flip_last(root: Path, position: Position) -> None:
 async def publish(owner: Owner, *entries: bytes, messages: int = 1) -> None:
     """Append entries one by one, so that ledgers roll where they are full."""
     for entry in entries:
-        before = len(owner.durable)
-        owner.ledger.append(entry, messages, 1_700_000_000_000, None)
-        await owner.until(lambda: len(owner.durable) > before)
+        await publish_entry(owner, entry, messages)
         await owner.settle()
 
 
@@ -239,7 +238,8 @@ async def test_a_message_in_chunks_is_kept_with_all_of_them(there: There) -> Non
     assert kept == [new[0], *keyed(("b", b"1")), new[1], unfinished[0], new[2]]
     await publish(owner, *unfinished[1:])
     await compact(owner)
-    assert [entry.data for entry in await compacted_entries(owner.ledger)] == [new[0], new[1], *unfinished[:1], new[2]] + unfinished[1:]  # fmt: skip
+    kept = [entry.data for entry in await compacted_entries(owner.ledger)]
+    assert kept == [new[0], new[1], unfinished[0], new[2], *unfinished[1:]]
     await publish(owner, *keyed(("a", b"4")))
     await compact(owner)
     assert [entry.data for entry in await compacted_entries(owner.ledger)] == [*unfinished, *keyed(("a", b"4"))]
@@ -481,9 +481,11 @@ async def test_a_crash_at_any_step_loses_nothing_and_leaves_no_ledger_behind(
 
 
 async def publish_numbers(owner: Owner, published: list[Place]) -> None:
-    """Publish the next numbers under four keys, one of seven as a tombstone."""
+    """Publish the next numbers, the first three under keys of their own, the others under four, one of seven as a
+    tombstone."""
     for number in range(len(published), len(published) + 6):
-        key, value = f"k{number % 4}", None if number % 7 == 6 else b"%d" % number
+        key = f"once {number}" if number < 3 else f"k{number % 4}"
+        value = None if number % 7 == 6 else b"%d" % number
         await publish(owner, *keyed((key, value)))
         published.append(Place(owner.positions[-1], -1, key, value))
 

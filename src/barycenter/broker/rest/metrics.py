@@ -27,6 +27,14 @@ _TOPIC_FIGURES: Final = (
     "pulsar_storage_size",
     "pulsar_msg_backlog",
 )
+_COMPACTION_FIGURES: Final = (
+    "pulsar_compaction_removed_event_count",
+    "pulsar_compaction_succeed_count",
+    "pulsar_compaction_failed_count",
+    "pulsar_compaction_duration_time_in_mills",
+    "pulsar_compaction_compacted_entries_count",
+    "pulsar_compaction_compacted_entries_size",
+)
 Sample = tuple[str, Mapping[str, str], float]
 
 
@@ -83,6 +91,7 @@ class Metrics:
             if by_topic:
                 labels = {"cluster": cluster, "namespace": namespace, "topic": str(topic.name)}
                 yield from ((name, labels, figure) for name, figure in zip(_TOPIC_FIGURES, figures, strict=True))
+                yield from ((name, labels, figure) for name, figure in _compaction_figures(topic))
         for namespace, total in totals.items():
             labels = {"cluster": cluster, "namespace": namespace}
             yield "pulsar_topics_count", labels, counts[namespace]
@@ -120,6 +129,24 @@ def _figures(topic: Topic) -> tuple[float, ...]:
         size,
         backlog,
     )
+
+
+def _compaction_figures(topic: Topic) -> Iterable[tuple[str, float]]:
+    """Return the figures of a topic that is compacted, or was to be; of others there are none, as in Pulsar."""
+    if not isinstance(topic, PersistentTopic):
+        return ()
+    done, current = topic.compactions, topic.ledger.compacted.current
+    if current is None and not done.failures:
+        return ()
+    figures = (
+        done.total_removed,
+        done.successes,
+        done.failures,
+        done.duration_ms,
+        0 if current is None else current.segment.entries,
+        0 if current is None else current.segment.size,
+    )
+    return zip(_COMPACTION_FIGURES, figures, strict=True)
 
 
 class _Families:
@@ -165,4 +192,10 @@ _HELP: Final = {
     "pulsar_subscriptions_count": "Subscriptions.",
     "pulsar_storage_size": "Bytes stored in ledgers.",
     "pulsar_msg_backlog": "Messages not acknowledged yet, of all subscriptions.",
+    "pulsar_compaction_removed_event_count": "Messages that compactions removed since the topic was loaded.",
+    "pulsar_compaction_succeed_count": "Compactions that succeeded since the topic was loaded.",
+    "pulsar_compaction_failed_count": "Compactions that failed since the topic was loaded.",
+    "pulsar_compaction_duration_time_in_mills": "How long the last compaction took.",
+    "pulsar_compaction_compacted_entries_count": "Entries of the compacted ledger.",
+    "pulsar_compaction_compacted_entries_size": "Bytes of the compacted ledger.",
 }

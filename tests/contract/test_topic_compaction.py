@@ -10,11 +10,10 @@ import pytest
 
 from barycenter.broker.compaction.compactor import Compacted, Compactor, KeepsEarlier
 from barycenter.broker.compaction.compression import MOST_UNCOMPRESSED
-from barycenter.broker.compaction.messages import last_index
 from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerFencedError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.files.folder import ledger_files
-from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, LEDGER_PROPERTY
+from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, LEDGER_PROPERTY, KeptEntry
 from barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from barycenter.ledger.managed.records import ManagedLedgerRecord, decode
 from barycenter.ledger.position import EARLIEST, Position
@@ -195,7 +194,10 @@ async def test_of_a_batch_the_others_are_marked_and_those_kept_stay_where_they_a
         Place(owner.positions[0], 1, "b", b"1" * 1000),
         Place(owner.positions[2], 0, "c", b"3"),
     ]
-    assert [await last_index(entry.data) for entry in entries] == [1, 0]
+    assert [entry.kept for entry in entries if isinstance(entry, KeptEntry)] == [(0b10,), (0b1,)]
+    last = await owner.ledger.compacted.last_entry()
+    assert last is not None
+    assert (last.position, last.last_kept) == (owner.positions[2], 0)
     await publish(owner, *keyed(("c", b"4")))
     await compact(owner)
     assert await values(owner.ledger) == [("b", b"1" * 1000), ("c", b"4")]
@@ -207,7 +209,21 @@ async def test_a_batch_of_which_all_is_kept_is_the_same_bytes(there: There) -> N
     await publish(owner, entry, messages=2)
     await compact(owner)
     (kept,) = await compacted_entries(owner.ledger)
-    assert kept.data == entry
+    assert isinstance(kept, KeptEntry)
+    assert (kept.data, kept.kept, kept.last_kept) == (entry, (), None)
+
+
+async def test_which_messages_of_a_large_batch_are_kept_is_said_again_by_the_next_compaction(there: There) -> None:
+    owner = await open_topic(there)
+    await publish(owner, batch([Message(f"k{n % 140}", b"%d" % n) for n in range(200)]), messages=200)
+    for _ in range(2):
+        await compact(owner)
+        entry = (await compacted_entries(owner.ledger))[0]
+        assert isinstance(entry, KeptEntry)
+        words = entry.kept
+        assert sum(word << at * 64 for at, word in enumerate(words)) == (1 << 200) - (1 << 60)
+        assert (len(words), entry.last_kept) == (4, 199)
+        await publish(owner, *keyed(("other", b"1")))
 
 
 async def test_batches_that_cannot_be_read_are_kept_whole(there: There) -> None:

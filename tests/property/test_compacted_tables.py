@@ -103,7 +103,7 @@ class Topic:
     async def check(self, *, is_compacted: bool) -> None:
         places = await compacted_places(self.owner.ledger)
         assert table_of(places) == table_of(self.published)
-        assert [(p.position, p.index) for p in places] == sorted((p.position, p.index) for p in places)
+        assert [(p.position, p.place) for p in places] == sorted((p.position, p.place) for p in places)
         if is_compacted:
             assert places == newest_of(self.published)
         horizon = self.owner.ledger.compacted.horizon

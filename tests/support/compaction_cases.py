@@ -18,7 +18,7 @@ from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry, split_entry
 from support.ledger_world import Owner
 
-_CODECS = {api.LZ4: "lz4_raw", api.ZSTD: "zstd", api.SNAPPY: "snappy"}
+_CODECS = {int(api.LZ4): "lz4_raw", int(api.ZSTD): "zstd", int(api.SNAPPY): "snappy"}
 
 
 class Message(NamedTuple):
@@ -92,10 +92,10 @@ async def publish_entry(owner: Owner, entry: bytes, messages: int = 1) -> Positi
 
 
 class Place(NamedTuple):
-    """A message as a client gets it: where it stands, the index in its batch (-1 without one), key and value."""
+    """A message as a client gets it: where it stands, the place in its batch (-1 without one), key and value."""
 
     position: Position
-    index: int
+    place: int
     key: str | None
     value: bytes | None
 
@@ -122,9 +122,9 @@ async def compacted_entries(ledger: ManagedLedger, start: Position = EARLIEST, *
     found: list[Entry] = []
     position = start
     while True:
-        entries, position = await ledger.compacted.read(position, at_once, 1 << 20)
-        found += entries
-        if not entries:
+        kept, position = await ledger.compacted.read(position, at_once, 1 << 20)
+        found += kept
+        if not kept:
             break
     while entries := await ledger.read(position, at_once, 1 << 20):
         found += entries
@@ -155,7 +155,7 @@ def newest_of(places: Sequence[Place]) -> list[Place]:
             newest.pop(place.key, None)
             if place.value:
                 newest[place.key] = place
-    return sorted(newest.values(), key=lambda place: (place.position, place.index))
+    return sorted(newest.values(), key=lambda place: (place.position, place.place))
 
 
 # ------------------------------------------------------------------------------------------------ a process that dies
@@ -222,7 +222,7 @@ class MortalStorage:
         made: LedgerWriter = await self._life.step(
             "create", lambda: self._storage.create(ledger_id, epoch=epoch, on_durable=report), LedgerClosedError("dead")
         )
-        return MortalWriter(made, self._life)  # type: ignore[return-value]
+        return MortalWriter(made, self._life)
 
     async def delete(self, ledger_id: int) -> None:
         await self._life.step("delete", lambda: self._storage.delete(ledger_id), LedgerClosedError("dead"))

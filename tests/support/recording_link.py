@@ -37,7 +37,14 @@ class RecordingLink:
         for dispatcher in stalled:
             dispatcher.dispatch()
 
-    def send_message(self, consumer: Consumer, position: Position, redelivery_count: int, entry: bytes) -> None:
+    def send_message(
+        self,
+        consumer: Consumer,
+        position: Position,
+        redelivery_count: int,
+        entry: bytes,
+        ack_set: Sequence[int] = (),
+    ) -> None:
         assert not consumer.closed, "a message for a consumer that is gone"
         self.delivered.append((consumer, position, redelivery_count))
 

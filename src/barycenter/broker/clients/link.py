@@ -67,8 +67,16 @@ class ClientLink(Protocol):
         ...
 
     def send_message(
-        self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes
-    ) -> None: ...
+        self,
+        consumer: LinkedConsumer,
+        position: Position,
+        redelivery_count: int,
+        entry: bytes,
+        ack_set: Sequence[int] = (),
+    ) -> None:
+        """Send an entry. `ack_set` are the messages of a batch to be given out, all of them if empty; see
+        `commands.message_header`."""
+        ...
 
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
         """Send entries that were not delivered before."""

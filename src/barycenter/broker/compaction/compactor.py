@@ -18,7 +18,7 @@ but the last chunk of a message; and its strategic compactor holds whole message
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -39,6 +39,7 @@ tombstone), tell whether the earlier stays. Pure. Pulsar's `TopicCompactionStrat
 
 READ_ENTRIES: Final = 500
 READ_BYTES: Final = 1 << 20
+_WORD: Final = 2**64 - 1
 _TURN: Final = 256
 """Messages after which the event loop has its turn."""
 
@@ -157,11 +158,11 @@ class Compactor:
         ledger = self._ledger
         position = EARLIEST
         while True:
-            entries, position = await ledger.compacted.read(position, READ_ENTRIES, READ_BYTES)
-            if not entries:
+            kept, position = await ledger.compacted.read(position, READ_ENTRIES, READ_BYTES)
+            if not kept:
                 break
-            for entry in entries:
-                yield entry
+            for one in kept:
+                yield one
         while position <= upto:
             entries = await ledger.read(position, READ_ENTRIES, READ_BYTES)
             if not entries:
@@ -228,15 +229,14 @@ class Compactor:
         await self._pass()
         self._bytes_read += len(entry.data)
         if isinstance(content, Batch):
-            data = await self._rewritten(entry, content)
+            await self._write_batch(entry, content, written)
         else:
             is_kept = self._is_kept(entry.position, content)
             messages = entry.num_messages if isinstance(content, Opaque) else 1
             self._read += messages
             self._kept += messages * is_kept
-            data = entry.data if is_kept else None
-        if data is not None:
-            await written.add(entry, data)
+            if is_kept:
+                await written.add(entry, entry.data)
 
     def _is_kept(self, position: Position, content: Content) -> bool:
         if isinstance(content, Single):
@@ -245,8 +245,8 @@ class Compactor:
             return self._survivors.keeps_chunk(content)
         return isinstance(content, Opaque)
 
-    async def _rewritten(self, entry: Entry, batch: Batch) -> bytes | None:
-        """Return what is left of a batch, None if nothing is."""
+    async def _write_batch(self, entry: Entry, batch: Batch, written: CompactedLedgerWriter) -> None:
+        """Write what is left of a batch, if anything is."""
         kept: list[InBatch | None] = []
         there = 0
         try:
@@ -258,10 +258,17 @@ class Compactor:
         except UnreadablePayloadError:
             self._read += entry.num_messages
             self._kept += entry.num_messages
-            return entry.data
+            await written.add(entry, entry.data)
+            return
         left = len(kept) - kept.count(None)
         self._read += there
         self._kept += left
-        if not left:
-            return None
-        return entry.data if left == there else await batch.keeping(kept)
+        if left:
+            data = entry.data if left == there else await batch.keeping(kept)
+            await written.add(entry, data, _words(kept) if left < len(kept) else ())
+
+
+def _words(kept: Sequence[InBatch | None]) -> list[int]:
+    """Return which messages of a batch are kept, as `KeptEntry` says it."""
+    bits = int("".join("01"[one is not None] for one in reversed(kept)), 2)
+    return [(bits >> at) & _WORD for at in range(0, bits.bit_length(), 64)]

@@ -146,23 +146,3 @@ async def _batch(metadata: MessageMetadata, data: bytes) -> Batch | Opaque:
     except UnreadablePayloadError as error:
         return Opaque(str(error))
     return Batch(metadata, payload, data)
-
-
-async def last_index(data: bytes) -> int:
-    """Return the index of the last message of a batch that is not compacted out; -1 if the entry is no batch.
-
-    Raises:
-        MalformedFrameError: its metadata cannot be read.
-    """
-    metadata = read_metadata(data)
-    if not metadata.HasField("num_messages_in_batch"):
-        return -1
-    last = metadata.num_messages_in_batch - 1
-    content = await content_of(data)
-    if isinstance(content, Batch):
-        try:
-            there = [index for index, one in enumerate(content.messages()) if not one.is_compacted_out]
-        except UnreadablePayloadError:
-            return last
-        return there[-1] if there else last
-    return last

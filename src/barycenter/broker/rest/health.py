@@ -110,7 +110,12 @@ class _OwnLink:
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None: ...
 
     def send_message(
-        self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes
+        self,
+        consumer: LinkedConsumer,
+        position: Position,
+        redelivery_count: int,
+        entry: bytes,
+        ack_set: Sequence[int] = (),
     ) -> None: ...
 
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None: ...

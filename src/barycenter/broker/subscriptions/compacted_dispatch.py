@@ -19,6 +19,7 @@ from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.subscriptions.dispatch import READ_BYTES
 from barycenter.broker.subscriptions.single_active_dispatch import SingleActiveDispatcher
 from barycenter.broker.subscriptions.source import DispatchSource
+from barycenter.ledger.managed.compacted_topic import KeptEntry
 from barycenter.ledger.position import Entry, Position
 
 log = structlog.get_logger(__name__)
@@ -63,12 +64,12 @@ class CompactedDispatcher(SingleActiveDispatcher):
             self._start_read(start, self.subscription.settings.max_read_entries, max_messages)
         return False
 
-    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> list[Entry]:
+    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> Sequence[Entry]:
         ledger = self.subscription.ledger
-        entries, self._next = await ledger.compacted.read(start, max_entries, READ_BYTES, max_messages)
-        if not entries and self._next == start:
-            entries = await ledger.read(start, max_entries, READ_BYTES, max_messages)
-        return entries
+        kept, self._next = await ledger.compacted.read(start, max_entries, READ_BYTES, max_messages)
+        if kept or self._next > start:
+            return kept
+        return await ledger.read(start, max_entries, READ_BYTES, max_messages)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
         super()._read_done(start, entries)
@@ -95,13 +96,17 @@ class CompactedDispatcher(SingleActiveDispatcher):
         messages = size = 0
         permits = consumer.permits
         while ready and messages < permits:
-            position, data, num_messages, _ = ready.popleft()
+            entry = ready.popleft()
+            position, data, num_messages, _ = entry
             self._delivered.append(position)
             if position in self._acked or subscription.cursor.is_acked(position):
                 self._acked.add(position)
                 continue
             self._unacked.add(position)
-            consumer.link.send_message(consumer, position, 0, data)
+            # Clients written in C++ give out what is compacted out as empty messages without a key, unless they are
+            # told not to. Being told, they never acknowledge the rest of the batch, which nobody asks of a reader.
+            ack_set = entry.kept if isinstance(entry, KeptEntry) and not subscription.cursor.is_durable else ()
+            consumer.link.send_message(consumer, position, 0, data, ack_set)
             messages += num_messages
             size += len(data)
         consumer.sent(messages, size)

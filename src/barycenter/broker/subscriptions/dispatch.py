@@ -138,7 +138,7 @@ class Dispatcher:
             self._read_done(start, entries)
         self.dispatch()
 
-    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> list[Entry]:
+    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> Sequence[Entry]:
         return await self.subscription.ledger.read(start, max_entries, READ_BYTES, max_messages)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:

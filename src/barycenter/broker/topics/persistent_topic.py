@@ -21,7 +21,6 @@ from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.link import ClientLink
 from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.cluster.service_urls import NextOwner
-from barycenter.broker.compaction.messages import last_index
 from barycenter.broker.compaction.topic_compactions import TopicCompactions
 from barycenter.broker.errors import (
     NotAllowedError,
@@ -375,18 +374,15 @@ class PersistentTopic(Topic):
             last = self.ledger.last_position
             if compacted and last <= self.ledger.compacted.horizon:
                 kept = await self.ledger.compacted.last_entry()
-                return (EARLIEST, -1) if kept is None else (kept.position, await last_index(kept.data))
+                if kept is None:
+                    return EARLIEST, -1
+                return kept.position, _last_index(kept.data) if kept.last_kept is None else kept.last_kept
             if last.entry_id < 0:
                 return EARLIEST, -1
             entries = await self.ledger.read(last, 1, 1 << 20)
             if entries:
                 break  # else it was found missing, and another is the last
-        try:
-            metadata = read_metadata(entries[0].data)
-        except MalformedFrameError:
-            return last, -1  # an entry of before all were checked
-        batch_index = metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
-        return last, batch_index
+        return last, _last_index(entries[0].data)
 
     # ---- closing ----
 
@@ -451,6 +447,15 @@ class PersistentTopic(Topic):
         for subscription in self.subscriptions.values():
             if subscription.rates is not None:
                 subscription.rates.update(seconds)
+
+
+def _last_index(entry: bytes) -> int:
+    """Return the index of the last message in a batch, -1 if the entry is none."""
+    try:
+        metadata = read_metadata(entry)
+    except MalformedFrameError:
+        return -1  # an entry of before all were checked
+    return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
 
 
 def _require_not_compaction(subscription: str) -> None:

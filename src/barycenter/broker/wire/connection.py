@@ -388,7 +388,14 @@ class Connection(asyncio.Protocol):
 
     # ---- what topics say (ClientLink) ----
 
-    def send_message(self, consumer: LinkedConsumer, position: Position, redelivery_count: int, entry: bytes) -> None:
+    def send_message(
+        self,
+        consumer: LinkedConsumer,
+        position: Position,
+        redelivery_count: int,
+        entry: bytes,
+        ack_set: Sequence[int] = (),
+    ) -> None:
         header = commands.message_header(
             consumer.consumer_id,
             position[0],
@@ -396,6 +403,7 @@ class Connection(asyncio.Protocol):
             len(entry),
             partition=consumer.partition,
             redelivery_count=redelivery_count,
+            ack_set=ack_set,
             consumer_epoch=consumer.epoch,
         )
         self._queue((header, entry), len(header) + len(entry))

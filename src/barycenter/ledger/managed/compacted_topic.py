@@ -17,7 +17,7 @@ Source: Pulsar's `CompactedTopicImpl`, whose ledgers have the same content in an
 import asyncio
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, Self
 
 import structlog
@@ -42,8 +42,10 @@ log = structlog.get_logger(__name__)
 COMPACTION_CURSOR: Final = "__compaction"
 LEDGER_PROPERTY: Final = "CompactedTopicLedger"
 
-_HEAD: Final = struct.Struct(">qq")
-"""What an entry of a compacted ledger begins with: its position in the topic."""
+_HEAD: Final = struct.Struct(">qqH")
+"""What an entry of a compacted ledger begins with: its position in the topic, and how many words say what of it was
+kept."""
+_WORD: Final = 8
 _REMEMBERED_STARTS: Final = 64
 _REMEMBERED_PLACES: Final = 1024
 _MOST_IN_FLIGHT: Final = 4 << 20
@@ -69,6 +71,18 @@ class CompactedOwner(Protocol):
     def check_open(self) -> None: ...
     async def open_cursor(self, name: str, initial: Position) -> Cursor: ...
     async def delete_cursor(self, name: str) -> None: ...
+
+
+class KeptEntry(Entry):
+    """An entry that was kept, at its position in the topic. `kept` are the messages of a batch that were, as words of
+    64 bits, the first message being the lowest bit of the first; none: all of it was."""
+
+    kept: tuple[int, ...] = ()
+
+    @property
+    def last_kept(self) -> int | None:
+        """The index of the last message of a batch that was kept; None if all of it was."""
+        return (len(self.kept) - 1) * 64 + self.kept[-1].bit_length() - 1 if self.kept else None
 
 
 class CompactedLedger:
@@ -105,7 +119,7 @@ class CompactedLedger:
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
-    ) -> list[Entry]:
+    ) -> list[KeptEntry]:
         """Return the entries at `start` (inclusive) and after that were kept; bounds and errors are those of
         `ManagedLedger.read`."""
         first = await self._find(start)
@@ -152,7 +166,7 @@ class CompactedLedger:
             self._remember(self._places, entry_id, place)
         return place
 
-    async def last_entry(self) -> Entry | None:
+    async def last_entry(self) -> KeptEntry | None:
         """Return the last of the entries; None if none was kept."""
         last = self._segments.last_position
         found = await self._reads.read(last, 1, 0, None) if last.entry_id >= 0 else []
@@ -165,10 +179,13 @@ class CompactedLedger:
         return None if place is None else place[1]
 
 
-def _original(entry: Entry) -> Entry:
-    return Entry(
-        Position(*_HEAD.unpack_from(entry.data)), entry.data[_HEAD.size :], entry.num_messages, entry.publish_time_ms
-    )
+def _original(entry: Entry) -> KeptEntry:
+    ledger_id, entry_id, words = _HEAD.unpack_from(entry.data)
+    begin = _HEAD.size + words * _WORD
+    found = KeptEntry(Position(ledger_id, entry_id), entry.data[begin:], entry.num_messages, entry.publish_time_ms)
+    if words:
+        found.kept = struct.unpack_from(f">{words}Q", entry.data, _HEAD.size)
+    return found
 
 
 class CompactedLedgerWriter:
@@ -199,8 +216,9 @@ class CompactedLedgerWriter:
             self._durable = last_id + 1
         self._changed.set()
 
-    async def add(self, entry: Entry, data: bytes) -> None:
-        """Append `data` as what is left of `entry`; waits while many bytes are not durable yet.
+    async def add(self, entry: Entry, data: bytes, kept: Sequence[int] = ()) -> None:
+        """Append `data` as what is left of `entry`, `kept` saying what (see `KeptEntry`); waits while many bytes are
+        not durable yet.
 
         Raises:
             LedgerError: it could not be written.
@@ -210,7 +228,8 @@ class CompactedLedgerWriter:
             await self._changed.wait()
         if self._error is not None:
             raise self._error
-        stored = _HEAD.pack(*entry.position) + data
+        words = b"".join(word.to_bytes(_WORD, "big") for word in kept)
+        stored = _HEAD.pack(*entry.position, len(kept)) + words + data
         self.writer.append(stored, entry.num_messages, entry.publish_time_ms)
         self.entries += 1
         self.size += len(stored)
@@ -259,7 +278,7 @@ class CompactedTopic:
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
-    ) -> tuple[list[Entry], Position]:
+    ) -> tuple[list[KeptEntry], Position]:
         """Return what was kept at `start` and after, up to the horizon, and where reading goes on behind that.
 
         No entries: nothing more was kept, and reading goes on behind the horizon, where the topic is as it was written.
@@ -273,7 +292,7 @@ class CompactedTopic:
             start = Position(current.horizon.ledger_id, current.horizon.entry_id + 1)
         return [], start
 
-    async def last_entry(self) -> Entry | None:
+    async def last_entry(self) -> KeptEntry | None:
         """Return the last of the entries that were kept; None if none was, or nothing is compacted."""
         if self.current is None:
             return None

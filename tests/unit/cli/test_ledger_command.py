@@ -1,5 +1,6 @@
 """`barycenter ledger`: what is told of a stopped data folder, and what is mended."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -8,11 +9,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from barycenter.broker.compaction.compactor import Compactor
 from barycenter.cli.main import main
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.files.folder import ledger_path
+from barycenter.ledger.managed.managed_ledger import ManagedLedger
+from barycenter.metadata.clock import SystemClock
+from barycenter.metadata.open import open_store
+from barycenter.metadata.store import MetadataStore
+from barycenter.naming.topic import TopicName
 from support.broker_data import CLOSED, KEPT, LEDGERS, METADATA, OPEN
+from support.compaction_cases import Message, compacted_places, single
 
 
 @pytest.fixture
@@ -119,3 +127,50 @@ def test_a_wrong_folder_is_told_in_a_sentence(tmp_path: Path, data: Path) -> Non
     assert "metadata.sqlite is missing" in run(1, "check", "--data", data)
     assert not (data / METADATA).exists()
     run(2, "check", "--data", tmp_path / "none")
+
+
+def test_compacted_ledgers_are_known_and_looked_through(tmp_path: Path) -> None:
+    """One in force is checked and mended like any other; what a compaction that was cut short has left is no stray."""
+    data = asyncio.run(compacted_folder(tmp_path / "data"))
+    found = told(0, "check", "--data", tmp_path / "data")
+    assert (found["topics"], found["ledgers"], found["damaged"], found["unlisted"]) == (1, 2, [], [])
+    flip(file_of(tmp_path / "data", data), fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
+    found = told(3, "check", "--data", tmp_path / "data")
+    assert [report["ledger"] for report in found["damaged"]] == [data]
+    told(0, "repair", "--data", tmp_path / "data")
+    assert asyncio.run(compacted_keys(tmp_path / "data")) == ["b"]
+
+
+async def compacted_folder(data: Path) -> int:
+    """Make a data folder of one topic that was compacted, while another compaction was under way when the broker
+    died; return the compacted ledger's id."""
+    (data / LEDGERS).mkdir(parents=True)
+    storage, store, ledger = await open_ledger(data, epoch=1)
+    for key in ("a", "a", "b"):
+        ledger.append(single(Message(key, b"1")), 1, 0, None)
+    while ledger.last_position.entry_id < 2:
+        await asyncio.sleep(0)
+    await Compactor(ledger).run()
+    current = ledger.compacted.current
+    assert current is not None
+    begun = await ledger.compacted.begin()
+    await begun.writer.close()
+    await store.close()
+    await storage.close()
+    return current.segment.ledger_id
+
+
+async def compacted_keys(data: Path) -> list[str | None]:
+    storage, store, ledger = await open_ledger(data, epoch=2)
+    keys = [place.key for place in await compacted_places(ledger)]
+    await ledger.close()
+    await store.close()
+    await storage.close()
+    return keys
+
+
+async def open_ledger(data: Path, epoch: int) -> tuple[FileLedgerStorage, MetadataStore, ManagedLedger]:
+    storage = FileLedgerStorage(data / LEDGERS)
+    store = await open_store(f"sqlite:{data / METADATA}")
+    topic = TopicName.parse("persistent://public/default/table")
+    return storage, store, await ManagedLedger.open(store, storage, topic, epoch=epoch, clock=SystemClock())

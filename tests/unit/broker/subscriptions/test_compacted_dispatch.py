@@ -303,6 +303,19 @@ async def test_the_last_message_is_the_last_that_was_kept(broker: OneBroker) -> 
     assert await last_id(reader) == (Position(-1, -1), -1)
 
 
+async def test_readers_are_told_which_messages_of_a_batch_were_kept(broker: OneBroker) -> None:
+    """Consumers of durable subscriptions are not: clients acknowledge a batch once they got all of it."""
+    publisher = await Publisher.of(broker)
+    await publisher.publish("a=1 b=1 a=2 b=2 c=1", "d=1 e=1")
+    await compact(broker)
+    sets = []
+    for how in (READER, FROM_START):
+        client = await WireClient.connect(broker.port)
+        await client.subscribe(TOPIC, f"s{len(sets)}", permits=100, **how)
+        sets.append([list(message.ack_set) for message, _ in await client.messages(2)])
+    assert sets == [[[0b11100], []], [[], []]]
+
+
 async def test_only_one_consumer_at_a_time_may_read_the_compacted_topic(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     for kind in (api.CommandSubscribe.Shared, api.CommandSubscribe.Key_Shared):

@@ -21,6 +21,7 @@ from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.frames import split_entry
 from support.compaction_cases import (
     Life,
     Message,
@@ -242,6 +243,19 @@ async def test_batches_that_cannot_be_read_are_kept_whole(there: There) -> None:
     await publish(owner, *keyed(("a", b"3")))
     await compact(owner)
     assert len(await compacted_entries(owner.ledger)) == 5
+
+
+@pytest.mark.parametrize("kind", [api.LZ4, api.ZLIB, api.ZSTD, api.SNAPPY])
+@pytest.mark.parametrize("wrong", [-1, 1, 1000])
+async def test_a_batch_that_lies_about_its_size_is_kept_whole(there: There, kind: int, wrong: int) -> None:
+    """What lies behind its end in memory must not become part of it."""
+    owner = await open_topic(there)
+    messages = [Message("a", b"1" * 100), Message("b", b"1")]
+    size = split_entry(batch(messages))[0].uncompressed_size
+    await publish(owner, batch(messages, kind, uncompressed_size=size + wrong), *keyed(("a", b"2")), messages=2)
+    done = await compact(owner)
+    assert done is not None
+    assert (done.messages_read, done.removed) == (3, 0)
 
 
 async def test_a_message_in_chunks_is_kept_with_all_of_them(there: There) -> None:

@@ -16,6 +16,8 @@ MOST_UNCOMPRESSED: Final = 32 << 20
 
 _IN_A_THREAD: Final = 64 << 10
 _CODECS: Final = {int(api.LZ4): "lz4_raw", int(api.ZSTD): "zstd", int(api.SNAPPY): "snappy"}
+_ENDLESS: Final = frozenset({int(api.LZ4), int(api.SNAPPY)})
+"""Of these pyarrow fills what is lacking to the size that was asked for with whatever lay in memory."""
 _PYARROW: Final = "pyarrow"
 
 
@@ -50,14 +52,24 @@ async def _in_turn(size: int, kind: int, work: Any, *args: Any) -> bytes:
 def _decompressed(kind: int, payload: bytes, size: int) -> bytes:
     try:
         if kind == api.ZLIB:
-            found = zlib.decompressobj().decompress(payload, size + 1) if size else b""
+            found = zlib.decompressobj().decompress(payload, size + 1)
         else:
             found = _codec(kind).decompress(payload, decompressed_size=size, asbytes=True)
+            if kind in _ENDLESS and size and _fits(kind, payload, size - 1):
+                raise UnreadablePayloadError(f"fewer than {size} bytes uncompressed")
     except (zlib.error, OSError, ValueError) as error:  # pyarrow's errors are of the latter two
         raise UnreadablePayloadError(str(error)) from error
     if len(found) != size:
         raise UnreadablePayloadError(f"not {size} bytes uncompressed")
     return bytes(found)
+
+
+def _fits(kind: int, payload: bytes, size: int) -> bool:
+    try:
+        _codec(kind).decompress(payload, decompressed_size=size)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _compressed(kind: int, payload: bytes) -> bytes:

@@ -26,10 +26,7 @@ Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 
 
 class BrokerCompactions:
-    """What all topics of a broker share. `strategies` are the topics whose newest message is not always the valid one.
-
-    `retain_null_key` may be changed; it counts for compactions that begin afterwards.
-    """
+    """What all topics of a broker share. `strategies`: of topics whose newest message is not always the valid one."""
 
     __slots__ = ("clock", "limit", "retain_null_key", "strategies")
 

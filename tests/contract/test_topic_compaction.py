@@ -397,7 +397,7 @@ async def test_a_topic_may_forget_that_it_was_compacted(there: There) -> None:
     await owner.ledger.compacted.forget()
     assert await values(owner.ledger) == [("a", b"1"), ("a", b"2")]
     assert ledger_id not in there.ledger_ids()
-    assert (await record_of_topic(there.world)).compacted == ()
+    assert (await record_of_topic(there.world)).compacted_ledgers == ()
 
 
 # ------------------------------------------------------------------------------------------------ damage
@@ -448,7 +448,7 @@ async def test_a_topic_that_closes_ends_its_compaction_and_keeps_nothing_of_it(t
     assert [task.cancelled() for task in ended] == [True]
     assert there.ledger_ids() == before
     record = await record_of_topic(there.world)
-    assert (record.compacted, record.open) == ((), False)
+    assert (record.compacted_ledgers, record.open) == ((), False)
     with pytest.raises(LedgerClosedError):
         owner.ledger.compacted.start(work(), ended.append)
 
@@ -497,8 +497,8 @@ async def test_a_crash_at_any_step_loses_nothing_and_leaves_no_ledger_behind(
         places = await compacted_places(later.ledger)
         assert table_of(places) == table_of(published), life.steps
         record = await record_of_topic(there.world, topic)
-        assert there.ledger_ids() == {one.ledger_id for one in (*record.ledgers, *record.compacted)}, life.steps
-        assert len(record.compacted) <= 1, life.steps
+        assert there.ledger_ids() == {one.ledger_id for one in (*record.ledgers, *record.compacted_ledgers)}, life.steps
+        assert len(record.compacted_ledgers) <= 1, life.steps
         await publish_numbers(later, published)
         await compact(later)
         assert await compacted_places(later.ledger) == newest_of(published), life.steps

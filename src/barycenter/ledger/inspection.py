@@ -81,8 +81,8 @@ async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
         record = decode(path, value, ManagedLedgerRecord)
         for ledger in record.ledgers:
             yield ListedLedger(topic, record.epoch, ledger)
-        in_force = await _compacted_ledger(store, path) if record.compacted else None
-        for ledger in record.compacted:
+        in_force = await _compacted_ledger(store, path) if record.compacted_ledgers else None
+        for ledger in record.compacted_ledgers:
             yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
 
 

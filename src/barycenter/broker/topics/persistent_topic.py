@@ -340,6 +340,23 @@ class PersistentTopic(Topic):
     def subscription_count(self) -> int:
         return len(self.subscriptions)
 
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
+        if self._last_message_id is not None:
+            return self._last_message_id
+        while True:
+            last = self.ledger.last_position
+            if compacted and last <= self.ledger.compacted.horizon:
+                kept = await self.ledger.compacted.last_entry()
+                if kept is None:
+                    return EARLIEST, -1
+                return kept.position, _last_index(kept.data) if kept.last_kept is None else kept.last_kept
+            if last.entry_id < 0:
+                return EARLIEST, -1
+            entries = await self.ledger.read(last, 1, 1 << 20)
+            if entries:
+                break  # else it was found missing, and another is the last
+        return last, _last_index(entries[0].data)
+
     # ---- compaction ----
 
     async def prepare_compaction(self) -> None:
@@ -366,23 +383,6 @@ class PersistentTopic(Topic):
         self.check_open()
         await self.prepare_compaction()
         self.compactions.trigger()
-
-    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
-        if self._last_message_id is not None:
-            return self._last_message_id
-        while True:
-            last = self.ledger.last_position
-            if compacted and last <= self.ledger.compacted.horizon:
-                kept = await self.ledger.compacted.last_entry()
-                if kept is None:
-                    return EARLIEST, -1
-                return kept.position, _last_index(kept.data) if kept.last_kept is None else kept.last_kept
-            if last.entry_id < 0:
-                return EARLIEST, -1
-            entries = await self.ledger.read(last, 1, 1 << 20)
-            if entries:
-                break  # else it was found missing, and another is the last
-        return last, _last_index(entries[0].data)
 
     # ---- closing ----
 

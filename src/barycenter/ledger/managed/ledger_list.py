@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 import structlog
+from msgspec import UNSET
 
 from barycenter.ledger.errors import (
     LedgerError,
@@ -102,7 +103,7 @@ class LedgerList:
     def _adopt(self, record: ManagedLedgerRecord) -> None:
         self.properties = dict(record.properties)
         self._deleting = list(record.deleting)
-        self.compacted = list(record.compacted)
+        self.compacted = list(record.compacted_ledgers)
         for ledger in record.ledgers:
             self.segments.append(segment_of(ledger))
 
@@ -186,7 +187,7 @@ class LedgerList:
                 opened_by=self._storage.identity,
                 ledgers=tuple(map(record_of, self.segments)),
                 deleting=tuple(self._deleting),
-                compacted=tuple(self.compacted),
+                compacted=tuple(self.compacted) or UNSET,
                 properties=self.properties,
             )
             try:

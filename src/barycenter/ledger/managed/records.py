@@ -10,6 +10,7 @@ import asyncio
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from barycenter.ledger.errors import LedgerFencedError, LedgerUnavailableError
 from barycenter.metadata.errors import BadVersionError, InvalidValueError, MetadataError, NotFoundError
@@ -35,14 +36,19 @@ class OwnedRecord(msgspec.Struct, frozen=True, rename="camel"):
 class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
     """A topic's ledgers, oldest first. `open` tells that an owner of `epoch`, in the process `opened_by`, has not
     closed it; the ledgers in `deleting` are no longer part of it but their files may still exist. `compacted` are the
-    compacted ledgers whose files may exist, one of them in force at most (see `compacted_topic`)."""
+    compacted ledgers whose files may exist, one of them in force at most (see `compacted_topic`); a topic that has
+    none says nothing of them."""
 
     open: bool = False
     opened_by: str = ""
     ledgers: tuple[LedgerRecord, ...] = ()
     deleting: tuple[int, ...] = ()
-    compacted: tuple[LedgerRecord, ...] = ()
+    compacted: tuple[LedgerRecord, ...] | UnsetType = UNSET
     properties: dict[str, str] = {}
+
+    @property
+    def compacted_ledgers(self) -> tuple[LedgerRecord, ...]:
+        return () if isinstance(self.compacted, UnsetType) else self.compacted
 
 
 class CursorRecord(OwnedRecord, frozen=True, rename="camel"):

@@ -1,9 +1,20 @@
-"""What was appended to a topic and is not reported yet, in the order of the appends."""
+"""What was appended to a topic and is not reported yet, in the order of the appends; and how it is reported."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from barycenter.ledger.position import NewEntry
+from barycenter.ledger.errors import LedgerError, LedgerFencedError
+from barycenter.ledger.position import NewEntry, Position
 from barycenter.ledger.storage import LedgerWriter
+
+OnEntriesDurable: TypeAlias = Callable[[list[object], Position], None]
+"""Called with the contexts of one group of durable entries, in the order of their appends, and the position of the
+first; the others follow it in the same ledger."""
+OnEntriesFailed: TypeAlias = Callable[[list[object], LedgerError], None]
+"""Called with the contexts of all appends that are not durable and never reported later, in their order. Appends
+after the call may succeed again, so whoever resends must resend all of these first to keep the order."""
+OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
+"""Called once when a later owner is found to have taken the topic over."""
 
 
 class AppendQueue:

@@ -10,14 +10,15 @@ Source: Pulsar's `ManagedLedgerImpl`, with the epoch in BookKeeper's place.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self
 
 import structlog
 
 from barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from barycenter.ledger.managed.append_queue import OnEntriesDurable, OnEntriesFailed, OnFenced
 from barycenter.ledger.managed.appender import Appender
 from barycenter.ledger.managed.compacted_topic import CompactedTopic
 from barycenter.ledger.managed.cursor import Cursor
@@ -40,15 +41,6 @@ log = structlog.get_logger(__name__)
 
 MANAGED_LEDGERS: Final = "/managed-ledgers"
 """The topics' records lie below this path."""
-
-OnEntriesDurable: TypeAlias = Callable[[list[object], Position], None]
-"""Called with the contexts of one group of durable entries, in the order of their appends, and the position of the
-first; the others follow it in the same ledger."""
-OnEntriesFailed: TypeAlias = Callable[[list[object], LedgerError], None]
-"""Called with the contexts of all appends that are not durable and never reported later, in their order. Appends
-after the call may succeed again, so whoever resends must resend all of these first to keep the order."""
-OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
-"""Called once when a later owner is found to have taken the topic over."""
 
 
 class _State(Enum):

@@ -28,11 +28,14 @@ from barycenter.broker.load_manager.contract import LoadManager, LoadManagerFact
 from barycenter.broker.load_manager.factory import configured_load_manager
 from barycenter.broker.namespaces.cluster_metadata import initialize_cluster
 from barycenter.broker.namespaces.resources import Resources
+from barycenter.broker.ownership.channel.topic_records import keeps_earlier
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.server import WireServer
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.metadata.store import SessionEvent
+from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
@@ -107,7 +110,13 @@ class Broker:
         self.namespaces = self.control.namespaces
         self.leadership = self.control.leadership
         self.registration = self.control.registration
-        self.registry = TopicRegistry(config, env, self.ownership, self.resources)
+        self.registry = TopicRegistry(
+            config,
+            env,
+            self.ownership,
+            self.resources,
+            compaction_strategies={TopicName.parse(SERVICE_UNIT_STATE_TOPIC): keeps_earlier},
+        )
         self.wire = WireServer(config, env, self.registry, self.lookup)
         self.web: WebServer | None = None
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)

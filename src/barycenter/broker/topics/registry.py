@@ -8,7 +8,7 @@ of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -44,6 +44,9 @@ from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
+
+STRATEGIC_THRESHOLD_BYTES: Final = 5 << 20
+"""What Pulsar sets for its ownership channel."""
 
 
 class TopicRegistry:
@@ -213,6 +216,12 @@ class TopicRegistry:
             raise NotAllowedError(f"Topic {name}: non-persistent topics are not served by this broker")
         return NonPersistentTopic(name, owned, self)
 
+    async def _compaction_threshold(self, topic: TopicName) -> int:
+        """Return how many bytes that are not compacted have a topic compacted; 0: none has it."""
+        if topic in self._compactions.strategies:
+            return STRATEGIC_THRESHOLD_BYTES
+        return await self._policies.compaction_threshold(topic.namespace)
+
     async def _open_persistent(
         self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
     ) -> PersistentTopic:
@@ -243,7 +252,7 @@ class TopicRegistry:
             raise NotServedError(name, "a later owner has it") from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
-            if await self._policies.compaction_threshold(name.namespace):
+            if await self._compaction_threshold(name):
                 await topic.prepare_compaction()
         except BaseException:
             await ledger.close()
@@ -427,7 +436,7 @@ class TopicRegistry:
         started = 0
         for topic in loaded:
             try:
-                threshold = await self._policies.compaction_threshold(topic.name.namespace)
+                threshold = await self._compaction_threshold(topic.name)
                 if threshold and topic.state is TopicState.OPEN:
                     await topic.prepare_compaction()
                     if topic.compactions.uncompacted_bytes() > threshold:

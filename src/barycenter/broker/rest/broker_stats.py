@@ -14,6 +14,7 @@ from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.requests import json_response, namespace_of
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.topics.topic import Topic
+from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC
 
 _ALLOCATORS: Final = ("default", "ml-cache")
 
@@ -33,7 +34,16 @@ class BrokerStats:
         ]
 
     async def load_report(self, request: web.Request) -> web.Response:
-        """Show the broker's load as it is now."""
+        """Show the broker's load as it is now.
+
+        A broker of the extensible load manager has no such report, and says so as Pulsar's does.
+        """
+        if self._services.control.channel is not None:
+            raise RestError(
+                500,
+                "The extensible load manager makes no load report: what it knows is at /barycenter/v1/snapshot, "
+                f"and in the topic {BROKER_LOAD_TOPIC}",
+            )
         return json_response(self._services.control.load_manager.load_report())
 
     async def topics(self, request: web.Request) -> web.StreamResponse:

@@ -209,27 +209,37 @@ class Namespaces:
 
     @takes(destinationBroker=TEXT)
     async def unload_bundle(self, request: web.Request) -> web.Response:
-        """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner."""
+        """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.
+
+        Where bundles are handed over from one broker to the next the owner alone is asked.
+        """
         namespace = namespace_of(request)
         destination = _broker_id(request.rel_url.query.get("destinationBroker", ""))
+        hands_over = self._control.channel is not None
         if destination:
-            await self._go_to_leader(request, destination)
+            self._require_active(destination)
+            if not hands_over:
+                await self._go_to_leader(request)
         await require_namespace(self._services, namespace)
         bundle = await current_bundle(self._services, namespace, request.match_info["range"])
         await require_writable_policies(self._services)
-        if destination:
+        if destination and not hands_over:
             self._control.namespaces.set_destination(bundle, destination)
         answer = await self._control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is not None:
-            go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}")
-            await self._control.namespaces.unload_bundle(bundle)
+            if hands_over and answer.broker_id == destination:
+                raise RestError(412, f"Broker {destination} owns {bundle} already")
+            go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over)
+            await self._control.namespaces.unload_bundle(bundle, destination=destination or None)
         return no_content()
 
-    async def _go_to_leader(self, request: web.Request, destination: str) -> None:
-        """Go on only where the destination will be remembered: with a central load manager that is the leader."""
+    def _require_active(self, destination: str) -> None:
         active = self._control.registration.brokers
         if destination not in active:
             raise BrokerNotActiveError(destination, active)
+
+    async def _go_to_leader(self, request: web.Request) -> None:
+        """Go on only where the destination will be remembered: with a central load manager that is the leader."""
         if not self._control.load_manager.is_centralized or self._control.leadership.is_leader():
             return
         leader = await self._control.leadership.current_leader()

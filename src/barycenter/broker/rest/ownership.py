@@ -20,6 +20,7 @@ from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.requests import flag
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.naming.bundle import Bundle, BundleRange
+from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
 from barycenter.naming.topic import TopicName
 
@@ -90,14 +91,22 @@ async def require_topic_here(request: web.Request, services: BrokerServices, top
     """
     lookup = services.control.lookup
     answer = lookup.lookup_cached(topic)
-    if answer is None or not answer.is_local:
+    if services.control.channel is not None and is_internal_topic(topic):
+        go_on_if_local(request, services, await lookup.lookup(topic), f"topic:{topic}")
+    elif answer is None or not answer.is_local:
         bundle = await lookup.bundle_of(topic)
         found = await lookup.lookup_bundle(bundle, authoritative=flag(request, "authoritative"))
         go_on_if_local(request, services, found, f"topic:{topic}")
 
 
 def go_on_if_local(
-    request: web.Request, services: BrokerServices, answer: LookupAnswer | None, what: str, *, path: str | None = None
+    request: web.Request,
+    services: BrokerServices,
+    answer: LookupAnswer | None,
+    what: str,
+    *,
+    path: str | None = None,
+    keep_destination: bool = False,
 ) -> None:
     if answer is None:
         raise RestError(412, f"Failed to find ownership for {what}")
@@ -107,7 +116,9 @@ def go_on_if_local(
         raise RestError(412, f"Broker {answer.broker_id}, which has to do this, has no HTTP port")
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
-    raise RedirectError(location(request, answer.web_url, authoritative=authoritative, path=path))
+    raise RedirectError(
+        location(request, answer.web_url, authoritative=authoritative, keep_destination=keep_destination, path=path)
+    )
 
 
 def topic_path(topic: TopicName) -> str:

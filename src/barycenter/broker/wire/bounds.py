@@ -32,3 +32,9 @@ SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
 
 TEXT_LENGTH: Final = 1000
 """Characters of the longest text that is told of what a client said: in a refusal, in the log."""
+
+CLOSED_ID_LIFE_S: Final = 30.0
+"""How long SENDs for a producer that this broker closed are dropped without a word."""
+
+JOIN_BELOW_MEAN_BYTES: Final = 1 << 10
+"""Parts that are smaller in the mean are joined before they are written: cheaper than to hand over each."""

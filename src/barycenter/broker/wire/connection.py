@@ -24,6 +24,8 @@ from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
 from barycenter.broker.wire.bounds import (
     ATTACHED,
+    CLOSED_ID_LIFE_S,
+    JOIN_BELOW_MEAN_BYTES,
     PENDING_BYTES,
     QUEUED_BYTES,
     TEXT_LENGTH,
@@ -43,12 +45,6 @@ from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameErro
 from barycenter.protocol.frames import FRAME_PADDING, check_entry
 
 log = structlog.get_logger(__name__)
-
-CLOSED_ID_LIFE_S: Final = 30.0
-"""How long SENDs for a producer that this broker closed are dropped without a word."""
-
-_JOIN_BELOW_MEAN_BYTES: Final = 1 << 10
-"""Parts that are smaller in the mean are joined before they are written: cheaper than to hand over each."""
 
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 
@@ -329,7 +325,7 @@ class Connection(asyncio.Protocol):
         out = self._out
         if not out or self._transport is None:
             return
-        are_small = self._out_bytes < _JOIN_BELOW_MEAN_BYTES * len(out)
+        are_small = self._out_bytes < JOIN_BELOW_MEAN_BYTES * len(out)
         self._out = []
         self._out_bytes = 0
         if are_small:

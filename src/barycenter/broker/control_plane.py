@@ -206,6 +206,8 @@ class ControlPlane:
         await self._switch.settle()
         tell = partial(self._tell_handed_over, reason)
         if self.channel is not None:  # it has to be known until the last bundle has another owner
+            if self._switch.is_made and isinstance(self.load_manager, ChoosesSuccessors):
+                await self.load_manager.announce_leaving()
             handed_over = await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
             await self.leadership.resign()
             await self._disable()

@@ -87,6 +87,10 @@ class ChoosesSuccessors(Protocol):
         """Choose who shall own a bundle, other than some brokers; the rest as of `LoadManager.select_broker`."""
         ...
 
+    async def announce_leaving(self) -> None:
+        """Tell the others that this broker, which stays registered until it has handed over, takes nothing more."""
+        ...
+
 
 @runtime_checkable
 class RanksBrokers(Protocol):

@@ -147,7 +147,7 @@ class ExtensibleDecisions:
             placer_of(config, _KIND),
             self._context.env.random,
             self._selection_memory,
-            without=without,
+            without={*without, *await self._load_data.leaving()},
         )
         self._executor.tell_placement(placement)
         self._metrics.assigned("Failure" if placement.broker is None else "Success")

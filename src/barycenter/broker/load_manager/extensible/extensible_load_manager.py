@@ -15,14 +15,16 @@ Source: Pulsar's `ExtensibleLoadManagerImpl` and `ExtensibleLoadManagerWrapper` 
 
 import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.load_data import ExtensibleLoadData
+from barycenter.broker.load_manager.extensible.load_data import LEAVING, ExtensibleLoadData
 from barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore, TopicLoadStore
 from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
 from barycenter.broker.load_manager.extensible.reporters import BrokerLoadReporter, TopBundlesReporter
@@ -36,6 +38,7 @@ from barycenter.load.service_units.service_unit_state import ServiceUnitState, S
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.extensible_snapshot import as_report
 from barycenter.logs.decision_log import DecisionLog
+from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
 
@@ -96,6 +99,13 @@ class ExtensibleLoadManager:
             "bundle splits", self._split_own, lambda: config.current.load_balancer_split_interval_minutes * 60
         )
         self._periodic.start("load taken back", self._take_back, lambda: 0.0)
+
+    async def announce_leaving(self) -> None:
+        """Tell the others that this broker takes nothing more; who does not hear of it is refused."""
+        data = lookup_data(self._context)
+        leaving = msgspec.structs.replace(data, properties={**data.properties, LEAVING: "true"})
+        with suppress(MetadataError):
+            await self._context.registration.update(leaving)
 
     async def disable(self) -> None:
         """Remove the registration. Idempotent."""

@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+LEAVING: Final = "barycenter.leaving"
+"""A property of the registration of a broker that is handing its bundles over."""
 _TOLD: Final = 1_000
 
 
@@ -97,6 +99,10 @@ class ExtensibleLoadData:
             if data is not None:
                 found[broker] = await self._with_version(broker, data)
         return found
+
+    async def leaving(self) -> set[str]:
+        """Return the registered brokers that take nothing more."""
+        return {broker for broker, data in (await self.lookups()).items() if LEAVING in data.properties}
 
     async def _with_version(self, broker: str, data: BrokerLookupData) -> BrokerLookupData:
         """A broker of another load manager calls its version by another name."""

@@ -16,6 +16,7 @@ from barycenter.broker.cluster.leadership import Leadership
 from barycenter.broker.cluster.lookup_answers import (
     BundleNotAcquiredError,
     BundleNotFoundError,
+    LookupFailedError,
     LookupNotReadyError,
     Owner,
 )
@@ -32,7 +33,7 @@ from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of
 from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, state_of
 from barycenter.metadata.clock import Clock
-from barycenter.metadata.errors import LockBusyError
+from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -44,6 +45,11 @@ log = structlog.get_logger(__name__)
 
 _LOOK_AGAIN_S: Final = 0.25
 _OFFERS: Final = 20
+_LEAVE_S: Final = 5.0
+"""How long a broker that leaves tries to hand a bundle over."""
+_ARRIVES_S: Final = 2.0
+"""How long a client is held whose bundle is on its way here."""
+_ARRIVING: Final = frozenset({Role.HEIR, Role.OWNER, Role.OWNER_WITHOUT_NUMBER})
 _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPLITTER})
 """The roles of a broker in a change that it has a part in, until somebody else or nobody owns the bundle."""
 
@@ -84,6 +90,8 @@ class ChannelOwnership(Splitting):
         self._splits = {}
         self._record_listeners: list[RecordListener] = []
         self._leaders_topics: LeadersTopics | None = None
+        self._is_cut_off = False
+        """Whether the channel did not answer when this broker was leaving."""
 
     # ---- life ----
 
@@ -147,12 +155,25 @@ class ChannelOwnership(Splitting):
         return super().served(topic)
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
+        """See `ServingAuthority`; a client may be here before this broker has read that it owns the bundle."""
         if self._leaders_topics is None or not is_internal_topic(topic):
+            if self.served(topic) is None:
+                await self._until_served(await self._bundles.bundle_of(topic))
             return await super().require_served(topic)
         term = self._leaders_topics.served()
         if term is None:
             raise NotServedError(topic, "the leader serves it, and this broker does not lead")
         return term
+
+    async def _until_served(self, bundle: Bundle) -> None:
+        """Wait for a bundle that is about to be this broker's."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _ARRIVES_S
+        while role_of(self._records.get(bundle), self._broker_id) in _ARRIVING and not self.is_owned(bundle):
+            left_s = deadline - loop.time()
+            if left_s <= 0 or self._closed:
+                return
+            await self.wait_change(bundle, left_s)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         if self._leaders_topics is not None:
@@ -289,7 +310,27 @@ class ChannelOwnership(Splitting):
             BundleNotAcquiredError: it was not given up in time, or the destination is this broker.
             ChannelUnavailableError
         """
-        return await self._run(self._release(bundle, reason, destination), f"release {bundle}")
+        if self._refusal is None:
+            return await self._run(self._release(bundle, reason, destination), f"release {bundle}")
+        return await self._run(self._leave_bundle(bundle, reason), f"release {bundle}")
+
+    async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
+        """Hand a bundle over on the way out; where the channel does not answer, let it go without a word.
+
+        Its record goes on to name this broker, which the leader finds lost once its session has ended.
+        """
+        try:
+            async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
+                return await self._release(bundle, reason, None)
+        except (TimeoutError, LookupFailedError, MetadataError) as error:
+            said = str(error) or "the channel does not answer"
+            log.warning("bundle_not_handed_over", bundle=str(bundle), reason=said)
+            self._is_cut_off = True
+        holding = self._holdings.get(bundle)
+        if holding is None:
+            return None
+        await self._drop(bundle, holding, reason, None)
+        return 0
 
     async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         if destination == self._broker_id:

@@ -345,6 +345,8 @@ class Settling(BundleOwner[TermRecord]):
 
     async def _begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         life = self._life
+        if self._refusal is not None:
+            return await self._pass_on(bundle, record)
         if self._is_to_be(bundle):
             return Then.WAIT
         if not await self._is_current(bundle):
@@ -416,6 +418,7 @@ class Settling(BundleOwner[TermRecord]):
             keeps = self._keeps_clients() and self._topics is not None
             closed = await self._close(bundle, holding, f"transfer to {record.dst_broker}", keeps_clients=keeps)
             self._topics_closed[bundle] = closed
+            self._reasons.pop(bundle, None)
             if keeps:
                 self._kept.add(bundle)
             else:

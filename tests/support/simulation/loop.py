@@ -114,6 +114,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle, Node | None]] = []
         self._ages = itertools.count()
         self._tasks: list[_Task] = []
+        self._given: list[Coroutine[Any, Any, Any]] = []
         self._max_steps = max_steps
         self._max_steps_at_once = max_steps_at_once
         self._steps_at = 0
@@ -225,6 +226,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._ready.clear()
         self._timers.clear()
         self._tasks.clear()
+        self._given.clear()
 
     def tear_down(self) -> None:
         """Cancel every task, those of crashed and paused nodes too, and let them end, so that nothing lingers."""
@@ -247,6 +249,9 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                     coroutine.close()
             elif not task.cancelled():
                 task.exception()
+        for coroutine in self._given:
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
         self.close()
 
     def _cancel_all(self) -> int:
@@ -280,6 +285,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> "asyncio.Task[Any]":
         age = next(self._ages)
         node = NODE.get() if context is None else context.get(NODE)
+        self._given += _not_begun(coro)
         task = _Task(age, node, coro, loop=self, name=f"task {age}" if name is None else str(name), context=context)
         tasks = self._tasks
         tasks.append(task)  # kept alive: the collector must not run a crashed node's finally blocks
@@ -321,3 +327,9 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> NoReturn:  # type: ignore[override]
         raise SimulationError("signal", "there are no signals here")
+
+
+def _not_begun(work: Any) -> list[Coroutine[Any, Any, Any]]:
+    """Return the coroutines that `work` was given to await; nobody closes them if its process crashes first."""
+    given = inspect.getcoroutinelocals(work).values() if inspect.iscoroutine(work) else ()
+    return [each for each in given if inspect.iscoroutine(each)]

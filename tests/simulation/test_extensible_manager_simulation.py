@@ -1,0 +1,93 @@
+"""Seeded histories of clusters whose brokers run the extensible load manager, on both places of ownership records.
+
+.venv/bin/python -m pytest tests/simulation -k extensible --sim-seeds 20000 -n 2      (nightly)
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from barycenter.load.managers import ManagerKind
+from support.commit import first_of_commit
+from support.simulation.cluster import Settings
+from support.simulation.loop import SimulationError
+from support.simulation.scenario import Verdict, run_scenario
+
+pytestmark = pytest.mark.simulation
+
+CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+PLACES = {
+    "topic": f"{CHANNEL}.ServiceUnitStateTableViewImpl",
+    "store": f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
+}
+ONCE_FAILED = {
+    "topic": (116, 123, 129, 136, 142, 2361, 2369, 2541),
+    "store": (1, 12, 18, 24, 1045),
+}
+"""Seeds of histories that found a fault; they are always played."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "extensible_seed" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        one, first = option("--sim-seed"), option("--sim-first")
+        first = first_of_commit() if first is None else first
+        count = -(-option("--sim-seeds") // 4)
+        rows = [
+            (place, seed)
+            for place, once in ONCE_FAILED.items()
+            for seed in ([one] if one is not None else dict.fromkeys((*once, *range(first, first + count))))
+        ]
+        metafunc.parametrize(("place", "extensible_seed"), rows, ids=[f"{place}-seed-{seed}" for place, seed in rows])
+
+
+def play(seed: int, place: str, **options: object) -> Verdict:
+    """Play the history of a seed with its own climate and the extensible load manager."""
+    settings = Settings.drawn(random.Random(seed))
+    config = {
+        **settings.config,
+        "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+        "load_manager_service_unit_state_table_view_class_name": PLACES[place],
+    }
+    return run_scenario(seed, settings=replace(settings, config=config), **options)  # type: ignore[arg-type]
+
+
+def test_a_cluster_of_the_extensible_load_manager_survives_what_befalls_it(place: str, extensible_seed: int) -> None:
+    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    try:
+        verdict = play(extensible_seed, place)
+    except Exception as error:
+        again = f".venv/bin/python -m pytest tests/simulation -k 'extensible and {place}' --sim-seed {extensible_seed}"
+        raise AssertionError(f"seed {extensible_seed}: {error!r}; replay: {again}") from error
+    assert verdict.messages > 0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_same_seed_plays_the_same_history_of_the_extensible_load_manager(place: str) -> None:
+    assert play(11, place) == play(11, place)
+
+
+def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | None:
+    """Return the name of the first check that fails over `seeds`."""
+    for seed in seeds:
+        try:
+            play(seed, place, faults=faults)
+        except SimulationError as error:
+            return error.check
+    return None
+
+
+def test_numbers_of_a_former_life_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that serves by what its record said before it lost its session meets the one that took its place."""
+    monkeypatch.setattr(
+        "barycenter.broker.ownership.channel.settling.Settling._is_of_this_life", lambda self, record: True
+    )
+    found = first_failure("store", range(40), ("session loss", "pause", "lookups", "crash"))
+    assert found in {"one server", "epochs rise", "fencing"}
+
+
+def test_a_leader_that_takes_the_registration_for_the_session_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose registration is gone for a moment goes on serving; its bundles must not be given to others."""
+    monkeypatch.setattr("barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
+    assert first_failure("store", range(60), ("lost registrations", "lookups", "burst")) == "one server"

@@ -23,6 +23,7 @@ from barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     StorageType,
+    is_named,
     state_of,
 )
 
@@ -62,17 +63,17 @@ def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
     """Tell whether the brokers of a record fit to those of the one before, whose state it may follow."""
     match earlier.state, later.state:
         case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:
-            return not _named(later.dst_broker) and earlier.dst_broker == later.source_broker
+            return not is_named(later.dst_broker) and earlier.dst_broker == later.source_broker
         case ServiceUnitState.OWNED, ServiceUnitState.RELEASING:
             return (
-                _named(later.source_broker)
+                is_named(later.source_broker)
                 and earlier.dst_broker == later.source_broker
                 and earlier.dst_broker != later.dst_broker
             )
         case ServiceUnitState.RELEASING, ServiceUnitState.ASSIGNING:
-            return _named(later.dst_broker) and _same_brokers(earlier, later)
+            return is_named(later.dst_broker) and _same_brokers(earlier, later)
         case ServiceUnitState.FREE, ServiceUnitState.ASSIGNING:
-            return not _named(later.source_broker) and _named(later.dst_broker)
+            return not is_named(later.source_broker) and is_named(later.dst_broker)
         case (
             (ServiceUnitState.ASSIGNING, ServiceUnitState.OWNED)
             | (ServiceUnitState.RELEASING, ServiceUnitState.FREE)
@@ -84,7 +85,3 @@ def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
 
 def _same_brokers(one: ServiceUnitStateData, other: ServiceUnitStateData) -> bool:
     return one.dst_broker == other.dst_broker and one.source_broker == other.source_broker
-
-
-def _named(broker: str | None) -> bool:
-    return bool(broker and broker.strip())

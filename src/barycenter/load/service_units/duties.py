@@ -1,8 +1,9 @@
 """What a broker has to do about a bundle, as the bundle's record and what the broker holds of it say.
 
 `role_of` says what a record makes of a broker, `DUTIES` what the broker has to do then. A duty that is done changes the
-record, or what is held; then the table is read again, until it says `NOTHING`. So it does not matter how a state came
-about, which records a broker missed, or how often it looks.
+record, or what is held; then the table is read again, until it says `NOTHING`, or `PREPARE`, which changes neither and
+is done once a record. So it does not matter how a state came about, which records a broker missed, or how often it
+looks.
 
 Source: the handlers of Pulsar's `ServiceUnitStateChannelImpl`, which act upon each record as it comes.
 """
@@ -44,6 +45,7 @@ class Duty(enum.Enum):
     CLAIM = "publish Owned"
     CLAIM_AGAIN = "publish Owned by force, with a number of its own"
     PREPARE = "take the number of the term that is to come"
+    """The number holds only for the transfer that this record began: `service_unit_state` on epochs."""
     HAND_OVER = "close the topics, keep the clients, publish Assigning"
     GIVE_UP = "close the topics, publish Free"
     SPLIT = "own the children, write the boundaries, publish Deleted"

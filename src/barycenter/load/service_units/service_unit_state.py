@@ -3,7 +3,7 @@
 | state     | says                                                        | brokers named                   |
 |-----------|-------------------------------------------------------------|---------------------------------|
 | Init      | nothing is known: there is no record                        | none                            |
-| Free      | nobody owns it                                              | source: who gave it up          |
+| Free      | nobody owns it                                              | source: who gave it up, if any  |
 | Assigning | it is being handed to `dst_broker`                          | dst; source in a transfer       |
 | Owned     | `dst_broker` owns it                                        | dst; source: who had it before  |
 | Releasing | `source_broker` is giving it up, for `dst_broker` if named  | source; dst in a transfer       |
@@ -14,11 +14,12 @@ A bundle is *in flight* while somebody has to act for it to go on, and *active* 
 `version_id` grows by one with each change, `force` skips the check of transitions. Names in JSON are Pulsar's.
 
 `epoch` is ours: the number of the term that begins with an Owned record. Whoever publishes one takes the number from
-the cluster's counter *after* he saw the record that his own replaces. Claim: of two terms of a bundle the later has
-the higher epoch. Proof: the accepted records of a bundle form a sequence in which each was published by somebody who
-had seen the one before. So the number of a later Owned record was taken after an earlier one had been accepted, and
-that one's number was taken before it was published; the counter's numbers rise. The exceptions are records accepted
-across a gap of versions, which follow a tombstone; the fence of the ledgers refuses their lower epoch.
+the cluster's counter *after* he saw the record that his own replaces; in a transfer already after he saw Releasing, if
+the record that he replaces is the very next one, since that is no Owned record. Claim: of two terms of a bundle the
+later has the higher epoch. Proof: the accepted records of a bundle form a sequence in which each was published by
+somebody who had seen the one before. So the number of a later Owned record was taken after an earlier one had been
+accepted, and that one's number was taken before it was published; the counter's numbers rise. The exceptions are
+records accepted across a gap of versions, which follow a tombstone; the fence of the ledgers refuses their lower epoch.
 
 Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore `epoch`.
 """
@@ -92,6 +93,7 @@ TRANSITIONS: Final[Mapping[StorageType, Mapping[ServiceUnitState, frozenset[Serv
 """By storage: the states that may follow a state. Init after another state is a tombstone."""
 
 BrokerName = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
+Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
 
 
 class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,16 +107,14 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
         Annotated[dict[str, BrokerName | None], msgspec.Meta(max_length=MOST_CHILDREN)] | None
     ) = None
     force: bool = False
-    timestamp: int = 0
-    version_id: int = FIRST_VERSION
-    epoch: int | None = None
+    timestamp: Long = 0
+    version_id: Long = FIRST_VERSION
+    epoch: Long | None = None
 
     def __post_init__(self) -> None:
         """Refuse what nobody can act upon, as Pulsar does."""
-        if not (self.dst_broker or "").strip() and not (self.source_broker or "").strip():
+        if self.state is not ServiceUnitState.FREE and not (is_named(self.dst_broker) or is_named(self.source_broker)):
             raise ValueError(f"state {self.state}: neither dstBroker nor sourceBroker is named")
-        if not LEAST_VERSION <= self.version_id <= GREATEST_VERSION:
-            raise ValueError(f"versionId {self.version_id} does not fit into 64 bits")
 
     @property
     def is_transfer(self) -> bool:
@@ -130,6 +130,10 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
             case ServiceUnitState.SPLITTING:
                 return self.source_broker or None
         return None
+
+
+def is_named(broker: str | None) -> bool:
+    return bool(broker and broker.strip())
 
 
 def state_of(record: ServiceUnitStateData | None) -> ServiceUnitState:
@@ -150,8 +154,8 @@ def decode_record(document: bytes) -> ServiceUnitStateData:
     """Return the record in `document`; unknown fields are ignored.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, a field has another type or is beyond its bound, the state is not one of
-            those known here, or no broker is named.
+        msgspec.DecodeError: it is not JSON, a field has another type or is beyond its bound (numbers: 64 bits), the
+            state is not one of those known here, or no broker is named though somebody owns the bundle or did.
     """
     return _DECODER.decode(document)
 

@@ -10,7 +10,7 @@ import enum
 from typing import Final
 
 JITTERY_MS: Final = 180_000
-"""How long a session that was re-established counts as just re-established."""
+"""So long a session that was re-established counts as just re-established, the last ms included."""
 
 
 class MetadataStability(enum.Enum):
@@ -35,6 +35,6 @@ def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int
     """Return how the store is to be taken at `now_ms`; `reestablished_at_ms` None: no session was ever lost."""
     if not has_session:
         return MetadataStability.UNSTABLE
-    if reestablished_at_ms is not None and now_ms - reestablished_at_ms < JITTERY_MS:
+    if reestablished_at_ms is not None and now_ms - reestablished_at_ms <= JITTERY_MS:
         return MetadataStability.JITTERY
     return MetadataStability.STABLE

@@ -5,7 +5,7 @@ meanwhile. Whoever reads the records applies this rule to each in turn, and comp
 
 A record is refused when the one that is there already has its version or a later one; when its state may not follow
 (`TRANSITIONS`); and when its brokers are not those that the record before spoke of. `force` is held against the
-version alone. A tombstone is always taken.
+version alone, and so is the first record of a bundle in the metadata store. A tombstone is always taken.
 
 Worked example: A releases a bundle for B (version 5). The leader takes A for lost and gives it to C (6, by force) while
 A says that B is to have it (6). Whichever comes first is kept, the other has a version that is there already.
@@ -45,8 +45,8 @@ def conflict(
     if later is None:
         return None
     if earlier is None:
-        if storage is StorageType.METADATA_STORE and later.version_id != FIRST_VERSION:
-            return Conflict.NOT_FIRST
+        if storage is StorageType.METADATA_STORE:
+            return None if later.version_id == FIRST_VERSION else Conflict.NOT_FIRST
     elif not (earlier.version_id == GREATEST_VERSION and later.version_id == LEAST_VERSION):
         if earlier.version_id >= later.version_id:
             return Conflict.STALE

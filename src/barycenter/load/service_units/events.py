@@ -13,7 +13,7 @@ Each is made from the record that it replaces, so that its version is the next o
 the number of the term that an Owned record begins.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Different: a child's record is forced,
-because the metadata store would refuse one that does not begin with Assigning.
+as every claim.
 """
 
 from collections.abc import Iterable

@@ -121,7 +121,7 @@ public final class Ownership {
      * a tombstone was sent, whether that counts as the last one, and how many ms after the one before that was asked.
      */
     public static void reports(String questions, String answers) throws Exception {
-        PulsarService pulsar = pulsar(new ServiceConfiguration());
+        PulsarService pulsar = new Leader().pulsar;
         Cases.answer(questions, answers, document -> {
             boolean fails = document.get("fails").asBoolean();
             List<String> removed = new ArrayList<>();
@@ -160,9 +160,9 @@ public final class Ownership {
 
     /** The records that are published, and the bundles whose record is deleted, when the leader looks at all records. */
     public static void monitored(String questions, String answers) throws Exception {
-        NamespaceBundleFactory factory = Naming.factory();
+        Leader leader = new Leader();
         Cases.answer(questions, answers, document -> {
-            Channel channel = new Channel(document, factory);
+            Channel channel = leader.channel(document);
             List<String> live = new ArrayList<>();
             document.get("live").forEach(name -> live.add(name.asText()));
             channel.look(live);
@@ -175,11 +175,11 @@ public final class Ownership {
 
     /** The records that are published when the bundles of a broker are given to others, which it does itself or not. */
     public static void cleaned(String questions, String answers) throws Exception {
-        NamespaceBundleFactory factory = Naming.factory();
+        Leader leader = new Leader();
         Method clean = ServiceUnitStateChannelImpl.class.getDeclaredMethod("doCleanup", String.class, boolean.class);
         clean.setAccessible(true);
         Cases.answer(questions, answers, document -> {
-            Channel channel = new Channel(document, factory);
+            Channel channel = leader.channel(document);
             clean.invoke(channel, document.get("lost").asText(), document.get("gracefully").asBoolean());
             return channel.table.published;
         });
@@ -187,11 +187,11 @@ public final class Ownership {
 
     /** How the leader takes the metadata store, by the last event of its session and how many ms ago that was. */
     public static void stability(String questions, String answers) throws Exception {
-        NamespaceBundleFactory factory = Naming.factory();
+        Leader leader = new Leader();
         Method state = ServiceUnitStateChannelImpl.class.getDeclaredMethod("getMetadataState");
         state.setAccessible(true);
         Cases.answer(questions, answers, document -> {
-            Channel channel = new Channel(document, factory);
+            Channel channel = leader.channel(document);
             channel.put("lastMetadataSessionEvent", SessionEvent.valueOf(document.get("event").asText()));
             long at = System.currentTimeMillis() - document.get("ago").asLong();
             channel.put("lastMetadataSessionEventTimestamp", at);
@@ -201,40 +201,64 @@ public final class Ownership {
         });
     }
 
-    /** A leader's channel without a broker around it: its records are a map, and the document says who is chosen. */
-    private static final class Channel extends ServiceUnitStateChannelImpl {
-        final Table table = new Table();
-        private final ExtensibleLoadManagerImpl manager = mock(ExtensibleLoadManagerImpl.class, withSettings().stubOnly());
+    /** What stands around a leader's channel: its configuration, and who is chosen for a bundle. */
+    private static final class Leader {
+        final PulsarService pulsar = mock(PulsarService.class, withSettings().stubOnly());
+        final ExtensibleLoadManagerImpl manager = mock(ExtensibleLoadManagerImpl.class, withSettings().stubOnly());
+        private ServiceConfiguration configuration = new ServiceConfiguration();
+        private JsonNode chosen;
 
-        Channel(JsonNode document, NamespaceBundleFactory factory) throws Exception {
-            super(pulsar(configuration(document), factory));
-            JsonNode chosen = document.path("chosen");
+        Leader() {
+            NamespaceService namespaces = mock(NamespaceService.class, withSettings().stubOnly());
+            NamespaceBundleFactory factory = Naming.factory();
+            ScheduledExecutorService executor = mock(ScheduledExecutorService.class, withSettings().stubOnly());
+            when(namespaces.getNamespaceBundleFactory()).thenReturn(factory);
+            when(pulsar.getNamespaceService()).thenReturn(namespaces);
+            when(pulsar.getBrokerId()).thenReturn(ME);
+            when(pulsar.getLoadManagerExecutor()).thenReturn(executor);
+            when(pulsar.getConfig()).thenAnswer(call -> configuration);
+            when(pulsar.getConfiguration()).thenAnswer(call -> configuration);
             when(manager.selectAsync(any(), any(), any())).thenAnswer(call -> {
                 JsonNode broker = chosen.path(call.getArgument(0).toString());
                 return CompletableFuture.completedFuture(
                         broker.isTextual() ? Optional.of(broker.asText()) : Optional.empty());
             });
+        }
+
+        /** A channel that knows the records of a document; how old they are is said beside them. */
+        Channel channel(JsonNode document) throws Exception {
+            configuration = document.has("configuration")
+                    ? Cases.configuration(document.get("configuration"))
+                    : new ServiceConfiguration();
+            chosen = document.path("chosen");
+            Channel channel = new Channel(this);
             long now = System.currentTimeMillis();
             for (var entry : document.path("records").properties()) {
                 long ago = entry.getValue().get("ago").asLong();
                 ServiceUnitStateData one = record(entry.getValue().get("record"));
-                table.records.put(entry.getKey(), new ServiceUnitStateData(
+                channel.table.records.put(entry.getKey(), new ServiceUnitStateData(
                         one.state(), one.dstBroker(), one.sourceBroker(), one.splitServiceUnitToDestBroker(),
                         one.force(), now - ago, one.versionId()));
             }
+            return channel;
+        }
+    }
+
+    /** A leader's channel without a broker around it: its records are a map. */
+    private static final class Channel extends ServiceUnitStateChannelImpl {
+        final Table table = new Table();
+        private final Leader leader;
+
+        Channel(Leader leader) throws Exception {
+            super(leader.pulsar);
+            this.leader = leader;
             put("tableview", answering(ServiceUnitStateTableView.class, table));
-            Field state = ServiceUnitStateChannelImpl.class.getDeclaredField("channelState");
-            for (Object each : state.getType().getEnumConstants()) {
+            for (Object each : Ownership.field(ServiceUnitStateChannelImpl.class, "channelState").getType()
+                    .getEnumConstants()) {
                 if (each.toString().equals("Started")) {
                     put("channelState", each);
                 }
             }
-        }
-
-        private static ServiceConfiguration configuration(JsonNode document) throws Exception {
-            return document.has("configuration")
-                    ? Cases.configuration(document.get("configuration"))
-                    : new ServiceConfiguration();
         }
 
         void put(String name, Object value) throws Exception {
@@ -251,7 +275,7 @@ public final class Ownership {
 
         @Override
         protected ExtensibleLoadManagerImpl getLoadManager() {
-            return manager;
+            return leader.manager;
         }
 
         @Override
@@ -312,24 +336,6 @@ public final class Ownership {
 
     private static ServiceUnitStateData record(JsonNode node) {
         return node.isNull() ? null : SCHEMA.decode(node.asText().getBytes(StandardCharsets.UTF_8));
-    }
-
-    private static PulsarService pulsar(ServiceConfiguration configuration) {
-        PulsarService pulsar = mock(PulsarService.class, withSettings().stubOnly());
-        ScheduledExecutorService executor = mock(ScheduledExecutorService.class, withSettings().stubOnly());
-        when(pulsar.getConfiguration()).thenReturn(configuration);
-        when(pulsar.getConfig()).thenReturn(configuration);
-        when(pulsar.getBrokerId()).thenReturn(ME);
-        when(pulsar.getLoadManagerExecutor()).thenReturn(executor);
-        return pulsar;
-    }
-
-    private static PulsarService pulsar(ServiceConfiguration configuration, NamespaceBundleFactory factory) {
-        PulsarService pulsar = pulsar(configuration);
-        NamespaceService namespaces = mock(NamespaceService.class, withSettings().stubOnly());
-        when(namespaces.getNamespaceBundleFactory()).thenReturn(factory);
-        when(pulsar.getNamespaceService()).thenReturn(namespaces);
-        return pulsar;
     }
 
     private static Field field(Class<?> type, String name) throws Exception {

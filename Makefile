@@ -41,6 +41,7 @@ docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_configuration_doc.py
 	$(PY) scripts/generate_rest_doc.py
 	$(PY) scripts/generate_tables_doc.py
+	$(PY) scripts/generate_ownership_doc.py
 	$(PY) scripts/generate_strategy_docs.py
 
 bench: .dev      ## the measured figures of benchmarks/RESULTS.md

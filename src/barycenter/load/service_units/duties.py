@@ -45,7 +45,8 @@ class Duty(enum.Enum):
     CLAIM = "publish Owned"
     CLAIM_AGAIN = "publish Owned by force, with a number of its own"
     PREPARE = "take the number of the term that is to come"
-    """The number holds only for the transfer that this record began: `service_unit_state` on epochs."""
+    """The number is for this transfer alone, and forgotten as soon as another record is seen than the one that began it
+    or the very next: `service_unit_state` on epochs."""
     HAND_OVER = "close the topics, keep the clients, publish Assigning"
     GIVE_UP = "close the topics, publish Free"
     SPLIT = "own the children, write the boundaries, publish Deleted"

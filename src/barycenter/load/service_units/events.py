@@ -9,11 +9,12 @@
 | claim     | Owned(dst) by force: a broker that lost its term owns the bundle anew               |
 | override  | by force, what `repairs` decides                                                    |
 
-Each is made from the record that it replaces, so that its version is the next one. Times are epoch ms. `epoch` is
-the number of the term that an Owned record begins.
+Each is made from the record that it replaces, so that its version is the next one, and what ends a change names the
+brokers that it began with, or it would be refused. Times are epoch ms. `epoch` is the number of the term that an Owned
+record begins.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Different: a child's record is forced,
-as every claim.
+Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Different: a child's record is forced, as
+every claim.
 """
 
 from collections.abc import Iterable
@@ -85,6 +86,7 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
     """The owner gave it up, and serves no more."""
     return ServiceUnitStateData(
         ServiceUnitState.FREE,
+        dst_broker=before.dst_broker,
         source_broker=before.source_broker,
         timestamp=now_ms,
         version_id=next_version(before),
@@ -106,6 +108,7 @@ def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
     """The bundle was split; its children are owned."""
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,
+        dst_broker=before.dst_broker,
         source_broker=before.source_broker,
         timestamp=now_ms,
         version_id=next_version(before),

@@ -19,7 +19,9 @@ the record that he replaces is the very next one, since that is no Owned record.
 later has the higher epoch. Proof: the accepted records of a bundle form a sequence in which each was published by
 somebody who had seen the one before. So the number of a later Owned record was taken after an earlier one had been
 accepted, and that one's number was taken before it was published; the counter's numbers rise. The exceptions are
-records accepted across a gap of versions, which follow a tombstone; the fence of the ledgers refuses their lower epoch.
+records published upon one from before a tombstone: versions begin anew after it, so that such a record may be accepted,
+across a gap or because the same version has come again. A tombstone is put off for longer than a record is on its way;
+failing that, the fence of the ledgers refuses the lower epoch.
 
 Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore `epoch`.
 """

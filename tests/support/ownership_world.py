@@ -14,15 +14,14 @@ somebody, and has its place at once.
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from barycenter.load.service_units import events
 from barycenter.load.service_units.conflicts import Conflict, conflict
-from barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
+from barycenter.load.service_units.duties import Duty, Held
 from barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
 from barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
@@ -31,16 +30,14 @@ from barycenter.load.service_units.service_unit_state import (
     next_version,
     state_of,
 )
+from support.ownership_broker import CHILDREN, PUBLISHING, Broker, Published, Term, View
 
 S = ServiceUnitState
 NAMES: Final = ("a", "b", "c")
-CHILDREN: Final = {"p": ("p0", "p1")}
 LEAVES: Final = {"p": ("p0", "p1"), "p0": ("p0",), "p1": ("p1",), "q": ("q",)}
 """The parts of the key space that a bundle covers."""
 MOST_ROUNDS: Final = 60
 MOST_STEPS: Final = 2000
-
-View = dict[str, ServiceUnitStateData]
 
 
 class Fault(enum.Enum):
@@ -59,82 +56,6 @@ class ViolationError(AssertionError):
     """An invariant does not hold."""
 
 
-class Published(NamedTuple):
-    """A record on its way; None is a tombstone. `presumed_dead` is who may serve the bundle and was thought dead."""
-
-    bundle: str
-    record: ServiceUnitStateData | None
-    presumed_dead: str | None = None
-
-
-class Term(NamedTuple):
-    """What a broker has of a bundle: `epoch` is the number of the term that it began."""
-
-    held: Held
-    epoch: int = 0
-
-
-@dataclass
-class Broker:
-    name: str
-    view: View = field(default_factory=dict)
-    position: int = 0
-    """How many of the records it read."""
-    terms: dict[str, Term] = field(default_factory=dict)
-    done: dict[str, ServiceUnitStateData] = field(default_factory=dict)
-    """The record of each bundle upon which it published what its duty was."""
-    prepared: dict[str, tuple[ServiceUnitStateData, int]] = field(default_factory=dict)
-    """The record upon which a number was taken, and the number."""
-    outbox: list[Published] = field(default_factory=list)
-    is_deaf: bool = False
-
-    def held(self, bundle: str) -> Held:
-        term, record = self.terms.get(bundle), self.view.get(bundle)
-        if term is None or term.held is Held.CLOSED:
-            return Held.NOTHING if term is None else Held.CLOSED
-        is_this = record is not None and role_of(record, self.name) is Role.OWNER and record.epoch == term.epoch
-        if term.held is Held.ENDED:
-            return Held.ENDED if is_this else Held.NOTHING
-        return Held.SERVING if is_this else Held.OUTDATED
-
-    def duty(self, bundle: str) -> Duty:
-        """Return what it has to do next, `NOTHING` if it waits for what it published."""
-        record = self.view.get(bundle)
-        duty = duty_of(role_of(record, self.name), self.held(bundle))
-        if duty is Duty.SPLIT:
-            waits = self.unasked_children(bundle) == [] if self.missing_children(bundle) else self.has_done(bundle)
-            return Duty.NOTHING if waits else duty
-        if self.is_deaf and duty is Duty.LET_GO and self.serves(bundle):
-            return Duty.NOTHING
-        return Duty.NOTHING if duty in _PUBLISHING and self.has_done(bundle) else duty
-
-    def forget_number(self, bundle: str) -> None:
-        """Keep the number that was taken for a transfer only from its first record to the very next one."""
-        if bundle in self.prepared:
-            first, record = self.prepared[bundle][0], self.view.get(bundle)
-            if record != first and (
-                role_of(record, self.name) is not Role.HEIR
-                or record is None
-                or record.version_id != next_version(first)
-            ):
-                del self.prepared[bundle]
-
-    def has_done(self, bundle: str) -> bool:
-        """Tell whether it published already what the record that is there asked of it."""
-        return self.done.get(bundle) == self.view.get(bundle)
-
-    def missing_children(self, bundle: str) -> list[str]:
-        return [child for child in CHILDREN.get(bundle, ()) if child not in self.view]
-
-    def unasked_children(self, bundle: str) -> list[str]:
-        """Return the children that have no record yet and that it did not claim upon the parent's record."""
-        return [child for child in self.missing_children(bundle) if self.done.get(child) != self.view[bundle]]
-
-    def serves(self, bundle: str) -> bool:
-        return bundle in self.terms and self.terms[bundle].held is Held.SERVING
-
-
-_PUBLISHING: Final = frozenset({Duty.CLAIM, Duty.CLAIM_AGAIN, Duty.PREPARE, Duty.HAND_OVER, Duty.GIVE_UP})
 Step = Callable[[], None]
 
 
@@ -213,7 +134,7 @@ class World:
             del broker.terms[bundle]
             return
         assert record is not None
-        if duty in _PUBLISHING:
+        if duty in PUBLISHING:
             broker.done[bundle] = record
         match duty:
             case Duty.BEGIN:
@@ -287,10 +208,6 @@ class World:
             return
         if presumed_dead in self.brokers:
             self.excused[bundle] = len(self.log)
-        if before is None or record.version_id != next_version(before):
-            self.last_epochs.pop(bundle, None)
-            if before is not None:
-                self.excused[bundle] = len(self.log)
         if record.state is S.OWNED and record.epoch is not None:
             if record.epoch <= self.last_epochs.get(bundle, 0):
                 raise ViolationError(f"{bundle}: epoch {record.epoch} follows {self.last_epochs[bundle]}")

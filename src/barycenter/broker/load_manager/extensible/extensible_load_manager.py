@@ -34,7 +34,8 @@ from barycenter.broker.periodic import PeriodicTasks
 from barycenter.load.decisions import Placement
 from barycenter.load.reports.extensible_reports import BrokerLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from barycenter.load.service_units.report_tombstones import ReportEffect, effect_on_reports
+from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.snapshot.extensible_snapshot import as_report
 from barycenter.logs.decision_log import DecisionLog
@@ -146,11 +147,9 @@ class ExtensibleLoadManager:
     def _on_record(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
     ) -> None:
-        if after is None:
-            return
-        me = self._context.urls.broker_id
-        leaves = after.state in (ServiceUnitState.RELEASING, ServiceUnitState.SPLITTING) and after.source_broker == me
-        if leaves or (after.state is ServiceUnitState.OWNED and after.dst_broker == me):
+        now_ms = self._context.env.clock.now_ms()
+        effect = effect_on_reports(after, self._context.urls.broker_id, last_tombstone_ms=0, now_ms=now_ms)
+        if effect is not ReportEffect.NONE:
             self._changed.set()
 
     async def _take_back(self) -> None:

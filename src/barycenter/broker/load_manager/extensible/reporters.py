@@ -7,8 +7,6 @@ its averages afresh.
 Source: Pulsar's `BrokerLoadDataReporter` and `TopBundleLoadDataReporter`.
 """
 
-from typing import Final
-
 import msgspec
 
 from barycenter.broker.load_manager.context import LoadManagerContext
@@ -22,8 +20,7 @@ from barycenter.load.reports.extensible_reports import (
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none, sum_stats
 from barycenter.load.reports.weights import extensible_resource_weights
-
-TOMBSTONE_EVERY_MS: Final = 10_000
+from barycenter.load.service_units.report_tombstones import TOMBSTONE_INTERVAL_MS
 
 
 class _OwnValue:
@@ -40,7 +37,7 @@ class _OwnValue:
     async def take_back(self) -> None:
         """Take back what was told, unless that was done just before; a failure is none."""
         now_ms, before_ms = self._context.env.clock.now_ms(), self._taken_back_ms
-        if before_ms is not None and now_ms - before_ms < TOMBSTONE_EVERY_MS:
+        if before_ms is not None and now_ms - before_ms < TOMBSTONE_INTERVAL_MS:
             return
         self._taken_back_ms = now_ms
         if not await self._store.tell(self._context.urls.broker_id, None):

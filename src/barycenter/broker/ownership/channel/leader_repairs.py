@@ -130,31 +130,29 @@ class LeaderRepairs:
             await self._each(some, replace)
 
     async def _replace(self, bundle: Bundle, record: ServiceUnitStateData, lost: Collection[str]) -> None:
-        named = (record.dst_broker, record.source_broker)
-        broker = next(each for each in named if each in lost)
-        successor = None if is_broker_bound(bundle.namespace) else await self._choose(bundle, lost)
-        await self._override(bundle, record, successor, broker)
+        successor = successor_of_orphan(record, self._registration.brokers - set(lost))
+        if successor is None and not is_broker_bound(bundle.namespace):
+            successor = await self._choose(bundle, lost)
+        await self._override(bundle, record, successor)
 
     async def _end_orphan(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
         successor = successor_of_orphan(record, self._registration.brokers)
         if successor is None and not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, [record.dst_broker] if record.dst_broker else [])
-        await self._override(bundle, record, successor, None)
+        await self._override(bundle, record, successor)
 
-    async def _override(
-        self, bundle: Bundle, record: ServiceUnitStateData, successor: str | None, lost: str | None
-    ) -> None:
+    async def _override(self, bundle: Bundle, record: ServiceUnitStateData, successor: str | None) -> None:
         epoch = await next_counter_value(self._store, EPOCH_COUNTER)
         if not self._is_leader() or self._records.get(bundle) is not record:
             self.due.set()
             return
-        after = override(record, successor, lost, self._clock.now_ms(), epoch)
+        after = override(record, successor, self._clock.now_ms(), epoch)
         accepted = await self._records.put(bundle, record, after)
         log.info(
             "ownership_overridden",
             bundle=str(bundle),
             state=record.state,
-            lost=lost,
+            before=after.source_broker,
             owner=successor,
             accepted=accepted,
         )

@@ -68,10 +68,20 @@ class TermRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A number taken ahead, for the claim that follows two records after that version."""
+    """A number taken ahead, when a transfer to this broker began: for the claim that follows the very next record."""
 
     version_id: int
     epoch: int
+
+    def goes_on(self, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> bool:
+        """Tell whether a change of the record is that to its next step."""
+        return (
+            before is not None
+            and after is not None
+            and before.version_id == self.version_id
+            and after.version_id == self.version_id + 1
+            and after.state is ServiceUnitState.ASSIGNING
+        )
 
 
 class Then(enum.Enum):
@@ -225,6 +235,9 @@ class Settling(BundleOwner[TermRecord]):
     def _on_record(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
     ) -> None:
+        prepared = self._prepared.get(bundle)
+        if prepared is not None and not prepared.goes_on(before, after):
+            del self._prepared[bundle]
         self._settle_soon(bundle)
         self._notify(bundle)
 
@@ -402,7 +415,7 @@ class Settling(BundleOwner[TermRecord]):
         return await self._offer(bundle, record, self._override(record, successor, await self._number()))
 
     def _override(self, record: ServiceUnitStateData, successor: str | None, epoch: int) -> ServiceUnitStateData:
-        return override(record, successor, self._broker_id, self._clock.now_ms(), epoch)
+        return override(record, successor, self._clock.now_ms(), epoch)
 
     async def _prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         """Do what can be done before the owner has closed the bundle."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from barycenter.broker.cluster.lookup_answers import BundleNotFoundError
+from barycenter.broker.cluster.lookup_answers import BundleNotFoundError, LookupFailedError
 from barycenter.broker.load_manager.contract import LoadManager
 from barycenter.broker.lookup.owner_search import Affinities
 from barycenter.broker.lookup.service import TopicDirectory
@@ -233,7 +233,10 @@ class NamespaceService:
 
     async def _unload_children(self, children: list[Bundle]) -> None:
         for child in children:
-            await self._ownership.release(child, reason="unload after split")
+            try:
+                await self._ownership.release(child, reason="unload after split")
+            except (LookupFailedError, MetadataError) as error:
+                log.warning("bundle_not_unloaded", bundle=str(child), after="split", reason=str(error))
 
     async def _topics_in(self, bundle: Bundle) -> list[TopicName]:
         names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")

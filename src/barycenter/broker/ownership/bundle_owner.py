@@ -12,8 +12,7 @@ import structlog
 
 from barycenter.broker.changes import NextChange
 from barycenter.broker.cluster.lookup_answers import (
-    BundleNotAcquiredError,
-    BundleNotFoundError,
+    LookupFailedError,
     LookupNotReadyError,
     Owner,
 )
@@ -215,6 +214,5 @@ class BundleOwner(ABC, Generic[W]):
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            expected = isinstance(error, (MetadataError, BundleNotFoundError, BundleNotAcquiredError))
-            if not expected:
+            if not isinstance(error, (MetadataError, LookupFailedError)):
                 log.error("ownership_task_failed", task=task.get_name(), error=repr(error))

@@ -110,7 +110,9 @@ class LeadersTopics:
                     log.info("internal_topics_not_taken", reason=str(error))
                     await asyncio.sleep(_AGAIN_S)
                     continue
-                if self._leadership.is_leader() and self._leadership.times_won == wins and not self._closed:
+                if self._pauses.has_paused():
+                    await asyncio.sleep(_AGAIN_S)  # this may be another session than the one in which it was taken
+                elif self._leadership.is_leader() and self._leadership.times_won == wins and not self._closed:
                     self._begin(number)
                     return
         finally:

@@ -358,10 +358,10 @@ class Settling(BundleOwner[TermRecord]):
 
     async def _begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         life = self._life
-        if self._refusal is not None:
-            return await self._pass_on(bundle, record)
         if self._is_to_be(bundle):
             return Then.WAIT
+        if self._refusal is not None:
+            return await self._pass_on(bundle, record)
         if not await self._is_current(bundle):
             if self._is_to_be(bundle):
                 return Then.WAIT

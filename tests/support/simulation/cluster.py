@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -30,6 +30,8 @@ from barycenter.naming.namespace import NamespaceName
 from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop
 from support.simulation.network import Network
 from support.simulation.referee import Referee, RefereedBackend
+
+T = TypeVar("T")
 
 NAMESPACE = NamespaceName.parse("public/default")
 WALL_CLOCK_START_MS = 1_800_000_000_000
@@ -291,7 +293,7 @@ class Cluster:
         if not target.is_up or self.network.is_cut(sender.name, name):
             raise ConnectionRefusedError(111, f"{web_url} does not answer")
         async with asyncio.timeout(30):
-            await asyncio.shield(target.node.spawn(self._carry_out(target, what, bundle, argument), what))
+            await asyncio.shield(_heard(target.node.spawn(self._carry_out(target, what, bundle, argument), what)))
         await asyncio.sleep(self.network.delay_s(sender.name, name))
 
     async def _carry_out(self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None) -> None:
@@ -301,12 +303,18 @@ class Cluster:
             return
         if what == "split":
             work = owner.control.namespaces.split_bundle(bundle, algorithm=argument or "", unload=False)
-            await owner.node.spawn(work, f"split {bundle}")
+            await _heard(owner.node.spawn(work, f"split {bundle}"))
             return
         if argument is not None:
             asked.control.namespaces.set_destination(bundle, argument)
         unload = owner.control.namespaces.unload_bundle(bundle, destination=argument)
-        await owner.node.spawn(unload, f"unload {bundle}")
+        await _heard(owner.node.spawn(unload, f"unload {bundle}"))
+
+
+def _heard(task: "asyncio.Task[T]") -> "asyncio.Task[T]":
+    """Whoever asked for it over the network may be gone when it fails."""
+    task.add_done_callback(lambda each: each.cancelled() or each.exception())
+    return task
 
 
 def _balancing_in_memory(context: LoadManagerContext) -> LoadManager:

@@ -213,6 +213,6 @@ class BundleOwner(ABC, Generic[W]):
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            if not isinstance(error, (MetadataError, LookupFailedError)):
-                log.error("ownership_task_failed", task=task.get_name(), error=repr(error))
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, (MetadataError, LookupFailedError)):
+            log.error("ownership_task_failed", task=task.get_name(), error=repr(error))

@@ -6,6 +6,7 @@ The seed decides everything: the climate, delays, workload, which fault befalls 
 """
 
 import asyncio
+import contextvars
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -207,7 +208,7 @@ class Scenario:
             if error is not None and not isinstance(error, REFUSALS):
                 self._loop.failures.append(error)
 
-        task.add_done_callback(done)
+        task.add_done_callback(done, context=contextvars.Context())  # of no broker, which may be dead by then
 
     def _any_up(self) -> BrokerProcess | None:
         up = self.cluster.up()
@@ -338,7 +339,9 @@ class Scenario:
 
         async def unload_to() -> None:
             leader.control.namespaces.set_destination(bundle, target.broker_id)
-            self._command(process, process.control.namespaces.unload_bundle(bundle), f"unload {bundle}")
+            destination = None if target is process else target.broker_id
+            unload = process.control.namespaces.unload_bundle(bundle, destination=destination)
+            self._command(process, unload, f"unload {bundle}")
 
         self._command(leader, unload_to(), f"unload {bundle} to {target.name}")
 

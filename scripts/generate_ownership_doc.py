@@ -56,9 +56,18 @@ CIRCLE = """## The circle: who owns the system topics' own bundles
 
 <!-- circle: begin -->
 Where the records are kept in a topic, that topic lies in a bundle, and so do the topics of the load reports. Who owns
-these cannot be read from records that are not there yet. So they are no bundle's affair: the internal topics always
-belong to the owner of the channel, which is the leader, elected without any topic. Everybody finds them through the
-election, and they move when the leader does.
+these cannot be read from records that are not there yet. So the three internal topics are no bundle's affair: whoever
+leads serves them, and the election needs no topic, only the metadata store.
+
+1. A broker registers, takes part in the election at `/loadbalance/extension/leader`, and asks who leads.
+2. Who wins takes a number from the cluster's counter and begins a term of its own, over `pulsar/leader`, a bundle that
+   is in no record. From then on it opens the internal topics; the fence of their ledger keeps a former leader out.
+3. Every broker, the leader too, connects to the leader as a client, reads the channel from its compacted beginning, and
+   knows then who owns what. Until it has, it answers look-ups with "not ready", and clients come again.
+4. The leader looks over all records: what belongs to brokers that are not there any more goes to others.
+
+So a cluster may be started in any order, and all of it at once. Other topics of `pulsar/system` belong to bundles like
+any others. While nobody leads, what is owned stays owned and served; only changes wait.
 <!-- circle: end -->
 """
 

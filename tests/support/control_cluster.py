@@ -57,6 +57,8 @@ class FakeTopics:
     def __init__(self) -> None:
         self.closed: list[tuple[Bundle, str]] = []
         self.bundles_refreshed = 0
+        self.sent_to: list[tuple[Bundle, str | None]] = []
+        """Bundles whose clients were sent to another broker, and which one; None: away."""
         self.loads: list[TopicLoad] = []
         self.closing: Callable[[Bundle], Awaitable[object]] | None = None
 
@@ -67,9 +69,12 @@ class FakeTopics:
         return 1
 
     async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
-        return await self.close_bundle(bundle, reason=reason)
+        if self.closing is not None:
+            await self.closing(bundle)
+        return 1
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
+        self.sent_to.append((bundle, None if owner is None else owner.broker_id))
         return 1
 
     def refresh_bundles(self) -> None:
@@ -116,14 +121,18 @@ class HashLoadManager(NoopLoadManager):
 class ControlBroker:
     """One broker process as the loop sees it."""
 
-    def __init__(self, cluster: "ControlCluster", port: int, factory: Callable[[LoadManagerContext], Any]) -> None:
+    def __init__(
+        self, cluster: "ControlCluster", port: int, factory: Callable[[LoadManagerContext], Any], **settings: Any
+    ) -> None:
         self.cluster = cluster
         self.broker_id = f"127.0.0.1:{port}"
         self.node = Node(cluster.loop, self.broker_id)
         self.topics = FakeTopics()
         self.store: MemoryStore = self.node.call(cluster.backend.connect, LoopClock(), round(SESSION_S * 1000))
         self.config = ConfigHolder(
-            msgspec.structs.replace(BrokerConfig(), metadata_store_session_timeout_millis=round(SESSION_S * 1000))
+            msgspec.structs.replace(
+                BrokerConfig(), metadata_store_session_timeout_millis=round(SESSION_S * 1000), **settings
+            )
         )
         env = Environment(self.store, None, LoopClock(), random.Random(port), NoPeers())  # type: ignore[arg-type]
         self.plane: ControlPlane = self.node.call(self._make_plane, env, factory)
@@ -180,9 +189,11 @@ class ControlCluster:
         await broker.start()
         return broker
 
-    def make(self, port: int, factory: Callable[[LoadManagerContext], Any] = HashLoadManager) -> ControlBroker:
-        """Return a broker that is not started yet."""
-        broker = ControlBroker(self, port, factory)
+    def make(
+        self, port: int, factory: Callable[[LoadManagerContext], Any] = HashLoadManager, **settings: Any
+    ) -> ControlBroker:
+        """Return a broker that is not started yet; `settings` are of its configuration."""
+        broker = ControlBroker(self, port, factory, **settings)
         self.brokers[broker.broker_id] = broker
         return broker
 

@@ -36,7 +36,8 @@ from barycenter.broker.ownership.contract import Ownership
 from barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
-from barycenter.load.managers import ManagerKind, manager_in_force
+from barycenter.broker.start_errors import MixedOwnershipError
+from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force, manager_kind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
@@ -178,11 +179,13 @@ class ControlPlane:
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
+            MixedOwnershipError: brokers run whose load manager keeps ownership in another place.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
         """
         assert self.urls is not None
         await self.registration.await_id_free(self.urls.broker_id)
+        await self._refuse_mixed_ownership()
         if self.channel is not None:  # whoever owns by records has to be registered before
             await self._switch.start()
         await self.leadership.start(self.urls.broker_id, self.urls.web_url, self._leader_duties())
@@ -265,6 +268,20 @@ class ControlPlane:
             Duty("split check", self._check_splits, shedding_s, wake=self._brokers_changed),
             Duty("resource quotas", self._write_quotas, quotas_s),
         )
+
+    async def _refuse_mixed_ownership(self) -> None:
+        """Refuse to own bundles by locks beside those who own them by records, or the other way round."""
+        others = {}
+        for broker in self.registration.brokers:
+            data = await self.registration.data_of(broker)
+            if data is None or data.load_manager_class_name is None:
+                continue
+            with suppress(StrategyError):
+                is_extensible = manager_kind(data.load_manager_class_name) is ManagerKind.EXTENSIBLE
+                if is_extensible is (self.channel is None):
+                    others[broker] = data.load_manager_class_name
+        if others:
+            raise MixedOwnershipError(manager_in_force(self.config.current).class_name, others)
 
     async def _choose_successor(self, bundle: Bundle, without: Collection[str]) -> str | None:
         """Return who shall own a bundle, other than some brokers; None: nobody can.

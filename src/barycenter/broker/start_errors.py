@@ -2,10 +2,13 @@
 
     BrokerStartError
     ├── BrokerIdInUseError  another running process has this broker's id
+    ├── MixedOwnershipError brokers run whose load manager keeps ownership in another place
     └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
 
 Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
 """
+
+from collections.abc import Mapping
 
 
 class BrokerStartError(Exception):
@@ -20,6 +23,16 @@ class BrokerIdInUseError(BrokerStartError):
             "advertisedAddress or webServicePort, or stop the other one."
         )
         self.broker_id = broker_id
+
+
+class MixedOwnershipError(BrokerStartError):
+    def __init__(self, class_name: str, others: Mapping[str, str]) -> None:
+        running = ", ".join(f"{broker} ({manager})" for broker, manager in sorted(others.items()))
+        super().__init__(
+            f"This broker's load manager is {class_name}, and brokers are running whose load manager keeps ownership in "
+            f"another place: {running}. Two brokers would serve one topic. Stop those first, or set loadManagerClassName "
+            "to theirs."
+        )
 
 
 class OwnNamespaceError(BrokerStartError):

@@ -7,5 +7,8 @@ bundles held here, and `cache` drives it: acquire, release, split, loss of the s
 believed of the locks of others, `own_namespaces` keeps the heartbeat and bootstrap namespaces owned, `serving_log`
 leaves what an outside checker needs.
 
+That is one way of owning bundles. The other, by records that all brokers read, is `channel`; `contract` is what the
+rest of a broker asks of either, `bundle_owner` what both have in common.
+
 Who shall own a bundle is decided elsewhere: `lookup` and `load_manager`.
 """

@@ -4,7 +4,7 @@
 |---|---|---|
 | `loadbalancer-broker-load-data` | the load of each broker | `pulsar-client consume`, `broker-stats load-report` |
 | `loadbalancer-top-bundles-load-data` | the heaviest bundles of each broker | `pulsar-client consume` |
-| `loadbalancer-bundle-state` | who owns each bundle | `pulsar-client consume` |
+| `loadbalancer-service-unit-state` | who owns each bundle | `pulsar-client consume` |
 | `/loadbalance/brokers/<id>` | how to reach each registered broker | the metadata store's shell |
 
 `pulsar-client consume` prints a message a line, `key:[…], properties:[…], content:{…}`; of a key the last line counts.

@@ -1,0 +1,259 @@
+"""Bundles owned by records in the metadata store, on virtual time: what brokers do about them, and for whom."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from barycenter.broker.ownership.channel.settling import SESSIONS_ROOT
+from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from barycenter.broker.start_errors import MixedOwnershipError
+from barycenter.load.managers import ManagerKind
+from barycenter.load.service_units.service_unit_state import (
+    ServiceUnitState,
+    ServiceUnitStateData,
+    decode_record,
+    encode_record,
+)
+from barycenter.naming.bundle import Bundle
+from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
+
+IN_STORE = "ServiceUnitStateMetadataStoreTableViewImpl"
+
+
+def extensible(context: LoadManagerContext) -> ExtensibleLoadManager:
+    return ExtensibleLoadManager(context, LoadManagerEnvironment.in_memory(context))
+
+
+def make(cluster: ControlCluster, port: int) -> ControlBroker:
+    return cluster.make(
+        port,
+        extensible,
+        load_manager_class_name=ManagerKind.EXTENSIBLE.class_name,
+        load_manager_service_unit_state_table_view_class_name=IN_STORE,
+    )
+
+
+async def three(cluster: ControlCluster, bundles: int = 1) -> list[ControlBroker]:
+    await cluster.create_namespace(bundles)
+    brokers = [make(cluster, port) for port in (8081, 8082, 8083)]
+    await asyncio.gather(*(broker.start() for broker in brokers))
+    return brokers
+
+
+async def record_of(cluster: ControlCluster, bundle: Bundle) -> ServiceUnitStateData:
+    stored = await cluster.admin.get(f"{RECORDS_ROOT}/{bundle}")
+    assert stored is not None
+    return decode_record(stored.value)
+
+
+async def owned_by_first(cluster: ControlCluster) -> tuple[list[ControlBroker], Bundle]:
+    """Return three brokers, the owner of the one bundle first, and that bundle."""
+    brokers = await three(cluster)
+    owner = (await brokers[0].lookup(topic("t"))).broker_id
+    bundle = await brokers[0].run(brokers[0].plane.lookup.bundle_of(topic("t")))
+    return sorted(brokers, key=lambda broker: broker.broker_id != owner), bundle
+
+
+def release(broker: ControlBroker, bundle: Bundle, destination: ControlBroker | None = None) -> Any:
+    to = None if destination is None else destination.broker_id
+    return broker.run(broker.plane.namespaces.unload_bundle(bundle, destination=to))
+
+
+def test_any_broker_assigns_and_all_agree() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        brokers = await three(cluster)
+        answers = await asyncio.gather(*(broker.lookup(topic("t")) for broker in brokers))
+        assert len({answer.broker_id for answer in answers}) == 1
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_a_transfer_goes_to_whom_it_is_for_and_its_clients_are_sent_there() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (source, destination, _), bundle = await owned_by_first(cluster)
+        before = await record_of(cluster, bundle)
+        await release(source, bundle, destination)
+        after = await record_of(cluster, bundle)
+        assert (after.state, after.dst_broker, after.source_broker) == (
+            ServiceUnitState.OWNED,
+            destination.broker_id,
+            source.broker_id,
+        )
+        assert after.version_id == before.version_id + 3
+        assert (after.epoch or 0) > (before.epoch or 0)
+        assert source.topics.sent_to == [(bundle, destination.broker_id)]
+        assert destination.owned == [bundle]
+        assert source.owned == []
+
+    on_virtual_time(scenario)
+
+
+def test_an_unload_for_nobody_leaves_the_bundle_free_until_it_is_looked_up() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, other, _), bundle = await owned_by_first(cluster)
+        await release(owner, bundle)
+        assert (await record_of(cluster, bundle)).state is ServiceUnitState.FREE
+        assert cluster.servers(bundle) == []
+        await other.lookup(topic("t"))
+        assert len(cluster.servers(bundle)) == 1
+
+    on_virtual_time(scenario)
+
+
+def test_a_dead_brokers_bundles_go_to_others_once_its_session_has_ended() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, other, _), bundle = await owned_by_first(cluster)
+        owner.crash()
+        await cluster.until(lambda: len(cluster.servers(bundle)) == 1, "another owner", within_s=30)
+        record = await record_of(cluster, bundle)
+        assert record.dst_broker != owner.broker_id
+        assert record.force
+        assert (await other.lookup(topic("t"))).broker_id == record.dst_broker
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_whose_registration_alone_is_gone_keeps_what_it_owns() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, _, _), bundle = await owned_by_first(cluster)
+        before = await record_of(cluster, bundle)
+        await cluster.admin.delete(f"/loadbalance/brokers/{owner.broker_id}")
+        await asyncio.sleep(30)
+        assert await record_of(cluster, bundle) == before
+        assert cluster.servers(bundle) == [owner.broker_id]
+        assert await cluster.admin.exists(f"{SESSIONS_ROOT}/{owner.broker_id}")
+
+    on_virtual_time(scenario)
+
+
+def test_whoever_lost_its_session_serves_again_by_a_number_of_its_next_life() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        broker = make(cluster, 8081)
+        await broker.start()
+        await broker.lookup(topic("t"))
+        (bundle,) = broker.owned
+        before = await record_of(cluster, bundle)
+        cluster.backend.expire_session(broker.store)
+        await cluster.until(lambda: broker.owned == [], "the term ends")
+        await cluster.until(lambda: broker.owned == [bundle], "served again", within_s=60)
+        after = await record_of(cluster, bundle)
+        assert (after.epoch or 0) > (before.epoch or 0)
+        assert after.force
+
+    on_virtual_time(scenario)
+
+
+def test_a_split_keeps_topics_open_and_leaves_the_parent_deleted() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, _, _), bundle = await owned_by_first(cluster)
+        work = owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide")
+        children = await owner.run(work)
+        assert owner.owned == children
+        assert owner.topics.closed == []
+        assert (await record_of(cluster, bundle)).state is ServiceUnitState.DELETED
+        for child in children:
+            assert (await record_of(cluster, child)).dst_broker == owner.broker_id
+
+    on_virtual_time(scenario)
+
+
+def test_a_split_that_its_broker_began_and_did_not_survive_is_gone_on_with() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, other, _), bundle = await owned_by_first(cluster)
+        before = await record_of(cluster, bundle)
+        owner.crash()
+        halves = dict.fromkeys(("0x00000000_0x80000000", "0x80000000_0xffffffff"))
+        begun = ServiceUnitStateData(
+            ServiceUnitState.SPLITTING,
+            source_broker=owner.broker_id,
+            split_service_unit_to_dest_broker=halves,
+            version_id=before.version_id + 1,
+        )
+        await cluster.admin.put(f"{RECORDS_ROOT}/{bundle}", encode_record(begun))
+        await cluster.until(lambda: len(cluster.servers(bundle)) == 2, "both halves are served", within_s=60)
+        assert await cluster.boundaries() == ["0x00000000", "0x80000000", "0xffffffff"]
+        assert (await record_of(cluster, bundle)).state is ServiceUnitState.DELETED
+        assert (await other.lookup(topic("t"))).broker_id != owner.broker_id
+
+    on_virtual_time(scenario)
+
+
+def test_whoever_leaves_hands_over_before_it_unregisters() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, *others), bundle = await owned_by_first(cluster)
+        await owner.run(owner.plane.leave(reason="test"))
+        assert owner.owned == []
+        (successor,) = cluster.servers(bundle)
+        assert successor in {broker.broker_id for broker in others}
+        assert owner.topics.sent_to == [(bundle, successor)]
+        assert owner.broker_id not in await cluster.admin.children("/loadbalance/brokers")
+
+    on_virtual_time(scenario)
+
+
+def test_a_client_that_comes_before_the_record_was_read_is_held_not_refused() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (source, destination, _), bundle = await owned_by_first(cluster)
+        assigned = asyncio.get_running_loop().create_future()
+
+        def on_record(_: Bundle, __: object, after: ServiceUnitStateData | None) -> None:
+            if after is not None and after.state is ServiceUnitState.ASSIGNING:
+                assigned.set_result(None)
+
+        assert destination.plane.channel is not None
+        destination.plane.channel.ownership.on_record(on_record)
+        moving = asyncio.ensure_future(release(source, bundle, destination))
+        await assigned
+        assert destination.owned == []
+        served = await destination.run(destination.plane.ownership.require_served(topic("t")))
+        assert served.bundle == bundle
+        await moving
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b'{"state":"Upgrading","dstBroker":"b"}', b'{"state":"Owned"}'])
+def test_a_record_that_cannot_be_read_is_ignored_and_stops_nobody(document: bytes) -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(2)
+        await cluster.admin.put(f"{RECORDS_ROOT}/public/default/0x00000000_0x80000000", document)
+        await cluster.admin.put(f"{RECORDS_ROOT}/public/default/nothing", b"{}")
+        broker = make(cluster, 8081)
+        await broker.start()
+        names = [topic(f"t{number}") for number in range(8)]
+        served = [name for name in names if name.hash32 >= 0x80000000]
+        assert served
+        for name in served:
+            assert (await broker.lookup(name)).broker_id == broker.broker_id
+
+    on_virtual_time(scenario)
+
+
+def test_brokers_that_keep_ownership_elsewhere_are_no_company() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        await cluster.add(8081)  # by locks
+        with pytest.raises(MixedOwnershipError, match=r"127\.0\.0\.1:8081"):
+            await make(cluster, 8082).start()
+
+    on_virtual_time(scenario)
+
+
+def test_what_a_broker_registers_is_its_addresses_and_no_load() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (broker, *_) = await three(cluster)
+        stored = await cluster.admin.get(f"/loadbalance/brokers/{broker.broker_id}")
+        assert stored is not None
+        fields = msgspec.json.decode(stored.value)
+        assert fields["loadManagerClassName"] == ManagerKind.EXTENSIBLE.class_name
+        assert fields["pulsarServiceUrl"] == broker.urls.broker_url
+        assert "cpu" not in fields
+
+    on_virtual_time(scenario)

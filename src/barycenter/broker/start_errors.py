@@ -29,9 +29,9 @@ class MixedOwnershipError(BrokerStartError):
     def __init__(self, class_name: str, others: Mapping[str, str]) -> None:
         running = ", ".join(f"{broker} ({manager})" for broker, manager in sorted(others.items()))
         super().__init__(
-            f"This broker's load manager is {class_name}, and brokers are running whose load manager keeps ownership in "
-            f"another place: {running}. Two brokers would serve one topic. Stop those first, or set loadManagerClassName "
-            "to theirs."
+            f"This broker's load manager is {class_name}, and brokers are running whose load manager keeps ownership "
+            f"in another place: {running}. Two brokers would serve one topic. Stop those first, or set "
+            "loadManagerClassName to theirs."
         )
 
 

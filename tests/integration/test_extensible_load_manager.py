@@ -132,6 +132,10 @@ async def test_a_stock_table_view_of_the_channel_says_who_owns_what_and_the_load
             client.close()
         status, body = await admin.call("GET", "/admin/v2/broker-stats/load-report")
         assert (status, "extensible" in str(body)) == (500, True)
+        figures = "".join([(await admin.call("GET", "/metrics", broker=number))[1] for number in range(3)])
+        assert 'event="Assign",' in figures
+        assert "pulsar_sunit_state_chn_subscribe_ops_total{" in figures
+        assert 'feature="max_ema"' in figures
 
 
 async def bundle_of(admin: Admin, topic: str) -> str:

@@ -69,6 +69,12 @@ class Metrics:
             unloading = {**broker, "metric": "bundleUnloading"}
             yield "pulsar_lb_ignored_send_total", unloading, counters.dropped_sends
             yield "pulsar_lb_ignored_ack_total", unloading, counters.dropped_acks
+        if control.channel is not None:
+            channel = {**broker, "metric": "sunitStateChn"}
+            yield "pulsar_sunit_state_chn_owned_su_total", channel, len(control.ownership.owned_bundles())
+            yield from (
+                (name, {**channel, **labels}, count) for name, labels, count in control.channel.counters.samples()
+            )
         yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
@@ -176,6 +182,14 @@ _HELP: Final = {
     "pulsar_broker_out_bytes_total": "Bytes sent to consumers since the broker started.",
     "pulsar_lb_ignored_send_total": "Messages that producers sent to topics in transfer to another broker.",
     "pulsar_lb_ignored_ack_total": "Acknowledged ids that consumers sent to topics in transfer to another broker.",
+    "pulsar_sunit_state_chn_owned_su_total": "Bundles that this broker owns.",
+    "pulsar_sunit_state_chn_owner_lookup_total": "Times that a bundle's owner was asked for, by its record's state.",
+    "pulsar_sunit_state_chn_event_publish_ops_total": "Changes of ownership that this broker began, by what they were.",
+    "pulsar_sunit_state_chn_subscribe_ops_total": "Records of ownership that this broker took over, by their state.",
+    "pulsar_sunit_state_chn_cleanup_ops_total": "Repairs of ownership that failed.",
+    "pulsar_sunit_state_chn_inactive_broker_cleanup_ops_total": "Lost brokers whose bundles were given to others.",
+    "pulsar_sunit_state_chn_orphan_su_cleanup_ops_total": "Changes of ownership ended in place of those who did not.",
+    "pulsar_sunit_state_chn_su_tombstone_cleanup_ops_total": "Records deleted long after nobody owned the bundle.",
     "pulsar_broker_lookup_pending_requests": "Lookups being answered.",
     "barycenter_broker_is_leader": "1 if this broker is the leader, else 0.",
     "barycenter_broker_owned_bundles": "Bundles that this broker owns.",

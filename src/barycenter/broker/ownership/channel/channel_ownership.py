@@ -23,6 +23,7 @@ from barycenter.broker.cluster.lookup_answers import (
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.channel.channel_counters import ChannelCounters
 from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
 from barycenter.broker.ownership.channel.splitting import PendingSplit, Splitting
@@ -71,6 +72,7 @@ class ChannelOwnership(Splitting):
         in_flight_s: Callable[[], float],
         keeps_clients: Callable[[], bool],
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+        counters: ChannelCounters,
     ) -> None:
         """`in_flight_s` is how long a change of ownership is waited for; `keeps_clients` tells whether the clients of a
         bundle that is handed over stay connected; `choose` says who shall own a bundle, other than some brokers."""
@@ -87,6 +89,7 @@ class ChannelOwnership(Splitting):
             choose=choose,
         )
         self._in_flight_s = in_flight_s
+        self._counters = counters
         self._splits = {}
         self._record_listeners: list[RecordListener] = []
         self._leaders_topics: LeadersTopics | None = None
@@ -202,7 +205,10 @@ class ChannelOwnership(Splitting):
         Raises:
             LookupNotReadyError: the records were not read yet.
         """
+        state = state_of(self._records.get(bundle)).value
+        self._counters.count("owner_lookup", state=state, result="Total")
         if not self._records.is_read:
+            self._counters.count("owner_lookup", state=state, result="Failure")
             raise LookupNotReadyError("The ownership channel has not been read yet")
         owner = self.owner_cached(bundle)
         if owner is not None:

@@ -17,6 +17,7 @@ import structlog
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
 from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.ownership.channel.channel_counters import ChannelCounters
 from barycenter.broker.ownership.channel.records import OwnershipRecords
 from barycenter.broker.ownership.channel.settling import SESSIONS_ROOT
 from barycenter.broker.ownership.locks import EPOCH_COUNTER
@@ -46,6 +47,7 @@ class LeaderRepairs:
         *,
         is_leader: Callable[[], bool],
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+        counters: ChannelCounters,
     ) -> None:
         self._store = store
         self._records = records
@@ -54,6 +56,7 @@ class LeaderRepairs:
         self._clock = clock
         self._is_leader = is_leader
         self._choose = choose
+        self._counters = counters
         self._missing_since_ms: dict[str, int] = {}
         self._has_session = True
         self._reestablished_at_ms: int | None = None
@@ -110,12 +113,15 @@ class LeaderRepairs:
         self._missing_since_ms = {broker: self._missing_since_ms.get(broker, now_ms) for broker in missing}
         lost = {broker for broker, since_ms in self._missing_since_ms.items() if now_ms - since_ms >= delay_ms}
         for broker in sorted(missing - lost):
+            self._counters.count("inactive_broker_cleanup_ops", result="Schedule")
             log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
         return lost
 
     async def _clean_up(self, lost: Collection[str]) -> None:
         """Give the bundles of lost brokers to others: those of the system last, for the others may need it least."""
         log.warning("brokers_lost", brokers=lost)
+        for _ in lost:
+            self._counters.count("inactive_broker_cleanup_ops", result="Success")
         concerned = [
             (str(bundle), record)
             for bundle, record in self._records.items()
@@ -136,6 +142,7 @@ class LeaderRepairs:
         await self._override(bundle, record, successor)
 
     async def _end_orphan(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
+        self._counters.count("orphan_su_cleanup_ops")
         successor = successor_of_orphan(record, self._registration.brokers)
         if successor is None and not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, [record.dst_broker] if record.dst_broker else [])
@@ -159,6 +166,7 @@ class LeaderRepairs:
 
     async def _forget(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
         if self._records.get(bundle) is record:
+            self._counters.count("su_tombstone_cleanup_ops")
             await self._records.put(bundle, record, None)
 
     async def _each(
@@ -176,6 +184,7 @@ class LeaderRepairs:
                 try:
                     await repair(Bundle.parse(name), record)
                 except (LookupFailedError, MetadataError) as error:
+                    self._counters.count("cleanup_ops", result="Failure")
                     log.warning("ownership_not_repaired", bundle=name, reason=str(error))
                     self.due.set()
 

@@ -8,6 +8,7 @@ from barycenter.broker.cluster.leadership import Duty, Leadership
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.environment import Environment
 from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
 from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
 from barycenter.broker.ownership.channel.leader_repairs import LeaderRepairs
 from barycenter.broker.ownership.channel.records import OwnershipRecords
@@ -43,9 +44,11 @@ class OwnershipChannel:
         self._config = config
         self._leadership = leadership
         self.topics = SystemTopicClient(self._internal_topics_url, clock=env.clock, source=env.random)
-        self.records: OwnershipRecords = (
+        self.counters = ChannelCounters()
+        records: OwnershipRecords = (
             StoreRecords(env.store) if keeps_records_in_store(config.current) else TopicRecords(self.topics)
         )
+        self.records = CountedRecords(records, self.counters)
         self.ownership = ChannelOwnership(
             env.store,
             bundles,
@@ -58,10 +61,18 @@ class OwnershipChannel:
             in_flight_s=lambda: config.current.load_balancer_in_flight_service_unit_state_waiting_time_in_millis / 1000,
             keeps_clients=lambda: config.current.load_balancer_multi_phase_bundle_unload,
             choose=choose,
+            counters=self.counters,
         )
         self.leaders_topics = self.ownership.serve_internal_topics(leadership, serving_log, self._internal_topics_moved)
         self._repairs = LeaderRepairs(
-            env.store, self.records, registration, config, env.clock, is_leader=leadership.is_leader, choose=choose
+            env.store,
+            self.records,
+            registration,
+            config,
+            env.clock,
+            is_leader=leadership.is_leader,
+            choose=choose,
+            counters=self.counters,
         )
 
     async def close(self) -> None:

@@ -28,16 +28,16 @@ from barycenter.broker.load_manager.extensible.load_data import LEAVING, Extensi
 from barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore, TopicLoadStore
 from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
 from barycenter.broker.load_manager.extensible.reporters import BrokerLoadReporter, TopBundlesReporter
-from barycenter.broker.load_manager.reporting.local_load import LocalLoad
+from barycenter.broker.load_manager.reporting.load_reporter import LoadReporter
 from barycenter.broker.load_manager.reporting.report_identity import lookup_data
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.load.decisions import Placement
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.extensible_reports import BrokerLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.service_units.report_tombstones import ReportEffect, effect_on_reports
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
 from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.load.snapshot.extensible_snapshot import as_report
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
@@ -67,7 +67,10 @@ class ExtensibleLoadManager:
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._loads = loads or _store(context, BROKER_LOAD_TOPIC)
         self._tops = tops or _store(context, TOP_BUNDLES_TOPIC)
-        self._load = LocalLoad(context, self._environment.meter)
+        self._reporter = LoadReporter(
+            context, self._environment.meter, self._environment.report_log, ManagerKind.EXTENSIBLE
+        )
+        self._load = self._reporter.load
         self._load_reporter = BrokerLoadReporter(context, self._load, self._loads)
         self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
         self._load_data = ExtensibleLoadData(context, self._loads, self._tops)
@@ -115,7 +118,7 @@ class ExtensibleLoadManager:
     async def stop(self) -> None:
         """End every task; disables first. Idempotent."""
         await self._periodic.close()
-        self._load.close()
+        self._reporter.close()
         self._load_data.close()
         await self._loads.close()
         await self._tops.close()
@@ -128,7 +131,7 @@ class ExtensibleLoadManager:
 
     def load_report(self) -> LocalBrokerData:
         """Return this broker's figures of now, as the modular load manager would report them."""
-        return as_report(self._load_reporter.current, lookup_data(self._context), None)
+        return self._reporter.current()
 
     def broker_load(self) -> BrokerLoadData:
         return self._load_reporter.current
@@ -139,7 +142,11 @@ class ExtensibleLoadManager:
         return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Tell this broker's load and its heaviest bundles, each if it is due or `force`; return whether any was."""
+        """Tell this broker's load and its heaviest bundles, each if it is due or `force`; return whether any was.
+
+        What it carries, all its bundles, goes into the log that the pipeline reads, by the rule of the modular one.
+        """
+        self._reporter.log_report(force=force)
         told = await self._load_reporter.report(force=force)
         self.metrics.report(self._load_reporter.current)
         return await self._top_reporter.report(force=force) or told

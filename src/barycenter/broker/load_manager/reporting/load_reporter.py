@@ -67,13 +67,25 @@ def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: 
 class LoadReporter:
     """Measures and writes the reports of one broker."""
 
-    def __init__(self, context: LoadManagerContext, meter: UsageMeter, report_log: ReportLog) -> None:
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        meter: UsageMeter,
+        report_log: ReportLog,
+        manager: ManagerKind = ManagerKind.MODULAR,
+    ) -> None:
         self._context = context
+        self._manager = manager
         self._load = LocalLoad(context, meter)
         self._report_log = report_log
         self._written: LocalBrokerData | None = None
         self._writing = asyncio.Lock()
         self._local = identity_report(context)
+
+    @property
+    def load(self) -> LocalLoad:
+        """What the reports are made of."""
+        return self._load
 
     def close(self) -> None:
         """Write no more reports."""
@@ -92,7 +104,7 @@ class LoadReporter:
             bandwidth_in=usage.bandwidth_in,
             bandwidth_out=usage.bandwidth_out,
             max_resource_usage=max_resource_usage(usage),
-            load_manager_class_name=ManagerKind.MODULAR.class_name,
+            load_manager_class_name=self._manager.class_name,
         )
         self._local = data
         return data
@@ -135,6 +147,13 @@ class LoadReporter:
                 return False
             self.wrote(report)
             return True
+
+    def log_report(self, *, force: bool = False) -> bool:
+        """Keep a report in the log alone if one is due or `force`; return whether it was."""
+        if not self._load.may_write or (not force and self._written is not None and not self._is_due(self._written)):
+            return False
+        self.wrote(self.next_report())
+        return True
 
     def _is_due(self, written: LocalBrokerData) -> bool:
         if self._load.came_back:

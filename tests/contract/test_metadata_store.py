@@ -343,6 +343,16 @@ async def test_a_session_that_ended_behind_its_clients_back_is_replaced(backend,
     assert (await store.put("/ephemeral", b"", ephemeral=True)).created_by_self
 
 
+async def test_a_session_is_overdue_from_its_loss_to_the_next_one(backend, store):
+    events, overdue = Heard.session_events(store), {}
+    store.add_session_listener(lambda event: overdue.setdefault(event, store.session_is_overdue))
+    assert not store.session_is_overdue
+    await backend.expire(store)
+    await events.until_heard(SessionEvent.SESSION_REESTABLISHED)
+    assert overdue[SessionEvent.SESSION_LOST]
+    assert not overdue[SessionEvent.SESSION_REESTABLISHED]
+
+
 async def test_a_write_of_a_session_that_has_ended_never_happens(backend, store):
     """The client does not know yet that its session is gone; its write must not count as the next session's."""
     events = Heard.session_events(store)

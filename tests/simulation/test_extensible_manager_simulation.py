@@ -22,7 +22,7 @@ PLACES = {
     "store": f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
 }
 ONCE_FAILED = {
-    "topic": (116, 123, 129, 2361, 2369, 2541, 4121, 4478, 4511),
+    "topic": (116, 123, 129, 2361, 2369, 2541, 4121, 4478, 4511, 10116, 10143),
     "store": (1, 12, 18, 24, 1045),
 }
 """Seeds of histories that found a fault; they are always played."""

@@ -141,6 +141,14 @@ class MetadataStore(Protocol):
         """
         ...
 
+    @property
+    def session_is_overdue(self) -> bool:
+        """Whether the session may have ended without a word: there is none, or the store has not answered for so long.
+
+        True no later than the store may let others take this session's keys, also if SESSION_LOST is still to be told.
+        """
+        ...
+
     async def close(self) -> None:
         """End the session: its ephemeral keys vanish at once. Idempotent."""
         ...

@@ -24,6 +24,7 @@ from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 
@@ -54,6 +55,7 @@ class BundleOwner(ABC, Generic[W]):
 
     def __init__(
         self,
+        store: MetadataStore,
         bundles: BundleCache,
         *,
         clock: Clock,
@@ -67,7 +69,12 @@ class BundleOwner(ABC, Generic[W]):
         self._unload_timeout_s = unload_timeout_s
         self._topics: Topics | None = None
         self._urls: ServiceUrls | None = None
-        self._pauses = PauseDetector(session_timeout_s / 2, asyncio.get_running_loop().time, clock.now_ms)
+        self._pauses = PauseDetector(
+            session_timeout_s / 2,
+            asyncio.get_running_loop().time,
+            clock.now_ms,
+            lambda: store.session_is_overdue,
+        )
         self._holdings: Holdings[W] = Holdings(
             pauses=self._pauses, clock=clock, serving_log=serving_log, changed=self._notify
         )
@@ -169,7 +176,7 @@ class BundleOwner(ABC, Generic[W]):
     async def _watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
         """Beat, unless the process stood still: then every term ends before the next beat."""
         while True:
-            if self._pauses.has_paused():
+            if self._pauses.has_stood_still():
                 suspend()
                 self._suspend_all("the process stood still")
                 self._pauses.beat()

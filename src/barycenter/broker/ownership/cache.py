@@ -65,6 +65,7 @@ class OwnershipCache(BundleOwner[BundleLock]):
         unload_timeout_s: Callable[[], float],
     ) -> None:
         super().__init__(
+            store,
             bundles,
             clock=clock,
             serving_log=serving_log,

@@ -12,22 +12,33 @@ from barycenter.naming.bundle import Bundle
 
 
 class PauseDetector:
-    """Tells whether this process stood still for longer than `limit_s`.
+    """Tells whether this process stood still for longer than `limit_s`, or its session is overdue (`is_overdue`).
 
     `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
     anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
     the loop, so it does not see a stop in the middle of a turn, and the wall clock may be set back.
     """
 
-    __slots__ = ("_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
+    __slots__ = ("_is_overdue", "_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
 
-    def __init__(self, limit_s: float, now_s: Callable[[], float], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        limit_s: float,
+        now_s: Callable[[], float],
+        now_ms: Callable[[], int],
+        is_overdue: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._limit_s = limit_s
+        self._is_overdue = is_overdue
         self._now_s = now_s
         self._now_ms = now_ms
         self.beat()
 
     def has_paused(self) -> bool:
+        """Whether others may have taken the place of this process, which does not know of it yet."""
+        return self.has_stood_still() or self._is_overdue()
+
+    def has_stood_still(self) -> bool:
         limit_s = self._limit_s
         return self._now_s() - self._last_s > limit_s or self._now_ms() - self._last_ms > limit_s * 1000
 

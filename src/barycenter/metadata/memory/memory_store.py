@@ -389,6 +389,10 @@ class MemoryStore(StoreClient):
     def _interval_s(self) -> float:
         return self._session_timeout_s / HEARTBEATS_PER_TIMEOUT
 
+    @property
+    def session_is_overdue(self) -> bool:
+        return self._session is None or self._loop.time() >= self._watch.deadline_s
+
     def _tick(self) -> None:
         """Judge the last heartbeat, send the next."""
         now = self._loop.time()

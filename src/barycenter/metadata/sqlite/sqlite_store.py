@@ -117,6 +117,10 @@ class SqliteStore(StoreClient):
         is_key: bool = await self._submit("exists", path, lambda file: file.exists(path))
         return is_key
 
+    @property
+    def session_is_overdue(self) -> bool:
+        return self._session is None or self._worker.is_overdue
+
     async def close(self) -> None:
         if not self._closed:
             self._closed = True

@@ -90,6 +90,11 @@ class SqliteWorker:
         self._opened = opened
         self._thread.start()
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the store has not answered for so long that the session may be over; for any thread."""
+        return time.monotonic() >= self._watch.deadline_s
+
     def submit(self, operation: Operation) -> None:
         self._operations.put(operation)
 

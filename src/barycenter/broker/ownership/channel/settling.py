@@ -110,6 +110,7 @@ class Settling(BundleOwner[TermRecord]):
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
     ) -> None:
         super().__init__(
+            store,
             bundles,
             clock=clock,
             serving_log=serving_log,

@@ -41,6 +41,11 @@ async def unload(admin: Admin, cluster: StandaloneCluster, topic: str, *, destin
     await admin.expect(204, "PUT", f"/admin/v2/namespaces/{TopicName.parse(topic).namespace}/{bundle}/unload{query}")
 
 
+def any_of(cluster: StandaloneCluster) -> str:
+    """Return a service URL by which a client finds the cluster whichever broker dies."""
+    return "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in cluster.brokers)
+
+
 async def next_to(cluster: StandaloneCluster, admin: Admin, topic: str) -> str:
     """Return the id of a broker that does not own the topic's bundle."""
     owner = await admin.owner(topic)
@@ -52,7 +57,7 @@ async def test_nothing_is_lost_by_transfer_unload_split_or_a_broker_that_dies(tm
     async with running_cluster(tmp_path, configuration=PLACES[place]) as (cluster, admin):
         await admin.create_namespace("public/moves", 1)
         topics = [f"persistent://public/moves/topic-{number}" for number in range(4)]
-        client = stock_client(cluster.brokers[0].service_url)
+        client = stock_client(any_of(cluster))
         try:
             for topic in topics:
                 subscribe_before_sending(client, topic)

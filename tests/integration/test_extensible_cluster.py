@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +109,14 @@ async def test_nothing_is_lost_by_transfer_unload_split_or_a_broker_that_dies(tm
 async def test_a_stock_table_view_of_the_channel_says_who_owns_what_and_the_load_topics_how_loaded(
     tmp_path: Path,
 ) -> None:
-    async with running_cluster(tmp_path, configuration=EXTENSIBLE) as (cluster, admin):
-        await admin.create_namespace("public/shown", 4)
-        topics = [f"persistent://public/shown/topic-{number}" for number in range(12)]
+    configuration = {**EXTENSIBLE, "statsUpdateFrequencyInSecs": "1"}
+    async with running_cluster(tmp_path, configuration=configuration) as (cluster, admin):
         client = stock_client(cluster.brokers[1].service_url)
         try:
+            loads = client.subscribe(BROKER_LOAD_TOPIC, "shown")
+            tops = client.subscribe(TOP_BUNDLES_TOPIC, "shown")
+            await admin.create_namespace("public/shown", 4)
+            topics = [f"persistent://public/shown/topic-{number}" for number in range(12)]
             producers = [client.create_producer(topic) for topic in topics]
             for producer in producers:
                 producer.send(b"x")
@@ -121,18 +126,28 @@ async def test_a_stock_table_view_of_the_channel_says_who_owns_what_and_the_load
             assert {key: record.dst_broker for key, record in records.items() if key in owners} == owners
             assert {record.state for record in records.values()} == {ServiceUnitState.OWNED}
 
-            loads, tops = await asyncio.gather(
-                asyncio.to_thread(next_of_each, client, BROKER_LOAD_TOPIC, cluster),
-                asyncio.to_thread(next_of_each, client, TOP_BUNDLES_TOPIC, cluster),
-            )
-            for document in loads.values():
+            documents = await asyncio.to_thread(told_until, loads, lambda told: set(owners.values()) <= told.keys())
+            for document in documents.values():
                 load = decode_broker_load(document)
                 assert load.reported_at > 0
                 assert load.cpu.limit > 0
                 assert {"weightedMaxEMA", "msgThroughputEMA", "bundleCount"} <= json.loads(document).keys()
-            assert all(
-                isinstance(decode_top_bundles(document).top_bundles_load_data, tuple) for document in tops.values()
-            )
+
+            def name_all_bundles(told: dict[str, bytes]) -> bool:
+                named = {
+                    (bundle.bundle_name, broker_id)
+                    for broker_id, document in told.items()
+                    for bundle in decode_top_bundles(document).top_bundles_load_data
+                }
+                return owners.items() <= named
+
+            enough = threading.Event()
+            sending = asyncio.create_task(asyncio.to_thread(send_until, enough, producers))
+            try:
+                await asyncio.to_thread(told_until, tops, name_all_bundles)
+            finally:
+                enough.set()
+                await sending
         finally:
             client.close()
         status, body = await admin.call("GET", "/admin/v2/broker-stats/load-report")
@@ -156,13 +171,18 @@ def newest_values(client: Any, topic: str) -> dict[str, bytes]:
     return found
 
 
-def next_of_each(client: Any, topic: str, cluster: StandaloneCluster) -> dict[str, bytes]:
-    """Return a message of each broker, from now on."""
-    consumer = client.subscribe(topic, "shown")
-    found: dict[str, bytes] = {}
-    while len(found) < len(cluster.brokers):
+def send_until(enough: threading.Event, producers: list[Any]) -> None:
+    while not enough.wait(0.02):
+        for producer in producers:
+            producer.send(b"x")
+
+
+def told_until(consumer: Any, enough: Callable[[dict[str, bytes]], bool]) -> dict[str, bytes]:
+    """Return the newest value of each broker once they are enough: each tells them anew when a bundle comes to it."""
+    told: dict[str, bytes] = {}
+    while not enough(told):
         message = consumer.receive(30_000)
+        told.pop(message.partition_key(), None)
         if message.data():
-            found[message.partition_key()] = message.data()
-    consumer.close()
-    return found
+            told[message.partition_key()] = message.data()
+    return told

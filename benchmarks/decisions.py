@@ -30,6 +30,7 @@ import numpy as np
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
 from barycenter.load.managers import ManagerKind
 from barycenter.load.policies import ClusterPolicies, IsolationPolicies
@@ -88,9 +89,13 @@ COMPARED: Final = (100, 50_000)
 """Where Pulsar's classes stand beside ours: at the largest size one run of theirs takes minutes."""
 
 
+LINE: Final = "4.x"
+"""The line of versions whose classes are timed beside ours."""
+
+
 def config_of(strategy: str, **more: object) -> BrokerConfig:
     """Return the configuration under which a strategy acts; a shedder has the placement strategy that goes with it."""
-    texts = {key: str(value) for key, value in OVERRIDES.get(strategy, {}).items()}
+    texts = {COMPATIBILITY_KEY: LINE} | {key: str(value) for key, value in OVERRIDES.get(strategy, {}).items()}
     if strategy in SHEDDER_NAMES:
         texts |= {SHEDDING_KEY: strategy, PLACEMENT_KEY: placer_for(strategy)}
     return with_overrides(BrokerConfig(), texts | {key: str(value) for key, value in more.items()})
@@ -321,7 +326,7 @@ def placements(size: tuple[int, int], count: int) -> list[dict[str, Any]]:
     chosen = [names[row] for row in np.random.default_rng(1).choice(len(names), count, replace=False).tolist()]
     found = []
     for name in sorted(PLACER_NAMES):
-        texts = {PLACEMENT_KEY: name} | ({SHEDDING_KEY: name} if name in SHEDDER_NAMES else {})
+        texts = {COMPATIBILITY_KEY: LINE, PLACEMENT_KEY: name} | ({SHEDDING_KEY: name} if name in SHEDDER_NAMES else {})
         config = with_overrides(BrokerConfig(), texts)
         selection, fresh = selection_of(config, ManagerKind.MODULAR), untouched(snapshot)
         selection.place(fresh, chosen[:10], random.Random(1))

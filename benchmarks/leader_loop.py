@@ -28,6 +28,7 @@ from barycenter.broker.load_manager.environment import LoadManagerEnvironment, i
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import (
     LocalBrokerData,
@@ -112,6 +113,7 @@ async def measure(brokers: int, bundles: int, rounds: int) -> list[list[object]]
 
     backend, each, rng = MemoryBackend(), bundles // brokers, np.random.default_rng(1)
     changes = {
+        COMPATIBILITY_KEY: "4.x",
         "loadBalancerBundleUnloadMinThroughputThreshold": "0",
         "loadBalancerSheddingGracePeriodMinutes": "0",
         "loadBalancerSheddingIntervalMinutes": "10000",

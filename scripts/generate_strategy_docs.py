@@ -21,11 +21,12 @@ from click.testing import CliRunner
 from barycenter.cli.main import main
 from barycenter.config.broker_conf import keys
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.key import format_value, key_name
+from barycenter.config.key import key_name
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 
+from generate_configuration_doc import defaults  # noqa: E402
 from strategy_pages import GROUPS, INDEX, Console, Page, Program  # noqa: E402
 
 TARGET = ROOT / "docs" / "strategies"
@@ -165,9 +166,9 @@ def _settings(page: Page) -> Iterator[str]:
     yield "| key | default | unit | dynamic | effect |\n|---|---|---|---|---|"
     for name in names:
         key = keys()[name]
-        default = format_value(key.default)
+        default = defaults(key)
         dynamic = "**yes**" if key.dynamic else "no"
-        yield f"| `{name}` | {f'`{default}`' if default else '–'} | {key.unit or '–'} | {dynamic} | {key.effect} |"
+        yield f"| `{name}` | {default} | {key.unit or '–'} | {dynamic} | {key.effect} |"
 
 
 # ---- docstrings ----

@@ -32,7 +32,8 @@ What decides which broker owns a bundle, which bundles leave a broker, and which
 `scripts/generate_strategy_docs.py`; the pages are listed in `scripts/strategy_pages.py`.*
 
 The load manager (`loadManagerClassName`) comes first: each has strategies of its own. The modular one, the default, is
-told by two keys which to use:
+told by two keys which to use; their defaults are AvgShedder for both, as in Pulsar 5.x, or what stands here with
+`barycenterPulsarCompatibility=4.x` ([what else differs](../pulsar-versions.md)):
 
     loadManagerClassName=org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl
     loadBalancerLoadSheddingStrategy=org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder
@@ -118,32 +119,40 @@ def _modular(
     )
 
 
-_BY_LOAD = "--set loadBalancerDistributeBundlesEvenlyEnabled=false"
+_EVENLY = "--set loadBalancerDistributeBundlesEvenlyEnabled=true"
 _NEW = "--place public/default/0x00000000_0x80000000 --place public/default/0x80000000_0xffffffff"
 
 SHEDDING = (
     _modular("threshold_shedder", "ThresholdShedder", Role.SHEDDING, ThresholdShedder.of),
-    _modular("overload_shedder", "OverloadShedder", Role.SHEDDING, OverloadShedder.of, run=_BY_LOAD),
-    _modular("uniform_load_shedder", "UniformLoadShedder", Role.SHEDDING, UniformLoadShedder.of, run=_BY_LOAD),
+    _modular("overload_shedder", "OverloadShedder", Role.SHEDDING, OverloadShedder.of),
+    _modular(
+        "uniform_load_shedder",
+        "UniformLoadShedder",
+        Role.SHEDDING,
+        UniformLoadShedder.of,
+        run="--set maxUnloadPercentage=0.2",
+    ),
     replace(
         _modular(
             "avg_shedder",
             "AvgShedder",
             Role.SHEDDING,
             AvgShedder.of,
-            run=f"--set maxUnloadPercentage=0.5 {_BY_LOAD} --cycles 2",
+            run="--cycles 2",
         ),
         chosen_by=f"{_chosen_by('AvgShedder', Role.SHEDDING, ManagerKind.MODULAR)} "
-        "`loadBalancerLoadPlacementStrategy` has to name it, too.",
-        also=(("As placement", "load/placement/avg_shedder.py"),),
+        "`loadBalancerLoadPlacementStrategy` names it, too. Both are the default of Pulsar 5.x "
+        "([what changed](../pulsar-versions.md)).",
+        also=(
+            ("As placement", "load/placement/avg_shedder.py"),
+            ("As placement by Pulsar 4.x", "load/placement/avg_shedder_pins.py"),
+        ),
     ),
     replace(
-        _modular(
-            "range_threshold_shedder", "RangeThresholdShedder", Role.SHEDDING, RangeThresholdShedder.of, run=_BY_LOAD
-        ),
+        _modular("range_threshold_shedder", "RangeThresholdShedder", Role.SHEDDING, RangeThresholdShedder.of),
         idle_keys=("lowerBoundarySheddingEnabled",),
     ),
-    _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, DeviationShedder.of, run=_BY_LOAD),
+    _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, DeviationShedder.of),
     Page(
         name="transfer_shedder",
         title="TransferShedder",
@@ -173,9 +182,9 @@ PLACEMENT = (
         "LeastResourceUsageWithWeight",
         Role.PLACEMENT,
         LeastResourceUsageWithWeight.of,
-        run=f"{_NEW} {_BY_LOAD} --seed 4",
+        run=f"{_NEW} --seed 4",
     ),
-    _modular("round_robin_broker_selector", "RoundRobinBrokerSelector", Role.PLACEMENT, run=_NEW),
+    _modular("round_robin_broker_selector", "RoundRobinBrokerSelector", Role.PLACEMENT, run=f"{_NEW} {_EVENLY}"),
     Page(
         name="least_resource_usage_with_weight_extensible",
         title="LeastResourceUsageWithWeight (extensible)",
@@ -250,14 +259,14 @@ FILTERS = (
         examples=(
             Console(
                 "barycenter decide --snapshot docs/strategies/examples/filters.json "
-                "--place public/default/0x80000000_0xffffffff --explain",
+                f"--place public/default/0x80000000_0xffffffff --strategy LeastLongTermMessageRate {_EVENLY} --explain",
                 "Of four brokers b1 holds the namespace's other bundle, b3 has 50,001 topics, b4 runs the simple load "
                 "manager; b2 is left, though b4 carries less:",
             ),
             Console(
                 "barycenter decide --snapshot docs/strategies/examples/policies.json "
                 "--place payments/orders/0x80000000_0xffffffff --place public/default/0x00000000_0x80000000 "
-                "--set loadBalancerDistributeBundlesEvenlyEnabled=false --explain",
+                "--strategy LeastLongTermMessageRate --explain",
                 "An isolation policy keeps b-1 and b-2 for the tenant `payments`: its bundle goes to the one of them "
                 "with less load, though b-4 is idle, and another tenant's bundle to neither:",
             ),

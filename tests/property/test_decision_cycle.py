@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barycenter.config.broker_conf import default_config
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.cycle.round import Round, RoundOutcome, round_of, selection_of
 from barycenter.load.filters.outcome import PlacementRequest
@@ -35,7 +36,8 @@ PAIRS = [
 
 
 def config(**settings: Any) -> BrokerConfig:
-    return msgspec.structs.replace(BrokerConfig(), **{**EAGER, **settings})
+    """Return the defaults of 4.x, whose strategies decide by figures alone, with changes."""
+    return msgspec.structs.replace(default_config("4.x"), **{**EAGER, **settings})
 
 
 def tidied(cluster: Cluster) -> Cluster:

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Pins
+from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
+from barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
 from barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
     LeastResourceUsageWithWeight,
@@ -18,6 +19,7 @@ from barycenter.load.placement.round_robin_broker_selector import (
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import placement_oracles
 from support.load_cases import Cluster, clusters, histories
+from support.scripted_random import every_outcome
 
 usages = st.builds(
     LeastResourceUsageWithWeight,
@@ -80,7 +82,7 @@ def test_avg_placement_keeps_to_its_pins_while_they_are_candidates(
     for excluded, bundle in requests:
         flags, names = without(snapshot, excluded)
         before, state = pins, rng.getstate()
-        choice, pins = AvgShedderPlacement().decide(snapshot, flags, bundle, rng, pins)
+        choice, pins = AvgShedderPins().decide(snapshot, flags, bundle, rng, pins)
         chosen = None if choice.broker is None else snapshot.brokers.names[choice.broker]
         if not names:
             assert chosen is None
@@ -90,4 +92,26 @@ def test_avg_placement_keeps_to_its_pins_while_they_are_candidates(
         known[bundle] = chosen
         assert dict(pins) == known
         rng.setstate(state)
-        assert AvgShedderPlacement().decide(snapshot, flags, bundle, rng, before)[0] == choice
+        assert AvgShedderPins().decide(snapshot, flags, bundle, rng, before)[0] == choice
+
+
+@given(
+    clusters(),
+    excluded_rows,
+    st.sampled_from([0.0, 30.0, 50.0, 85.0, 100.0]),
+    st.none() | st.tuples(*[st.integers(0, 6)] * 2),
+)
+def test_avg_placement_of_5_draws_from_what_its_oracle_allows(
+    cluster: Cluster, excluded: set[int], limit: float, rows: tuple[int, int] | None
+) -> None:
+    """A plan may name brokers that left; what is not planned is drawn among all, and nothing of it is remembered."""
+    snapshot, placer = cluster.snapshot(), AvgShedderPlacement(limit)
+    flags, names = without(snapshot, excluded)
+    known = (*snapshot.brokers.names, "gone")
+    move = None if rows is None else Move(known[rows[0] % len(known)], known[rows[1] % len(known)])
+    memory = {} if move is None else {"x": move}
+    found = every_outcome(lambda rng: placer.decide(snapshot, flags, "x", rng, memory))
+    chosen = {None if choice.broker is None else snapshot.brokers.names[choice.broker] for choice, _ in found}
+    assert chosen == (placement_oracles.avg_shedder(cluster, names, placer, move) or {None})
+    assert all(after is memory for _, after in found)
+    assert memory == ({} if move is None else {"x": move})

@@ -12,6 +12,8 @@ from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from barycenter.config.broker_conf import with_overrides
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.publication import PipelinePublication
 from barycenter.naming.bundle import Bundle
@@ -97,7 +99,9 @@ class ManagedBroker(Generic[M]):
         return self.manager
 
     async def start(self, **settings: Any) -> Self:
+        """Start as Pulsar 4.x, whose default strategies decide by figures alone, so that outcomes can be reckoned."""
         self.broker = self.cluster.make(self.port, self.factory)
+        self.broker.config.current = with_overrides(self.broker.config.current, {COMPATIBILITY_KEY: "4.x"})
         self.configure(**settings)
         await self.broker.start()
         return self

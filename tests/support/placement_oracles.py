@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
 from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
 from barycenter.load.reports.load_report import weighted_resource_usage
 from support.load_cases import Cluster
@@ -39,3 +40,19 @@ def round_robin(candidates: Sequence[str], counter: int, order: Sequence[str]) -
     if kept[index] not in candidates:
         kept = list(candidates)
     return kept[index], counter, kept
+
+
+def avg_shedder(
+    cluster: Cluster, candidates: Sequence[str], settings: AvgShedderPlacement, move: Move | None
+) -> set[str]:
+    """Return every broker that the rule of 5.x allows, none if the bundle has nowhere to go."""
+    if move is None:
+        return set(candidates)
+    others = {broker for broker in candidates if broker != move.source}
+    if move.destination not in candidates:
+        return others
+    usage = {name: weighted_resource_usage(cluster.reports[name], settings.weights) * 100 for name in candidates}
+    if usage[move.destination] > settings.overload_limit:
+        better = {name for name in others - {move.destination} if usage[name] <= settings.overload_limit}
+        return better or {move.destination}
+    return {move.destination}

@@ -14,7 +14,8 @@ from typing import Any, Final, get_type_hints
 from msgspec import structs
 
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.key import Key, format_value, key_of
+from barycenter.config.key import Key, format_value, key_name, key_of
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY, FORMER_DEFAULTS, VERSIONS, PulsarVersion
 
 FORMER_NAMES: Final = {
     "zookeeperServers": ("metadataStoreUrl", "zk:"),
@@ -136,22 +137,48 @@ def read_pairs(text: str, source: str) -> dict[str, str]:
 def with_overrides(config: BrokerConfig, overrides: Mapping[str, str]) -> BrokerConfig:
     """Return `config` with the given keys set from their texts; a blank text sets the default.
 
+    If they change which version of Pulsar is followed, keys that still have the default of the one before get that of
+    the other.
+
     Raises:
         ConfigError: a key is unknown, or a value is not allowed.
     """
-    changes = {_known(name, text).attribute: parse_value(name, text) for name, text in overrides.items()}
+    version: PulsarVersion = config.barycenter_pulsar_compatibility
+    if COMPATIBILITY_KEY in overrides:
+        version = parse_value(COMPATIBILITY_KEY, overrides[COMPATIBILITY_KEY])
+        config = _moved(config, version)
+    changes = {_known(name, text).attribute: parse_value(name, text, version) for name, text in overrides.items()}
     return structs.replace(config, **changes) if changes else config
 
 
-def parse_value(name: str, text: str) -> Any:
-    """Return the value of one key from its text.
+def default_config(version: PulsarVersion) -> BrokerConfig:
+    """Return the defaults by a version of Pulsar."""
+    return _moved(BrokerConfig(), version)
+
+
+def _moved(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
+    """Return `config` by another version: each default of the one before becomes the other's."""
+    before = config.barycenter_pulsar_compatibility
+    if version == before:
+        return config
+    concerned = [keys()[key_name(attribute)] for known in FORMER_DEFAULTS.values() for attribute in known]
+    defaults = {
+        key.attribute: key.default_of(version)
+        for key in concerned
+        if getattr(config, key.attribute) == key.default_of(before)
+    }
+    return structs.replace(config, barycenter_pulsar_compatibility=version, **defaults)
+
+
+def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
+    """Return the value of one key from its text; blank is the default by that version of Pulsar.
 
     Raises:
         ConfigError: the key is unknown, or the value is not allowed.
     """
     key = _known(name, text)
     try:
-        return key.parse(text)
+        return key.parse(text, version)
     except ValueError:
         raise ConfigError(name, text, key.allowed()) from None
 

@@ -1,7 +1,7 @@
 """The keys of broker.conf, typed: names, units and defaults are Pulsar's unless the description says otherwise.
 
-A percentage stays a whole number from 0 to 100 as Pulsar writes it. Keys that Pulsar counts in whole minutes or
-seconds take fractions here. Source: Pulsar's `ServiceConfiguration`.
+Defaults are those of the newest version (`pulsar_version`). A percentage stays a whole number from 0 to 100 as Pulsar
+writes it. Keys that Pulsar counts in whole minutes or seconds take fractions here. Source: `ServiceConfiguration`.
 """
 
 import ipaddress
@@ -26,14 +26,12 @@ from barycenter.config.key import (
     Port,
     Positive,
     Seconds,
+    SplitAlgorithm,
     Weight,
     about,
     key_name,
 )
-
-SplitAlgorithm = Literal[
-    "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
-]
+from barycenter.config.pulsar_version import PulsarVersion
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
@@ -100,7 +98,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     max_http_server_connections: Annotated[Count, about("Most HTTP connections, more get 503; 0 is no limit.")] = 2_048
 
     # ---- Names, topics and limits ----
-    default_number_of_namespace_bundles: Annotated[Bundles, about("Bundles of a new namespace.")] = 4
+    default_number_of_namespace_bundles: Annotated[Bundles, about("Bundles of a new namespace.")] = 32
+    default_number_of_system_namespace_bundles: Annotated[
+        Bundles | None, about("Bundles of `pulsar/system`; none (4.x): `defaultNumberOfNamespaceBundles`.")
+    ] = 64
     max_tenants: Annotated[Count, about("Most tenants; 0 is no limit.", dynamic=True)] = 0
     max_namespaces_per_tenant: Annotated[Count, about("Most namespaces of a tenant; 0 is no limit.", dynamic=True)] = 0
     max_topics_per_namespace: Annotated[Count, about("Most topics of a namespace; 0 is no limit.", dynamic=True)] = 0
@@ -206,16 +207,16 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = "leastLoadedServer"
     load_balancer_load_placement_strategy: Annotated[
         str, about("Placement of the modular load manager, by class name or short name.")
-    ] = "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate"
+    ] = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
     load_balancer_load_shedding_strategy: Annotated[
         str, about("Shedding, by class name or short name; in force from the next round on.", dynamic=True)
-    ] = "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder"
+    ] = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
     topic_bundle_assignment_strategy: Annotated[
         str, about("How topics are assigned to bundles: by CRC-32, the only one there is.", offered=False)
     ] = "org.apache.pulsar.common.naming.ConsistentHashingTopicBundleAssigner"
     load_balancer_distribute_bundles_evenly_enabled: Annotated[
         bool, about("Prefer brokers with the fewest bundles of the namespace.", dynamic=True)
-    ] = True
+    ] = False
     load_balancer_shedding_excluded_namespaces: Annotated[Names, about("Namespaces never shed.", dynamic=True)] = ()
     prefer_later_versions: Annotated[bool, about("Prefer brokers of the newest version.", dynamic=True)] = False
     failure_domains_enabled: Annotated[bool, about("Spread anti-affinity groups over domains.", dynamic=True)] = False
@@ -332,7 +333,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     min_unload_message_throughput: Annotated[
         Count, about("Smallest throughput worth an unload.", dynamic=True, unit="bytes/s")
     ] = 1_048_576
-    max_unload_percentage: Annotated[Fraction, about("Most of the difference unloaded at once.", dynamic=True)] = 0.2
+    max_unload_percentage: Annotated[Fraction, about("Most of the difference unloaded at once.", dynamic=True)] = 0.5
     max_unload_bundle_num_per_shedding: Annotated[
         CountOrOff, about("Most bundles unloaded at once; -1 is no limit.", dynamic=True, unit="bundles")
     ] = -1
@@ -443,6 +444,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = "None"
 
     # ---- Barycenter's own ----
+    barycenter_pulsar_compatibility: Annotated[
+        PulsarVersion,
+        about("Whose load balancing and defaults are followed; a key that is set wins. See pulsar-versions.md."),
+    ] = "5.x"
     barycenter_data_dir: Annotated[
         str,
         about(
@@ -485,15 +490,3 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     @property
     def effective_metadata_store_url(self) -> str:
         return self.metadata_store_url or f"sqlite:{self.barycenter_data_dir}/metadata.sqlite"
-
-    @property
-    def bandwidth_in_weight(self) -> float:
-        """The weight of incoming bandwidth: the key if it is not 1, else its former spelling."""
-        new = self.load_balancer_bandwidth_in_resource_weight
-        return new if new != 1.0 else self.load_balancer_bandwith_in_resource_weight
-
-    @property
-    def bandwidth_out_weight(self) -> float:
-        """The weight of outgoing bandwidth: the key if it is not 1, else its former spelling."""
-        new = self.load_balancer_bandwidth_out_resource_weight
-        return new if new != 1.0 else self.load_balancer_bandwith_out_resource_weight

@@ -6,10 +6,13 @@ A field of `BrokerConfig` carries its description in its annotation: `Annotated[
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
 from msgspec import Meta
+
+from barycenter.config.pulsar_version import FORMER_DEFAULTS, VERSIONS, PulsarVersion
 
 Percent: TypeAlias = Annotated[int, Meta(ge=0, le=100, extra={"unit": "%"})]
 Fraction: TypeAlias = Annotated[float, Meta(ge=0, le=1, extra={"unit": "fraction"})]
@@ -28,6 +31,9 @@ Minutes: TypeAlias = Annotated[float, Meta(ge=0, extra={"unit": "min"})]
 IntervalMinutes: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": "min"})]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": ""})]
 Names: TypeAlias = tuple[str, ...]
+SplitAlgorithm: TypeAlias = Literal[
+    "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
+]
 
 _IRREGULAR: Final = {
     "load_balancer_cpu_resource_weight": "loadBalancerCPUResourceWeight",
@@ -56,7 +62,8 @@ def about(effect: str, *, dynamic: bool = False, unit: str | None = None, offere
 class Key:
     """One key: Pulsar's spelling, the attribute of `BrokerConfig`, and what is allowed.
 
-    Bounds are inclusive except `above`. `default` is None for an optional key that is unset.
+    Bounds are inclusive except `above`. `default`, the newest, is None for an optional key that is unset;
+    `former_defaults` are those of other versions of Pulsar that have another one.
     """
 
     name: str
@@ -72,6 +79,11 @@ class Key:
     above: float | None
     at_most: float | None
     choices: tuple[str, ...]
+    former_defaults: Mapping[PulsarVersion, Any]
+
+    def default_of(self, version: PulsarVersion) -> Any:
+        """Return the default by a version of Pulsar."""
+        return self.former_defaults.get(version, self.default)
 
     def allowed(self) -> str:
         """Return the allowed values in words: "a whole number from 0 to 100"."""
@@ -92,15 +104,15 @@ class Key:
             return f"{words} of at least {format_value(self.at_least)}"
         return f"{words} above {format_value(self.above)}" if self.above is not None else words
 
-    def parse(self, text: str) -> Any:
-        """Return the value of `text`; blank is the default.
+    def parse(self, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
+        """Return the value of `text`; blank is the default by that version of Pulsar.
 
         Raises:
             ValueError: the value is not allowed; says nothing, `allowed` does.
         """
         text = text.strip()
         if not text:
-            return self.default
+            return self.default_of(version)
         value = self._convert(text)
         if not self.offered and value != self.default:
             raise ValueError
@@ -178,6 +190,7 @@ def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
         above=next((meta.gt for meta in metas if meta.gt is not None), None),
         at_most=next((meta.le for meta in metas if meta.le is not None), None),
         choices=choices,
+        former_defaults={of: known[attribute] for of, known in FORMER_DEFAULTS.items() if attribute in known},
     )
 
 

@@ -28,6 +28,9 @@ class Code(StrEnum):
     BELOW_AVERAGE = "below_average"
     NONE_BELOW_AVERAGE = "none_below_average"
     PINNED = "pinned"
+    PLANNED = "planned"
+    PLANNED_IS_OVERLOADED = "planned_is_overloaded"
+    PLANNED_IS_GONE = "planned_is_gone"
     DRAWN = "drawn"
     LEAST_LOADED = "least_loaded"
     LEAST_MESSAGE_RATE = "least_message_rate"
@@ -184,6 +187,9 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.BELOW_AVERAGE: "its smoothed usage is below the mean by the threshold or more",
     Code.NONE_BELOW_AVERAGE: "no candidate's smoothed usage is far enough below the mean, so one was drawn at random",
     Code.PINNED: "it was chosen for this bundle before and is still a candidate",
+    Code.PLANNED: "the shedding plan names it, and it is a candidate",
+    Code.PLANNED_IS_OVERLOADED: "the broker that the shedding plan names is overloaded, so one that is not was drawn",
+    Code.PLANNED_IS_GONE: "the broker that the shedding plan names is no candidate, so another one was drawn",
     Code.DRAWN: "it was drawn at random",
     Code.LEAST_LOADED: "it is the least loaded of the candidates that are not idle",
     Code.LEAST_MESSAGE_RATE: "it has the least message rate of the candidates that are not idle",

@@ -13,6 +13,8 @@ its last part is known. Each load manager has strategies of its own:
 A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. Modules are imported when the
 first of their strategies is asked for, since they need numpy and every broker checks its configuration at start.
 
+Where versions of Pulsar differ so much that a strategy is another one, it has a row for each of them.
+
 Source: Pulsar's `ModularLoadManagerImpl.initialize` and `UnloadScheduler`.
 """
 
@@ -22,6 +24,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from barycenter.load.managers import (
     MANAGER_KEY,
     PULSAR_PACKAGE,
@@ -58,7 +61,7 @@ class StrategyRow:
     """A strategy of one load manager: its short name, Pulsar's class name, and its class here.
 
     `is_named`: a configuration key names it; else its load manager has it whatever is configured. `with_other`: it
-    sheds and places as one, so both keys name it, or neither.
+    sheds and places as one, so both keys name it, or neither. `version`: it is so in that version of Pulsar alone.
     """
 
     name: str
@@ -69,6 +72,7 @@ class StrategyRow:
     implementation: str
     is_named: bool = True
     with_other: bool = False
+    version: PulsarVersion | None = None
 
     def load(self) -> "type[Strategy[Any]]":
         """Return the class."""
@@ -78,11 +82,19 @@ class StrategyRow:
 
 
 def _row(
-    name: str, manager: ManagerKind, place: str, module: str, *, as_: str = "", named: bool = True, both: bool = False
+    name: str,
+    manager: ManagerKind,
+    place: str,
+    module: str,
+    *,
+    as_: str = "",
+    named: bool = True,
+    both: bool = False,
+    version: PulsarVersion | None = None,
 ) -> StrategyRow:
     role = Role(module.partition(".")[0]) if not module.startswith("simple.") else Role(module.partition(".")[2])
     class_name = f"{PULSAR_PACKAGE}.{place}.{name}"
-    return StrategyRow(name, role, manager, class_name, module, as_ or name, named, both)
+    return StrategyRow(name, role, manager, class_name, module, as_ or name, named, both, version)
 
 
 _MODULAR, _EXTENSIBLE, _SIMPLE = ManagerKind.MODULAR, ManagerKind.EXTENSIBLE, ManagerKind.SIMPLE
@@ -98,7 +110,8 @@ STRATEGIES: Final = (
     _row("LeastLongTermMessageRate", _MODULAR, "impl", "placement.least_long_term_message_rate"),
     _row("LeastResourceUsageWithWeight", _MODULAR, "impl", "placement.least_resource_usage_with_weight"),
     _row("RoundRobinBrokerSelector", _MODULAR, "impl", "placement.round_robin_broker_selector"),
-    _row("AvgShedder", _MODULAR, "impl", "placement.avg_shedder", as_="AvgShedderPlacement", both=True),
+    _row("AvgShedder", _MODULAR, "impl", "placement.avg_shedder", as_="AvgShedderPlacement", both=True, version="5.x"),
+    _row("AvgShedder", _MODULAR, "impl", "placement.avg_shedder_pins", as_="AvgShedderPins", both=True, version="4.x"),
     _row("BundleSplitterTask", _MODULAR, "impl", "splitting.bundle_splitter", named=False),
     _row("TransferShedder", _EXTENSIBLE, "extensions.scheduler", "shedding.transfer_shedder"),
     _row(
@@ -121,9 +134,11 @@ STRATEGIES: Final = (
 """All strategies; those of one role and load manager that a key names in the order in which they are told."""
 
 
-def of_role(manager: ManagerKind, role: Role) -> tuple[StrategyRow, ...]:
-    """Return the strategies that a load manager can be given."""
-    return tuple(row for row in STRATEGIES if row.manager is manager and row.role is role)
+def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[StrategyRow, ...]:
+    """Return the strategies that a load manager can be given, by a version of Pulsar."""
+    return tuple(
+        row for row in STRATEGIES if row.manager is manager and row.role is role and row.version in (None, version)
+    )
 
 
 def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
@@ -135,6 +150,11 @@ SHEDDER_NAMES: Final = supported(ManagerKind.MODULAR, Role.SHEDDING)
 PLACER_NAMES: Final = supported(ManagerKind.MODULAR, Role.PLACEMENT)
 BOTH: Final = frozenset(row.name for row in STRATEGIES if row.with_other)
 """Strategies that shed and place as one: both keys name it, or neither."""
+
+APART: Final = "LeastLongTermMessageRate"
+"""What places where the configured placement would need to shed, too, and another one sheds."""
+SHEDS_ALONE: Final = "ThresholdShedder"
+"""A shedder that leaves placement to others, the default by Pulsar 4.x."""
 
 
 class UnknownStrategyError(StrategyError):
@@ -197,11 +217,13 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
     """Return the short name of the shedder that a load manager uses: the one in force unless given.
 
     For the modular one that of `loadBalancerLoadSheddingStrategy`. The extensible one has TransferShedder and takes it
-    whatever the key says, as in Pulsar; the simple one sheds by itself.
+    whatever the key says, as in Pulsar; the simple one sheds by itself. Since 5.x the modular one takes a shedder that
+    places, too, without its placement; its bundles go where the configured one says.
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
-        MismatchedStrategiesError: it, or the placement strategy, sheds and places as one, and the other is another.
+        MismatchedStrategiesError: it, or the placement strategy, sheds and places as one, and the other is another,
+            in 4.x.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -211,6 +233,8 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
         case ManagerKind.NOOP:
             raise NothingToDecideError(Role.SHEDDING)
     name = _of_modular(SHEDDING_KEY, config.load_balancer_load_shedding_strategy, Role.SHEDDING)
+    if config.barycenter_pulsar_compatibility != "4.x":
+        return name
     placer = short_name(config.load_balancer_load_placement_strategy)
     if name != placer and name in BOTH:
         raise MismatchedStrategiesError(name, SHEDDING_KEY, PLACEMENT_KEY, placer)
@@ -222,8 +246,9 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
 def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
     """Return the short name of the placement strategy that a load manager uses: the one in force unless given.
 
-    For the modular one that of `loadBalancerLoadPlacementStrategy`, for the simple one that of
-    `loadBalancerPlacementStrategy`, where an unknown name means weightedRandomSelection, as in Pulsar.
+    For the modular one that of `loadBalancerLoadPlacementStrategy`, or since 5.x LeastLongTermMessageRate if that one
+    sheds as well and another one is to shed; for the simple one that of `loadBalancerPlacementStrategy`, where an
+    unknown name means weightedRandomSelection, as in Pulsar.
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
@@ -237,7 +262,17 @@ def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> s
             return SimpleSettings.of(config).strategy.value
         case ManagerKind.NOOP:
             raise NothingToDecideError(Role.PLACEMENT)
-    return _of_modular(PLACEMENT_KEY, config.load_balancer_load_placement_strategy, Role.PLACEMENT)
+    name = _of_modular(PLACEMENT_KEY, config.load_balancer_load_placement_strategy, Role.PLACEMENT)
+    is_alone = name in BOTH and name != short_name(config.load_balancer_load_shedding_strategy)
+    return APART if is_alone and config.barycenter_pulsar_compatibility != "4.x" else name
+
+
+def are_apart(config: "BrokerConfig") -> bool:
+    """Whether one of the two strategies of the modular load manager sheds and places as one, and the other is
+    another."""
+    shedder = short_name(config.load_balancer_load_shedding_strategy)
+    placer = short_name(config.load_balancer_load_placement_strategy)
+    return shedder != placer and bool(BOTH & {shedder, placer})
 
 
 def _of_modular(key: str, class_name: str, role: Role) -> str:
@@ -283,7 +318,9 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
         NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
-    placer: Placer[Any] = strategy(manager, Role.PLACEMENT, placer_name(config, manager)).of(config)
+    placer: Placer[Any] = strategy(
+        manager, Role.PLACEMENT, placer_name(config, manager), config.barycenter_pulsar_compatibility
+    ).of(config)
     return placer
 
 
@@ -309,13 +346,13 @@ def splitter_name(manager: ManagerKind) -> str:
     return of_role(manager, Role.SPLITTING)[0].name
 
 
-def strategy(manager: ManagerKind, role: Role, name: str) -> Any:
-    """Return the class of the strategy of that short name.
+def strategy(manager: ManagerKind, role: Role, name: str, version: PulsarVersion = VERSIONS[0]) -> Any:
+    """Return the class of the strategy of that short name, by a version of Pulsar.
 
     Raises:
         OwnStrategiesError: there is none: the load manager decides by itself.
     """
-    row = next((row for row in of_role(manager, role) if row.name == name), None)
+    row = next((row for row in of_role(manager, role, version) if row.name == name), None)
     if row is None:
         raise OwnStrategiesError(manager, role)
     return row.load()

@@ -17,7 +17,16 @@ from barycenter.config.broker_conf import (
 )
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind, StrategyError, in_its_place, short_name
-from barycenter.load.strategies import BOTH, PLACEMENT_KEY, SHEDDING_KEY, STRATEGIES, Role, StrategyRow
+from barycenter.load.strategies import (
+    APART,
+    BOTH,
+    PLACEMENT_KEY,
+    SHEDDING_KEY,
+    SHEDS_ALONE,
+    STRATEGIES,
+    Role,
+    StrategyRow,
+)
 from barycenter.load.strategy import MemoryDocument
 from barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
 
@@ -54,7 +63,11 @@ def _named(name: str) -> list[StrategyRow]:
 
 
 def configured(
-    found: SnapshotFile, conf: Path | None, changes: Collection[str], strategy: str | None, placement: str | None
+    found: SnapshotFile,
+    conf: Path | None = None,
+    changes: Collection[str] = (),
+    strategy: str | None = None,
+    placement: str | None = None,
 ) -> BrokerConfig:
     """Return the configuration to decide by: what came with the snapshot, changed by `conf`, then by `changes`.
 
@@ -84,10 +97,12 @@ def configured(
             texts[SHEDDING_KEY] = strategy
             if short_name(strategy) in BOTH:
                 texts[PLACEMENT_KEY] = strategy
-            elif short_name(texts.get(PLACEMENT_KEY, "")) in BOTH:
-                texts[PLACEMENT_KEY] = ""
+            elif short_name(with_overrides(BrokerConfig(), texts).load_balancer_load_placement_strategy) in BOTH:
+                texts[PLACEMENT_KEY] = APART
         else:
             texts[PLACEMENT_KEY] = strategy
+            if short_name(with_overrides(BrokerConfig(), texts).load_balancer_load_shedding_strategy) in BOTH:
+                texts[SHEDDING_KEY] = SHEDS_ALONE  # only placement is asked, so there is no pair to warn of
     if placement is not None:
         role_of(placement)
         texts[PLACEMENT_KEY] = placement

@@ -4,6 +4,7 @@ import pytest
 
 from barycenter.config.broker_conf import (
     ConfigError,
+    default_config,
     dynamic_keys,
     keys,
     load_broker_conf,
@@ -14,6 +15,8 @@ from barycenter.config.broker_conf import (
     with_overrides,
 )
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import FORMER_DEFAULTS, VERSIONS, PulsarVersion
+from barycenter.load.reports.weights import resource_weights
 
 
 def test_pulsars_own_format_is_read(tmp_path: Path) -> None:
@@ -136,5 +139,45 @@ def test_the_former_spelling_of_bandwidth_weights_is_honoured() -> None:
     """The new key counts if it is not 1, else the old one."""
     old = BrokerConfig(load_balancer_bandwith_in_resource_weight=3.0)
     both = BrokerConfig(load_balancer_bandwith_out_resource_weight=3.0, load_balancer_bandwidth_out_resource_weight=2.0)
-    assert (old.bandwidth_in_weight, old.bandwidth_out_weight) == (3.0, 1.0)
-    assert both.bandwidth_out_weight == 2.0
+    assert (resource_weights(old).bandwidth_in, resource_weights(old).bandwidth_out) == (3.0, 1.0)
+    assert resource_weights(both).bandwidth_out == 2.0
+
+
+def test_the_version_that_is_followed_decides_the_defaults_and_a_key_that_is_set_wins() -> None:
+    text = "barycenterPulsarCompatibility=4.x\nmaxUnloadPercentage=0.5\nloadBalancerLoadSheddingStrategy=\n"
+    config = parse_broker_conf(text, "broker.conf").config
+    assert config.load_balancer_load_shedding_strategy.endswith(".ThresholdShedder")
+    assert config.load_balancer_load_placement_strategy.endswith(".LeastLongTermMessageRate")
+    assert config.load_balancer_distribute_bundles_evenly_enabled
+    assert config.max_unload_percentage == 0.5
+    assert (config.default_number_of_namespace_bundles, config.default_number_of_system_namespace_bundles) == (4, None)
+    newest = parse_broker_conf("maxUnloadPercentage=0.2\n", "broker.conf").config
+    assert newest.load_balancer_load_shedding_strategy == newest.load_balancer_load_placement_strategy
+    assert newest.load_balancer_load_shedding_strategy.endswith(".AvgShedder")
+    assert not newest.load_balancer_distribute_bundles_evenly_enabled
+    assert newest.max_unload_percentage == 0.2
+    assert (newest.default_number_of_namespace_bundles, newest.default_number_of_system_namespace_bundles) == (32, 64)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_blank_value_at_run_time_is_the_default_of_the_version(version: PulsarVersion) -> None:
+    changed = with_overrides(default_config(version), {"maxUnloadPercentage": "0.3"})
+    assert with_overrides(changed, {"maxUnloadPercentage": ""}) == default_config(version)
+
+
+def test_following_another_version_moves_what_was_a_default_and_nothing_else() -> None:
+    former = default_config("4.x")
+    assert with_overrides(former, {"barycenterPulsarCompatibility": "5.x"}) == BrokerConfig()
+    kept = with_overrides(former, {"maxUnloadPercentage": "0.3", "clusterName": "c"})
+    moved = with_overrides(kept, {"barycenterPulsarCompatibility": ""})
+    assert (moved.max_unload_percentage, moved.cluster_name) == (0.3, "c")
+    assert moved.load_balancer_load_shedding_strategy == BrokerConfig().load_balancer_load_shedding_strategy
+
+
+def test_every_former_default_is_allowed_and_another_one_than_the_newest() -> None:
+    for former in FORMER_DEFAULTS.values():
+        for attribute, value in former.items():
+            assert getattr(BrokerConfig(), attribute) != value
+    for version in VERSIONS:
+        texts = "".join(f"{key}={text}\n" for key, text in runtime_values(default_config(version)).items())
+        assert parse_broker_conf(texts, "all").config == default_config(version)

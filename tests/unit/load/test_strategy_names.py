@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
+from barycenter.config.broker_conf import default_config
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import PulsarVersion
 from barycenter.load.managers import (
     ManagerKind,
     ManagerSwitchRefusedError,
@@ -202,14 +205,44 @@ def test_to_and_from_the_extensible_manager_brokers_go_by_a_restart_alone(kind: 
     check_change(there, there)
 
 
-def test_a_change_that_would_leave_strategies_that_do_not_go_together_is_refused() -> None:
-    check_change(configured(), configured(load_balancer_load_shedding_strategy="UniformLoadShedder"))
-    avg = "AvgShedder"
+def test_a_change_that_would_leave_strategies_that_do_not_go_together_is_refused_in_4() -> None:
+    before = default_config("4.x")
+    check_change(before, structs.replace(before, load_balancer_load_shedding_strategy="UniformLoadShedder"))
+    avg = structs.replace(before, load_balancer_load_shedding_strategy="AvgShedder")
     with pytest.raises(StrategyError, match="set loadBalancerLoadPlacementStrategy=AvgShedder, too"):
-        check_change(configured(), configured(load_balancer_load_shedding_strategy=avg))
-    simple = configured(ManagerKind.SIMPLE, load_balancer_load_shedding_strategy=avg)
+        check_change(before, avg)
+    simple = structs.replace(avg, load_manager_class_name=ManagerKind.SIMPLE.class_name)
     check_change(configured(ManagerKind.SIMPLE), simple)
     with pytest.raises(StrategyError, match="sheds and places as one"):
-        check_change(simple, configured(load_balancer_load_shedding_strategy=avg))
+        check_change(simple, avg)
+
+
+def test_a_change_to_an_unknown_load_manager_is_refused() -> None:
     with pytest.raises(UnknownLoadManagerError):
         check_change(configured(), BrokerConfig(load_manager_class_name="Modular"))
+
+
+@pytest.mark.parametrize(
+    ("shedding", "placement", "pair"),
+    [
+        ("AvgShedder", "AvgShedder", ("AvgShedder", "AvgShedder")),
+        ("ThresholdShedder", "AvgShedder", ("ThresholdShedder", "LeastLongTermMessageRate")),
+        ("AvgShedder", "RoundRobinBrokerSelector", ("AvgShedder", "RoundRobinBrokerSelector")),
+    ],
+)
+def test_a_strategy_that_would_place_what_it_shed_gives_way_since_5(
+    shedding: str, placement: str, pair: tuple[str, str]
+) -> None:
+    """So a file that sets another shedder, and was written when the placement had another default, still works."""
+    config = configured(load_balancer_load_shedding_strategy=shedding, load_balancer_load_placement_strategy=placement)
+    check_change(configured(), config)
+    assert (shedder_name(config), placer_name(config)) == pair
+    assert (shedder_of(config).name, placer_of(config).name) == pair
+
+
+@pytest.mark.parametrize(("version", "name"), [("4.x", "AvgShedderPins"), ("5.x", "AvgShedderPlacement")])
+def test_the_placement_of_the_avg_shedder_is_the_one_of_the_version(version: PulsarVersion, name: str) -> None:
+    both = dict.fromkeys(
+        ("load_balancer_load_shedding_strategy", "load_balancer_load_placement_strategy"), "AvgShedder"
+    )
+    assert type(placer_of(structs.replace(default_config(version), **both))).__name__ == name

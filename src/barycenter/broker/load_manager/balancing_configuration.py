@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from barycenter.config.broker_conf import runtime_values
+from barycenter.config.broker_conf import default_config, runtime_values
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY
 
 _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
@@ -13,9 +14,11 @@ _BALANCING_KEYS: Final = (
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
-    """Return the keys that matter for balancing and differ from their defaults, as texts."""
-    defaults = runtime_values(BrokerConfig())
-    return {
+    """Return which version of Pulsar is followed, and the keys that matter for balancing and differ from its defaults,
+    as texts."""
+    version = config.barycenter_pulsar_compatibility
+    defaults = runtime_values(default_config(version))
+    return {COMPATIBILITY_KEY: version} | {
         key: text
         for key, text in runtime_values(config).items()
         if text != defaults[key] and key.startswith(_BALANCING_KEYS)

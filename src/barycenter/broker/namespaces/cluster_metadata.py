@@ -15,12 +15,11 @@ from barycenter.broker.namespaces.resources import Resources
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.metadata.errors import AlreadyExistsError
 from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.namespace import SYSTEM_NAMESPACE, NamespaceName
 
 log = structlog.get_logger(__name__)
 
 TENANTS: Final = ("public", "pulsar")
-NAMESPACES: Final = ("public/default", "pulsar/system")
 
 
 async def initialize_cluster(resources: Resources, config: BrokerConfig, urls: ServiceUrls) -> None:
@@ -35,8 +34,10 @@ async def initialize_cluster(resources: Resources, config: BrokerConfig, urls: S
     for tenant in TENANTS:
         with suppress(AlreadyExistsError):
             await resources.tenants.create(tenant, TenantInfo(allowed_clusters=(cluster,)))
-    for name in NAMESPACES:
-        bundles = NamespaceBundles.equal(NamespaceName.parse(name), config.default_number_of_namespace_bundles)
+    default = config.default_number_of_namespace_bundles
+    counts = {"public/default": default, str(SYSTEM_NAMESPACE): config.default_number_of_system_namespace_bundles}
+    for name, count in counts.items():
+        bundles = NamespaceBundles.equal(NamespaceName.parse(name), count or default)
         policies = Policies(replication_clusters=(cluster,), bundles=BundlesData.from_bundles(bundles))
         with suppress(AlreadyExistsError):
             await resources.namespaces.create(name, policies)

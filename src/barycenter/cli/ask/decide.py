@@ -119,7 +119,7 @@ def command(
     for each in advice(config):
         if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
             click.echo(f"barycenter: {each.severity}: {each}", err=True)
-    settings = told(found, conf, changes)
+    settings = told(found, config.barycenter_pulsar_compatibility, conf, changes)
     if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)
         print_json(line for lines in rounds for line in lines)

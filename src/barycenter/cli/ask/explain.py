@@ -86,7 +86,8 @@ def command(
         for each in (*records, *states, *lines):
             click.echo(msgspec.json.encode(each).decode())
     else:
-        _print(records, states, lines, shedding, told(found) if found is not None else "")
+        settings = "" if found is None else told(found, configured(found).barycenter_pulsar_compatibility)
+        _print(records, states, lines, shedding, settings)
     if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
@@ -151,7 +152,7 @@ def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[De
 
 def _now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], list[str]]:
     """Return what the leader would do now that concerns what is asked for, and which brokers would shed."""
-    config = configured(found, None, (), None, None)
+    config = configured(found)
     manager = manager_of(found, None)
     rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)
     lines = [*rounds[0], *split_rounds(found.snapshot, config, 1, manager)[0]]

@@ -17,6 +17,7 @@ import msgspec
 from barycenter.cli.folders import METADATA
 from barycenter.config.broker_conf import keys, read_conf_text, read_pairs, with_overrides
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import PulsarVersion
 from barycenter.load.strategies import SHEDDING_KEY, STRATEGIES, Role
 from barycenter.logs.decision_log import read_decisions
 from barycenter.metadata.errors import MetadataError
@@ -56,9 +57,9 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     return replace(found, configuration=configuration, settings="the data folder's settings", remarks=remarks)
 
 
-def told(found: SnapshotFile, conf: Path | None = None, changes: Collection[str] = ()) -> str:
-    """Return in words whose settings are decided by."""
-    base = found.settings if found.configuration else "default settings"
+def told(found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, changes: Collection[str] = ()) -> str:
+    """Return in words whose settings are decided by, and which version of Pulsar they follow."""
+    base = f"{found.settings if found.configuration else 'default settings'}, as Pulsar {version}"
     given = [f"those of {conf}"] if conf is not None else []
     given += [change.partition("=")[0].strip() for change in changes]
     return f"{base}, changed by {', '.join(given)}" if given else base

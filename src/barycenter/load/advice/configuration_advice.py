@@ -14,7 +14,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from barycenter.config.broker_conf import FORMER_NAMES, keys
+from barycenter.config.broker_conf import FORMER_NAMES, default_config, keys
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.config.key import format_value, key_name
 from barycenter.load.advice.facts import Advice, Facts, Severity
@@ -26,7 +26,7 @@ from barycenter.load.managers import (
     manager_kind,
     short_name,
 )
-from barycenter.load.strategies import SHEDDING_KEY, placer_name, shedder_name
+from barycenter.load.strategies import BOTH, PLACEMENT_KEY, SHEDDING_KEY, are_apart, placer_name, shedder_name
 
 __all__ = ["Advice", "Severity", "advice", "key_advice"]
 
@@ -85,11 +85,32 @@ def _of_modular(facts: Facts) -> Iterator[Advice]:
         (_SHEDDING, shedder_name),
         (_PLACEMENT, placer_name),
     )
+    is_refused = False
     for attribute, check in checks:
         try:
             check(facts.config)
         except StrategyError as error:
             yield _refused(facts, attribute, error, Severity.REFUSED, "")
+            is_refused = True
+    if not is_refused and facts.config.barycenter_pulsar_compatibility != "4.x" and are_apart(facts.config):
+        yield _apart(facts)
+
+
+def _apart(facts: Facts) -> Advice:
+    """Return what comes of one strategy that sheds and places as one beside another."""
+    shedder, named = shedder_name(facts.config), short_name(facts.config.load_balancer_load_placement_strategy)
+    if named in BOTH:
+        return facts.advise(
+            _PLACEMENT,
+            f"{named} places what it shed itself, and {shedder} sheds; {facts.placer} places instead, as in Pulsar",
+            f"set it to {facts.placer}, or another that only places",
+            Severity.NOTE,
+        )
+    return facts.advise(
+        _SHEDDING,
+        f"{shedder} chooses who receives a bundle, but {named} places it, perhaps elsewhere",
+        f"set {PLACEMENT_KEY}={shedder}",
+    )
 
 
 def _of_extensible(facts: Facts) -> Iterator[Advice]:
@@ -105,8 +126,9 @@ def _of_extensible(facts: Facts) -> Iterator[Advice]:
 
 def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice]:
     """Yield a note on each strategy key that was set for nothing."""
+    defaults = default_config(facts.config.barycenter_pulsar_compatibility)
     for attribute, concerned in ((_SHEDDING, shedding), (_PLACEMENT, True)):
-        if concerned and getattr(facts.config, attribute) != getattr(BrokerConfig(), attribute):
+        if concerned and getattr(facts.config, attribute) != getattr(defaults, attribute):
             name = key_name(attribute)
             yield facts.advise(attribute, f"it has no effect: {why}", f"remove {name}", Severity.NOTE)
 

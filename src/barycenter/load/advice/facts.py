@@ -8,6 +8,7 @@ from functools import cached_property
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.config.key import format_value, key_name
 from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
+from barycenter.load.reports.weights import resource_weights
 from barycenter.load.strategies import placer_name, shedder_name
 
 
@@ -67,12 +68,7 @@ class Facts:
     def weights(self) -> tuple[float, ...]:
         """The weights that count for the load manager's usage: CPU, direct memory, both bandwidths (memory)."""
         config = self.config
-        weights = (
-            config.load_balancer_cpu_resource_weight,
-            config.load_balancer_direct_memory_resource_weight,
-            config.bandwidth_in_weight,
-            config.bandwidth_out_weight,
-        )
+        weights = resource_weights(config)
         extensible = self.manager is ManagerKind.EXTENSIBLE
         return (*weights, config.load_balancer_memory_resource_weight) if extensible else weights
 

@@ -88,7 +88,7 @@ def _of_share(name: str) -> tuple[Rule, ...]:
             _SHARE,
             lambda f: f.config.max_unload_percentage <= 0,
             f"{name} may move no part of a difference",
-            "set it above 0, Pulsar's default is 0.2",
+            "set it above 0, at most to 0.5",
         ),
         Rule(
             _SHARE,
@@ -197,13 +197,13 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
             lambda f: 0 < f.full <= 2 * f.config.load_balancer_broker_load_target_std,
             "usages cannot deviate that much (half of the largest weight is the most), so only nearly idle and "
             "overloaded brokers make TransferShedder shed",
-            "set it lower, Pulsar's default is 0.25",
+            "set it lower, Pulsar's default is 0.55",
         ),
         Rule(
             "load_balancer_broker_load_target_std",
             lambda f: f.config.load_balancer_broker_load_target_std == 0,
             "the smallest difference is above it, so TransferShedder never rests",
-            "set it above 0, Pulsar's default is 0.25",
+            "set it above 0, at most to 0.55",
         ),
         Rule(
             "load_balancer_broker_load_data_ttl_in_seconds",

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 def resource_weights(config: "BrokerConfig") -> ResourceWeights:
     """Return the four weights of a broker's usage by the modular load manager; memory is not weighed.
 
-    The bandwidth keys are honoured in today's spelling and in the old one (`…BandwithIn…`).
+    The bandwidth keys are honoured in today's spelling and, where that is 1, in the old one (`…BandwithIn…`).
     """
+    bandwidth_in = config.load_balancer_bandwidth_in_resource_weight
+    bandwidth_out = config.load_balancer_bandwidth_out_resource_weight
     return ResourceWeights(
         cpu=config.load_balancer_cpu_resource_weight,
         direct_memory=config.load_balancer_direct_memory_resource_weight,
-        bandwidth_in=config.bandwidth_in_weight,
-        bandwidth_out=config.bandwidth_out_weight,
+        bandwidth_in=config.load_balancer_bandwith_in_resource_weight if bandwidth_in == 1.0 else bandwidth_in,
+        bandwidth_out=config.load_balancer_bandwith_out_resource_weight if bandwidth_out == 1.0 else bandwidth_out,
     )
 
 

@@ -97,11 +97,10 @@ def select_broker(
     policies = policy_candidates(snapshot, request)
     outcomes, notes = _narrowed(snapshot, request, settings, policies)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
-    choice, memory = chosen_by(snapshot, outcomes[-1].kept, request, placer, rng, memory)
-    if choice.broker is None and policies.kept.any():
+    if not outcomes[-1].kept.any() and policies.kept.any():
         notes.append("no broker passed the filters, so they were put aside")
         outcomes = [policies]
-        choice, memory = chosen_by(snapshot, policies.kept, request, placer, rng, memory)
+    choice, memory = chosen_by(snapshot, outcomes[-1].kept, request, placer, rng, memory)
     overload: Compared | None = None
     if choice.broker is not None:
         usage = float(snapshot.brokers.weighted_usage(settings.weights)[choice.broker])
@@ -109,7 +108,8 @@ def select_broker(
             what = f"usage of {snapshot.brokers.names[choice.broker]}"
             outcomes = [policies]
             overload = Compared(what, usage, ">", "overload limit", settings.overload_limit, "%")
-            choice, memory = choose(snapshot, policies.kept, request, placer, rng, memory)
+            again, memory = choose(snapshot, policies.kept, request, placer, rng, memory)
+            choice = choice if again.broker is None else again
     placement = explained(snapshot, request.bundle, choice, outcomes, notes)
     return (placement if overload is None else _chosen_again(placement, overload)), memory
 

@@ -1,17 +1,17 @@
 """AvgShedder: pair the most loaded broker with the least loaded, and so on, and even out pairs whose gap lasts.
 
-Worked example (defaults, half of the difference leaving): usages 80 %, 80 %, 20 %. The gap of the pair is 60 points,
+Worked example (defaults): usages 80 %, 80 %, 20 %. The gap of the pair is 60 points,
 above 40, so it acts in the second round running: 80 and 20 become 50 and 50. The gap of the next pair is 30 points,
 above 15 only, so it acts after eight rounds more.
 
 When to use it: like brokers whose usage follows their traffic; it serves many pairs at once, fixes the destination of
-what it moves, and waits until a peak has shown that it lasts. It must be the placement strategy, too, which gives a
-bundle to the broker that was chosen when it was shed. When not: usage that is not traffic (the one that carries less
-may be the fuller one; nothing moves then), or with `loadBalancerDistributeBundlesEvenlyEnabled`, whose filter may
-remove the destination before placement is asked.
+what it moves, and waits until a peak has shown that it lasts. It should be the placement strategy, too (in 4.x it has
+to), which gives a bundle to the broker that was chosen when it was shed. When not: usage that is not traffic (the one
+that carries less may be the fuller one; nothing moves then), or with `loadBalancerDistributeBundlesEvenlyEnabled`,
+whose filter may remove the destination before placement is asked.
 
-Source: Pulsar's `AvgShedder` (4.x; the newest order of scores, by their full value). Where we differ: brokers of equal
-score are ordered by name, and the counts of brokers that left are dropped at once.
+Source: Pulsar's `AvgShedder` (4.2 and 5.0, which choose alike; scores by their full value). Where we differ: brokers of
+equal score are ordered by name, and the counts of brokers that left are dropped at once.
 """
 
 from collections.abc import Mapping

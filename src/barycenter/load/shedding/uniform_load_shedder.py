@@ -1,8 +1,8 @@
 """UniformLoadShedder: unload from the broker with the most messages or bytes when the one with the least has far less.
 
-Worked example (defaults): brokers at 50,000 and 30,000 msg/s differ by 66.7 %, more than 50. A fifth of the difference,
-4,000 msg/s, leaves the first, heaviest bundles first, one that does not fit being passed over. At 450 and 100 MB/s
-the factor is 4.5, more than 4, and 70 MB/s leave.
+Worked example (a fifth of the difference leaving): brokers at 50,000 and 30,000 msg/s differ by 66.7 %, more than 50. A
+fifth of the difference, 4,000 msg/s, leaves the first, heaviest bundles first, one that does not fit being passed over.
+At 450 and 100 MB/s the factor is 4.5, more than 4, and 70 MB/s leave.
 
 When to use it: like brokers whose load follows their traffic. When not: unlike brokers, since it regards the stronger
 one, which carries more, as the loaded one; or many idle brokers at once, since each run serves one broker only.

@@ -33,7 +33,7 @@ from barycenter.load.decisions import Placement
 from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
-from barycenter.load.placement.avg_shedder import Pins
+from barycenter.load.placement.avg_shedder_pins import Pins
 from barycenter.load.placement.placer import PlacementChoice, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, Reason
 from barycenter.load.selection.selection_reason import explained

@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.placement.avg_shedder import Pins
+from barycenter.load.placement.avg_shedder_pins import Pins
 from barycenter.load.reports.load_report import ResourceQuota, bundle_data_of_quota
 from barycenter.load.simple.quotas import Quotas, figures_of
 from barycenter.load.simple.settings import SimpleStrategy

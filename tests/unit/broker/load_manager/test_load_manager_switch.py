@@ -19,6 +19,7 @@ from barycenter.broker.load_manager.modular.modular_load_manager import ModularL
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from barycenter.config.broker_conf import default_config
 from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
 from barycenter.metadata.errors import StoreUnavailableError
@@ -231,7 +232,6 @@ def test_a_broker_that_leaves_during_an_exchange_leaves_the_list() -> None:
         (KEY, ManagerKind.EXTENSIBLE.class_name, "stop and start all brokers"),
         (KEY, "ModularLoadManagerImpk", "did you mean ModularLoadManagerImpl"),
         ("loadBalancerLoadSheddingStrategy", "TransferShedder", "belongs to the extensible load manager"),
-        ("loadBalancerLoadSheddingStrategy", "AvgShedder", "set loadBalancerLoadPlacementStrategy=AvgShedder, too"),
     ],
 )
 def test_a_change_that_brokers_cannot_make_is_refused_with_a_sentence_and_not_stored(
@@ -268,7 +268,7 @@ def test_another_shedder_is_in_force_at_the_next_round_without_a_restart() -> No
         for name in ("UniformLoadShedder", "org.apache.pulsar.broker.loadbalance.impl.OverloadShedder"):
             await choose(brokers[0], name, key)
             await asyncio.sleep(60)
-        assert strategies == ["ThresholdShedder", "UniformLoadShedder", "OverloadShedder"]
+        assert strategies == ["AvgShedder", "UniformLoadShedder", "OverloadShedder"]
         assert leader.plane.load_manager is manager
 
     on_virtual_time(scenario)
@@ -306,7 +306,7 @@ def test_advice_is_told_once_at_the_start_and_after_a_change_only_what_is_new() 
         broker.config.current = msgspec.structs.replace(
             broker.config.current,
             load_balancer_load_shedding_strategy="UniformLoadShedder",
-            load_balancer_distribute_bundles_evenly_enabled=False,
+            load_balancer_load_placement_strategy="LeastLongTermMessageRate",
             max_unload_percentage=0.0,
         )
 
@@ -342,7 +342,7 @@ def test_a_threshold_beyond_what_the_network_carries_is_told_once_the_broker_kno
         for factory, told in ((measured, ["loadBalancerBundleUnloadMinThroughputThreshold"]), (Factory(), [])):
             broker = cluster.make(8081 + len(cluster.brokers), factory)
             broker.config.current = msgspec.structs.replace(
-                broker.config.current, load_balancer_bundle_unload_min_throughput_threshold=300.0
+                default_config("4.x"), load_balancer_bundle_unload_min_throughput_threshold=300.0
             )
             with capture_logs() as logs:
                 await broker.start()

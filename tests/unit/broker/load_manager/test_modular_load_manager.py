@@ -15,12 +15,16 @@ from barycenter.broker.load_manager.modular import leader as leader_module
 from barycenter.broker.load_manager.modular import snapshots as snapshots_module
 from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.config.broker_conf import default_config, with_overrides
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from barycenter.load.cycle.destinations import FilteredSelection
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
 )
 from barycenter.load.reports.publication import PipelinePublication
+from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
@@ -458,6 +462,29 @@ def test_the_avg_shedder_moves_bundles_to_the_partner_it_chose() -> None:
     shed_scenario(scenario)
 
 
+def test_a_planned_destination_that_filled_up_is_left_for_another_broker_since_5() -> None:
+    """b1 is at 10 % when four bundles are planned for it, and at 90 % before they go: b2 at 20 % gets them."""
+
+    async def scenario(_: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        b0, b1, b2 = brokers
+        b0.broker.config.current = with_overrides(b0.broker.config.current, {COMPATIBILITY_KEY: "5.x"})
+        leader = await b0.do(lambda manager: manager._leader())
+        carry_out = leader._carry_out
+
+        async def later(plan: SheddingPlan, selection: FilteredSelection) -> None:
+            if len(plan):
+                await b1.report(90)
+                await settled(brokers)
+            await carry_out(plan, selection)
+
+        leader._carry_out = later
+        await b0.do(lambda manager: manager.shed())
+        await b0.do(lambda manager: manager.shed())
+        assert b0.peers.unloads == [(b0.id, str(bundle), b2.id) for bundle in bundles[:4]]
+
+    shed_scenario(scenario)
+
+
 @pytest.mark.parametrize(
     ("shedder", "placer"),
     [
@@ -500,9 +527,8 @@ def test_a_broker_that_names_the_avg_shedder_for_placement_alone_does_not_start(
         b0 = Balanced(cluster, 8080)
 
         def factory(context: LoadManagerContext) -> ModularLoadManager:
-            config = context.config.current
             context.config.current = msgspec.structs.replace(
-                config, load_balancer_load_placement_strategy=PACKAGE + "AvgShedder"
+                default_config("4.x"), load_balancer_load_placement_strategy=PACKAGE + "AvgShedder"
             )
             return b0.factory(context)
 

@@ -257,7 +257,10 @@ async def test_the_leaders_snapshot_is_shown_by_any_broker(tmp_path: Path) -> No
                 if len(document.brokers) == 2:
                     break
         assert set(document.brokers) == {leader.broker_id, other.broker_id}
-        assert document.configuration == {"loadBalancerBrokerThresholdShedderPercentage": "7"}
+        assert document.configuration == {
+            "barycenterPulsarCompatibility": "5.x",
+            "loadBalancerBrokerThresholdShedderPercentage": "7",
+        }
         assert document.taken_at > 0
         assert len(document.snapshot().brokers) == 2
     finally:

@@ -69,10 +69,10 @@ async def test_a_changed_tenant_keeps_the_fields_that_nobody_here_knows() -> Non
 @pytest.mark.parametrize(
     ("body", "boundaries"),
     [
-        (None, 5),
-        ({}, 5),
+        (None, 33),
+        ({}, 33),
         ({"bundles": {"numBundles": 8}}, 9),
-        ({"bundles": {"numBundles": 0}}, 5),
+        ({"bundles": {"numBundles": 0}}, 33),
         ({"bundles": {"boundaries": ["0xffffffff", "0x0", "0x10000000"]}}, 3),
     ],
 )
@@ -113,8 +113,8 @@ async def test_nothing_is_changed_while_policies_are_read_only() -> None:
             ("PUT", "clusters/west"),
             ("PUT", "namespaces/public/ns"),
             ("DELETE", "namespaces/public/default"),
-            ("PUT", "namespaces/public/default/0x00000000_0x40000000/unload"),
-            ("PUT", "namespaces/public/default/0x00000000_0x40000000/split"),
+            ("PUT", "namespaces/public/default/0x00000000_0x08000000/unload"),
+            ("PUT", "namespaces/public/default/0x00000000_0x08000000/split"),
         ):
             assert "read-only" in (await cluster.expect(403, method, f"{ADMIN}/{path}", {})).reason
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
+from barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.logs.decision_log import DecisionLog
@@ -54,9 +55,9 @@ def strategies(data: Path, *words: str) -> set[str]:
 def test_a_data_folder_is_decided_by_what_its_brokers_are_configured_with(data: Path, below: str) -> None:
     assert strategies(data / below) == {"OverloadShedder"}
     shown = decide("--snapshot", str(data / below)).stdout
-    assert "; the data folder's settings\n" in shown
+    assert "; the data folder's settings, as Pulsar 5.x\n" in shown
     assert (
-        "now, by the data folder's settings\n"
+        "now, by the data folder's settings, as Pulsar 5.x\n"
         in decide("--snapshot", str(data / below), "--broker", "a:1", command="explain").stdout
     )
 
@@ -106,13 +107,26 @@ def test_what_was_given_is_named(data: Path, tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{SHEDDER}=ThresholdShedder\n")
     words = ["--snapshot", str(data), "--config", str(conf), "--set", f"{THRESHOLD}=5"]
-    assert f"; the data folder's settings, changed by those of {conf}, {THRESHOLD}\n" in decide(*words).stdout
-    assert f"barycenter: by the data folder's settings, changed by those of {conf}" in decide(*words, "--json").stderr
+    by = "the data folder's settings, as Pulsar 5.x"
+    assert f"; {by}, changed by those of {conf}, {THRESHOLD}\n" in decide(*words).stdout
+    assert f"barycenter: by {by}, changed by those of {conf}" in decide(*words, "--json").stderr
 
 
 def test_the_snapshots_own_settings_and_the_defaults_are_said(tmp_path: Path) -> None:
     cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
     write_snapshot(tmp_path / "own.json", document_of(cluster, configuration={THRESHOLD: "41"}))
     write_snapshot(tmp_path / "none.json", document_of(cluster))
-    assert "; the snapshot's settings\n" in decide("--snapshot", str(tmp_path / "own.json")).stdout
-    assert "; default settings\n" in decide("--snapshot", str(tmp_path / "none.json")).stdout
+    assert "; the snapshot's settings, as Pulsar 5.x\n" in decide("--snapshot", str(tmp_path / "own.json")).stdout
+    assert "; default settings, as Pulsar 5.x\n" in decide("--snapshot", str(tmp_path / "none.json")).stdout
+
+
+def test_the_version_that_is_followed_is_said_and_decides_the_strategies(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
+    write_snapshot(tmp_path / "former.json", document_of(cluster, configuration={COMPATIBILITY_KEY: "4.x"}))
+    by_4 = "; ThresholdShedder sheds, LeastLongTermMessageRate places; the snapshot's settings, as Pulsar 4.x\n"
+    assert by_4 in decide("--snapshot", str(tmp_path / "former.json")).stdout
+    changed = decide("--snapshot", str(tmp_path / "former.json"), "--set", f"{COMPATIBILITY_KEY}=5.x").stdout
+    told = "; AvgShedder sheds, AvgShedder places; the snapshot's settings, as Pulsar 5.x, changed by "
+    assert told + COMPATIBILITY_KEY in changed
+    explained = decide("--snapshot", str(tmp_path / "former.json"), "--broker", "a:1", command="explain").stdout
+    assert "now, by the snapshot's settings, as Pulsar 4.x\n" in explained

@@ -14,7 +14,7 @@ def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: 
     conf = tmp_path / "broker.conf"
     conf.write_text(
         "loadBalancerLoadSheddingStrategy=UniformLoadShedder\n"
-        "loadBalancerDistributeBundlesEvenlyEnabled=false\n"
+        "loadBalancerLoadPlacementStrategy=LeastLongTermMessageRate\n"
         "maxUnloadPercentage=0\n"
         "loadBalancerSheddingIntervalMinute=1\n"
     )
@@ -24,7 +24,7 @@ def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: 
         f"barycenter: {conf}: unknown key loadBalancerSheddingIntervalMinute is ignored; "
         "did you mean loadBalancerSheddingIntervalMinutes?",
         f"barycenter: {conf}: warning: maxUnloadPercentage=0: UniformLoadShedder may move no part of a difference; "
-        "set it above 0, Pulsar's default is 0.2",
+        "set it above 0, at most to 0.5",
     ]
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import FORMER_NAMES, keys
+from barycenter.config.broker_conf import FORMER_NAMES, default_config, keys
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.config.key import key_name
+from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from barycenter.load.advice.configuration_advice import Advice, Severity, advice, key_advice
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind, StrategyError
@@ -20,7 +21,7 @@ from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundle
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategies import STRATEGIES, Role, placer_name, placer_of, shedder_name, shedder_of
+from barycenter.load.strategies import APART, STRATEGIES, Role, placer_name, placer_of, shedder_name, shedder_of
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 
 SHEDDING = "load_balancer_load_shedding_strategy"
@@ -44,7 +45,8 @@ EVENLY = "load_balancer_distribute_bundles_evenly_enabled"
 
 
 def configured(**changes: Any) -> BrokerConfig:
-    return BrokerConfig(**changes)
+    """Return the defaults of 4.x with changes; most rules are about the strategies that are the default there."""
+    return msgspec.structs.replace(default_config("4.x"), **changes)
 
 
 def told(config: BrokerConfig, **options: Any) -> dict[str, list[Severity]]:
@@ -54,9 +56,26 @@ def told(config: BrokerConfig, **options: Any) -> dict[str, list[Severity]]:
     return found
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("manager", [kind for kind in ManagerKind if kind is not ManagerKind.EXTENSIBLE])
-def test_the_defaults_get_no_advice(manager: ManagerKind) -> None:
-    assert advice(BrokerConfig(load_manager_class_name=manager.class_name)) == []
+def test_the_defaults_get_no_advice(manager: ManagerKind, version: PulsarVersion) -> None:
+    config = default_config(version)
+    assert advice(msgspec.structs.replace(config, load_manager_class_name=manager.class_name)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "attribute", "severity", "said"),
+    [
+        ({SHEDDING: "OverloadShedder"}, PLACEMENT, Severity.NOTE, "LeastLongTermMessageRate places instead"),
+        ({PLACEMENT: "RoundRobinBrokerSelector"}, SHEDDING, Severity.WARNING, "RoundRobinBrokerSelector places it"),
+    ],
+)
+def test_strategies_that_are_no_pair_are_told_of_since_5(
+    changes: dict[str, Any], attribute: str, severity: Severity, said: str
+) -> None:
+    [each] = advice(BrokerConfig(**changes))
+    assert (each.key, each.severity, said in each.sentence) == (key_name(attribute), severity, True)
+    assert advice(BrokerConfig(**changes | {attribute: APART if attribute == PLACEMENT else "OverloadShedder"})) == []
 
 
 REFUSED, WARNING, NOTE = Severity.REFUSED, Severity.WARNING, Severity.NOTE

@@ -35,7 +35,7 @@ from barycenter.load.strategies import (
 )
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles
 
-PLACER = placer_of(BrokerConfig())
+PLACER = LeastLongTermMessageRate()
 BUNDLE = "t/new/0x00000000_0xffffffff"
 
 

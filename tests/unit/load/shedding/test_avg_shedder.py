@@ -4,16 +4,20 @@ import random
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from barycenter.config.broker_conf import default_config
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Pins
+from barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
 from barycenter.load.placement.round_robin_broker_selector import RoundRobinBrokerSelector, RoundRobinMemory
 from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
 from barycenter.load.shedding.fitting import FittingPlan
+from barycenter.load.shedding.threshold_shedder import ThresholdShedder
 from barycenter.load.strategies import MismatchedStrategiesError, placer_of, shedder_of
 from barycenter.load.strategy import NOTHING_REMEMBERED
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles, steady
@@ -195,18 +199,20 @@ BOTH = BrokerConfig(
 )
 
 
-def test_what_was_shed_is_placed_where_the_shedder_meant_it_to_go() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_was_shed_is_placed_where_the_shedder_meant_it_to_go(version: PulsarVersion) -> None:
     cluster = at(90, 50, 51, 10)
     plan, _ = shedder_of(BOTH).decide(cluster.snapshot(), HitCounts({}, {"b00": 1}))
-    placer = placer_of(BOTH)
+    placer = placer_of(replace(BOTH, barycenter_pulsar_compatibility=version))
     memory = SelectionMemory().updated(placer, lambda placer, before: placer.planned(plan, before))
     settings = SelectionSettings(MODULAR, distribute_evenly=False)
     assert len(plan) > 0
+    code = Code.PLANNED if version == "5.x" else Code.PINNED
     for unload in plan:
         request = PlacementRequest(unload.bundle)
         placement, memory = select_broker(cluster.snapshot(), request, settings, placer, random.Random(3), memory)
-        assert (placement.broker, placement.reason.code) == (unload.destination, Code.PINNED)
-    assert placer.tried(plan, memory.placement.of(placer)) == Pins()
+        assert (placement.broker, placement.reason.code) == (unload.destination, code)
+    assert placer.tried(plan, memory.placement.of(placer)) == placer.start()
 
 
 def test_pins_are_taken_from_a_plan_without_making_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,28 +220,28 @@ def test_pins_are_taken_from_a_plan_without_making_reasons(monkeypatch: pytest.M
     meant = {unload.bundle: unload.destination for unload in plan if unload.destination is not None}
     assert meant
     monkeypatch.setattr(type(plan), "unload", None)
-    assert AvgShedderPlacement().planned(plan, Pins()) == Pins(meant)
+    assert AvgShedderPins().planned(plan, Pins()) == Pins(meant)
 
 
 def test_plans_of_other_shedders_change_no_pins() -> None:
-    shedder, pins = shedder_of(BrokerConfig()), Pins({"x": "b00"})
+    shedder, pins = ThresholdShedder(), Pins({"x": "b00"})
     plan, _ = shedder.decide(at(90, 10).snapshot(), shedder.start())
-    assert AvgShedderPlacement().planned(plan, pins) is pins
-    assert AvgShedderPlacement().tried(plan, pins) is pins
+    assert AvgShedderPins().planned(plan, pins) is pins
+    assert AvgShedderPins().tried(plan, pins) is pins
 
 
 def test_another_placement_strategy_starts_without_the_memory_of_this_one() -> None:
-    pinned = NOTHING_REMEMBERED.then(AvgShedderPlacement(), Pins({"x": "b00"}))
-    assert pinned.of(AvgShedderPlacement()) == Pins({"x": "b00"})
+    pinned = NOTHING_REMEMBERED.then(AvgShedderPins(), Pins({"x": "b00"}))
+    assert pinned.of(AvgShedderPins()) == Pins({"x": "b00"})
     assert pinned.of(RoundRobinBrokerSelector()) == RoundRobinMemory()
 
 
 def test_a_pin_to_a_broker_that_left_is_replaced_by_a_draw() -> None:
     snapshot = at(10, 20, 30).snapshot()
     everyone = np.ones(3, bool)
-    choice, pins = AvgShedderPlacement().decide(snapshot, everyone, "x", random.Random(0), Pins({"x": "gone"}))
+    choice, pins = AvgShedderPins().decide(snapshot, everyone, "x", random.Random(0), Pins({"x": "gone"}))
     assert choice.code is Code.DRAWN
-    again, after = AvgShedderPlacement().decide(snapshot, everyone, "x", random.Random(7), pins)
+    again, after = AvgShedderPins().decide(snapshot, everyone, "x", random.Random(7), pins)
     assert (again.broker, again.code, after) == (choice.broker, Code.PINNED, pins)
     assert len(Pins({"a": "gone", "b": "b00"}).planned({"c": "b01"}, snapshot.brokers.names)) == 2
 
@@ -243,19 +249,18 @@ def test_a_pin_to_a_broker_that_left_is_replaced_by_a_draw() -> None:
 def test_draws_are_even_and_pins_stay_when_there_are_many() -> None:
     snapshot, rng, pins = at(10, 20, 30).snapshot(), random.Random(0), Pins()
     for number in range(1500):
-        _, pins = AvgShedderPlacement().decide(snapshot, np.ones(3, bool), f"bundle-{number}", rng, pins)
+        _, pins = AvgShedderPins().decide(snapshot, np.ones(3, bool), f"bundle-{number}", rng, pins)
     assert (len(pins), len(list(pins))) == (1500, 1500)
     chosen = list(pins.values())
     assert min(chosen.count(name) for name in snapshot.brokers.names) > 430
 
 
 @pytest.mark.parametrize("other", ["shedding", "placement"])
-def test_it_has_to_be_both_or_neither(other: str) -> None:
+def test_it_has_to_be_both_or_neither_in_4(other: str) -> None:
     """Naming it in one key only is refused with both keys and the mend."""
-    half = (
-        BrokerConfig(load_balancer_load_placement_strategy="AvgShedder")
-        if other == "shedding"
-        else BrokerConfig(load_balancer_load_shedding_strategy="AvgShedder")
+    half = replace(
+        default_config("4.x"),
+        **{f"load_balancer_load_{'placement' if other == 'shedding' else 'shedding'}_strategy": "AvgShedder"},
     )
     mend = "loadBalancerLoadSheddingStrategy" if other == "shedding" else "loadBalancerLoadPlacementStrategy"
     with pytest.raises(MismatchedStrategiesError, match=rf"set {mend}=AvgShedder, too"):

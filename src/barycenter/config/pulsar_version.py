@@ -1,0 +1,28 @@
+"""Which line of Pulsar's versions is followed, and the defaults in which the lines differ.
+
+Source: Pulsar's "Configuration default changes from Pulsar 4.x to 5.0.x"; docs/pulsar-versions.md has the whole
+comparison.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+PulsarVersion: TypeAlias = Literal["4.x", "5.x"]
+
+VERSIONS: Final[tuple[PulsarVersion, ...]] = ("5.x", "4.x")
+"""The newest first, which is the default."""
+
+COMPATIBILITY_KEY: Final = "barycenterPulsarCompatibility"
+
+FORMER_DEFAULTS: Final[Mapping[PulsarVersion, Mapping[str, Any]]] = {
+    "5.x": {},
+    "4.x": {
+        "load_balancer_load_shedding_strategy": "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder",
+        "load_balancer_load_placement_strategy": "org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate",
+        "load_balancer_distribute_bundles_evenly_enabled": True,
+        "max_unload_percentage": 0.2,
+        "default_number_of_namespace_bundles": 4,
+        "default_number_of_system_namespace_bundles": None,
+    },
+}
+"""Attribute of `BrokerConfig` to its default, of those whose default was another one than the newest."""

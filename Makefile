@@ -17,7 +17,7 @@ coverage: .dev   ## what all tests run of the code, and what none does; build/co
 	$(PYTEST) --cov --cov-all-kinds --cov-report=term --cov-report=html $(ARGS)
 
 peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
-	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 $(ARGS)
+	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-other-cases 2000 $(ARGS)
 
 fuzz: .dev       ## send a broker what nobody would send, for hours: frames and HTTP requests
 	$(PY) -m pytest -q tests/fuzz --fuzz-examples $(or $(EXAMPLES),100000) --fuzz-requests $(or $(REQUESTS),500) \

@@ -1,17 +1,22 @@
-"""One JVM with Pulsar's classes for all peer tests."""
+"""One JVM with Pulsar's classes at a time for all peer tests: first of the version that is followed unless asked
+otherwise, then of the other one."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from barycenter.config.pulsar_version import VERSIONS
 from support.maven import PeerUnavailableError
 from support.pulsar_peer import PulsarPeer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=VERSIONS)
 def peer(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[PulsarPeer]:
+    wanted = request.config.getoption("--peer-version")
+    if wanted not in ("both", request.param):
+        pytest.skip(f"--peer-version is {wanted}")
     try:
-        started = PulsarPeer.start(tmp_path_factory.mktemp("peer"))
+        started = PulsarPeer.start(tmp_path_factory.mktemp("peer"), request.param)
     except PeerUnavailableError as error:
         if request.config.getoption("--peer-required"):
             raise
@@ -21,9 +26,24 @@ def peer(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 
 @pytest.fixture(scope="session")
-def cases(request: pytest.FixtureRequest) -> int:
-    """How many random cases each test draws."""
-    return int(request.config.getoption("--peer-cases"))
+def complete_peer(
+    peer: PulsarPeer, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[PulsarPeer]:
+    """Pulsar of the same line in jars of one version, for questions that the newest cannot answer without all of its
+    own."""
+    if peer.line == "4.x":
+        yield peer
+        return
+    started = PulsarPeer.start(tmp_path_factory.mktemp("peer"), peer.line, complete=True)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def cases(peer: PulsarPeer, request: pytest.FixtureRequest) -> int:
+    """How many random cases each test draws; as a rule fewer beside the version that has to be asked for."""
+    count, others = (int(request.config.getoption(f"--peer-{which}cases")) for which in ("", "other-"))
+    return count if peer.line == VERSIONS[0] else min(count, others)
 
 
 @pytest.fixture(scope="session")

@@ -191,11 +191,13 @@ def draw_runs(rng: random.Random) -> Runs:
     return Runs(overrides, {place: rng.choice((1, 3, 14)) for place in PLACES}, runs)
 
 
-def test_the_split_check_decides_and_remembers_what_pulsars_does(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_the_split_check_decides_and_remembers_what_pulsars_does(
+    complete_peer: PulsarPeer, cases: int, seed: int
+) -> None:
     """Bundles come in the order of names. No namespace's name begins as another's, which Pulsar would mix up."""
     questions = drawn(random.Random(f"extensible splits {seed}"), cases, draw_runs)
     splits = failures = counting = 0
-    for (number, case), answer in peer.ask("Extensible", "splits", questions, lambda case: case[1].document()):
+    for (number, case), answer in complete_peer.ask("Extensible", "splits", questions, lambda case: case[1].document()):
         there = [run | {"splits": sorted(run["splits"])} for run in answer]
         assert case.ours() == there, number
         splits += any(run["splits"] for run in there)

@@ -142,10 +142,14 @@ def draw_case(rng: random.Random) -> Case:
     return Case(load, isolation, overrides, [name for name in names if rng.random() < 0.1], transfers)
 
 
-def test_selections_fall_on_pulsars_brokers_and_transfers_are_pulsars(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_selections_fall_on_pulsars_brokers_and_transfers_are_pulsars(
+    complete_peer: PulsarPeer, cases: int, seed: int
+) -> None:
     questions = drawn(random.Random(f"extensible selection {seed}"), cases, draw_case)
     several = nobody = allowed = refused = 0
-    for (number, case), there in peer.ask("Extensible", "selections", questions, lambda case: case[1].document()):
+    for (number, case), there in complete_peer.ask(
+        "Extensible", "selections", questions, lambda case: case[1].document()
+    ):
         assert case.ours == there["drawn"], number
         assert case.allowed() == there["transfers"], number
         several += len(case.ours) > 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Pins
+from barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
 from barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
     LeastResourceUsageWithWeight,
@@ -150,6 +150,8 @@ def test_least_resource_usage_draws_between_pulsars_brokers_with_pulsars_histori
 
 def test_avg_shedder_keeps_to_the_brokers_that_pulsars_keeps_to(peer: PulsarPeer, cases: int, seed: int) -> None:
     """Given Pulsar's pins, ours pins, and draws, where Pulsar does. Pulsar has no answer without candidates."""
+    if peer.line != "4.x":
+        pytest.skip("since 5.x nothing is pinned (test_peer_avg_shedder)")
     questions = drawn(random.Random(f"pins {seed}"), cases, lambda rng: draw_rounds(rng, {}, most=6, least=1))
     arguments = (f"{IMPL}.AvgShedder", "bundleBrokerMap")
     pinned = moved = 0
@@ -159,7 +161,7 @@ def test_avg_shedder_keeps_to_the_brokers_that_pulsars_keeps_to(peer: PulsarPeer
         pins = Pins()
         for one, there in zip(case.rounds, answer, strict=True):
             bundle = str(one.bundle)
-            choice, after = AvgShedderPlacement().decide(one.snapshot, one.flags, bundle, random.Random(number), pins)
+            choice, after = AvgShedderPins().decide(one.snapshot, one.flags, bundle, random.Random(number), pins)
             if choice.code is Code.PINNED:
                 assert there["drawn"] == [one.named(choice.broker)], number
                 pinned += 1

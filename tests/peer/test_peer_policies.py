@@ -133,11 +133,11 @@ def draw_policies(rng: random.Random) -> PolicyCase:
     )
 
 
-def test_policies_allow_the_same_brokers_as_pulsars(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_policies_allow_the_same_brokers_as_pulsars(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """An IPv6 host keeps its brackets there; regexes that match it without them differ and are not drawn."""
     questions = drawn(random.Random(f"policies {seed}"), cases, draw_policies)
     narrowed, disagreements = 0, []
-    for (number, case), (there, later) in peer.ask(
+    for (number, case), (there, later) in complete_peer.ask(
         "Policies", "candidates", questions, lambda pair: pair[1].document()
     ):
         assert there == later

@@ -99,7 +99,7 @@ def bottleneck(report: LoadReport) -> str:
 # ---- reports ----
 
 
-def test_reports_say_the_same_and_are_judged_alike(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_reports_say_the_same_and_are_judged_alike(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     def draw(rng: random.Random) -> tuple[LoadReport, int]:
         report = next(iter(simple_cases.cluster(rng, most_brokers=1).values()))
         full = msgspec.structs.replace(
@@ -114,7 +114,7 @@ def test_reports_say_the_same_and_are_judged_alike(peer: PulsarPeer, cases: int,
         return stepped(full), rng.choice((85, 50, 65, 90))
 
     disagreements = []
-    for (number, (report, level)), told in peer.ask(
+    for (number, (report, level)), told in complete_peer.ask(
         "Simple",
         "reports",
         drawn(random.Random(f"simple reports {seed}"), cases, draw),
@@ -138,7 +138,9 @@ def test_reports_say_the_same_and_are_judged_alike(peer: PulsarPeer, cases: int,
     assert disagreements == []
 
 
-def test_reports_are_written_at_the_same_moments_and_say_the_same(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_reports_are_written_at_the_same_moments_and_say_the_same(
+    complete_peer: PulsarPeer, cases: int, seed: int
+) -> None:
     """Ages keep a minute from where they would matter; the memory figures are those that the JVM has."""
 
     def draw(rng: random.Random) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def test_reports_are_written_at_the_same_moments_and_say_the_same(peer: PulsarPe
 
     rule = SimpleReportRule.of(configuration({"loadBalancerReportUpdateMinIntervalMillis": 120_000}))
     written, disagreements = 0, []
-    for (number, case), told in peer.ask(
+    for (number, case), told in complete_peer.ask(
         "Simple", "write", drawn(random.Random(f"simple write {seed}"), cases, draw), lambda case: plain(case[1])
     ):
         usage = msgspec.convert(told["usage"], SystemResourceUsage)
@@ -209,7 +211,7 @@ def test_reports_are_written_at_the_same_moments_and_say_the_same(peer: PulsarPe
 # ---- estimates ----
 
 
-def test_estimates_room_and_order_are_the_same(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_estimates_room_and_order_are_the_same(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     def draw(rng: random.Random) -> dict[str, Any]:
         return {
             "cpuFactor": rng.choice((0.025, 0.05, 0.1, rng.uniform(0.01, 0.1))),
@@ -225,7 +227,7 @@ def test_estimates_room_and_order_are_the_same(peer: PulsarPeer, cases: int, see
         }
 
     disagreements = []
-    for (number, case), told in peer.ask(
+    for (number, case), told in complete_peer.ask(
         "Simple", "rankings", drawn(random.Random(f"simple ranks {seed}"), cases, draw), lambda case: plain(case[1])
     ):
         reports = {
@@ -262,7 +264,7 @@ def test_estimates_room_and_order_are_the_same(peer: PulsarPeer, cases: int, see
 # ---- quotas ----
 
 
-def test_quotas_are_learned_and_written_alike(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_quotas_are_learned_and_written_alike(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     def draw(rng: random.Random) -> dict[str, Any]:
         rounds = [simple_cases.cluster(rng)]
         for _ in range(2):
@@ -283,7 +285,7 @@ def test_quotas_are_learned_and_written_alike(peer: PulsarPeer, cases: int, seed
         return plain({**case[1], "rounds": [{"reports": documents(reports)} for reports in case[1]["rounds"]]})
 
     learned, disagreements = 0, []
-    for (number, case), told in peer.ask(
+    for (number, case), told in complete_peer.ask(
         "Simple", "quotas", drawn(random.Random(f"simple quotas {seed}"), cases, draw), document
     ):
         quotas = Quotas(
@@ -358,11 +360,11 @@ class PlacementCase:
         )
 
 
-def test_bundles_are_placed_alike_round_after_round(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_bundles_are_placed_alike_round_after_round(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     preallocating = (SimpleStrategy.LEAST_LOADED_SERVER, SimpleStrategy.LEAST_MSG_PER_SECOND)
     codes: set[str] = set()
     disagreements = []
-    for (number, case), told in peer.ask(
+    for (number, case), told in complete_peer.ask(
         "Simple",
         "placements",
         drawn(random.Random(f"simple places {seed}"), cases, lambda rng: PlacementCase(rng, *preallocating)),
@@ -388,10 +390,10 @@ def test_bundles_are_placed_alike_round_after_round(peer: PulsarPeer, cases: int
     assert len(codes) == 7
 
 
-def test_the_weighted_draw_falls_on_the_same_brokers(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_the_weighted_draw_falls_on_the_same_brokers(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """Pulsar draws none without weight, and each of at least a tenth of all weight."""
     draws, disagreements = 0, []
-    for (number, case), told in peer.ask(
+    for (number, case), told in complete_peer.ask(
         "Simple",
         "placements",
         drawn(
@@ -431,7 +433,7 @@ def test_the_weighted_draw_falls_on_the_same_brokers(peer: PulsarPeer, cases: in
 # ---- shedding and splitting ----
 
 
-def test_the_same_brokers_shed_bundles_of_the_same_weight(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_the_same_brokers_shed_bundles_of_the_same_weight(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """Bundles that are equal by the bottleneck come in the order of a hash map there: ours is among them."""
 
     def draw(rng: random.Random) -> tuple[SimpleSettings, dict[str, LoadReport], set[str]]:
@@ -453,7 +455,7 @@ def test_the_same_brokers_shed_bundles_of_the_same_weight(peer: PulsarPeer, case
         )
 
     moved, ties, disagreements = 0, 0, []
-    for (number, (settings, reports, recent)), told in peer.ask(
+    for (number, (settings, reports, recent)), told in complete_peer.ask(
         "Simple", "shed", drawn(random.Random(f"simple sheds {seed}"), cases, draw), document
     ):
         plan = {
@@ -483,7 +485,7 @@ def test_the_same_brokers_shed_bundles_of_the_same_weight(peer: PulsarPeer, case
     assert ties < moved // 2
 
 
-def test_the_same_bundles_are_split(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_the_same_bundles_are_split(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """Counts leave room for all, because Pulsar does not count the splits of the same run."""
 
     def draw(rng: random.Random) -> dict[str, Any]:
@@ -500,7 +502,7 @@ def test_the_same_bundles_are_split(peer: PulsarPeer, cases: int, seed: int) -> 
         }
 
     split, disagreements = 0, []
-    for (number, case), told in peer.ask(
+    for (number, case), told in complete_peer.ask(
         "Simple",
         "split",
         drawn(random.Random(f"simple splits {seed}"), cases, draw),

@@ -228,7 +228,7 @@ def draw_bundles(rng: random.Random) -> tuple[NamespaceBundles, list[str]]:
     return bundles, [topic_name(rng) for _ in range(10)]
 
 
-def test_topics_fall_in_the_bundles_of_pulsar(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_topics_fall_in_the_bundles_of_pulsar(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """Boundaries give bundles of the same names, topics have the same hash and the same bundle."""
     questions = drawn(random.Random(f"bundles {seed}"), cases, draw_bundles)
 
@@ -236,7 +236,7 @@ def test_topics_fall_in_the_bundles_of_pulsar(peer: PulsarPeer, cases: int, seed
         bundles, topics = case[1]
         return {"namespace": "t/ns", "boundaries": bundles.boundary_texts(), "topics": topics}
 
-    for (number, (bundles, topics)), answer in peer.ask("Naming", "bundles", questions, document):
+    for (number, (bundles, topics)), answer in complete_peer.ask("Naming", "bundles", questions, document):
         assert [str(bundle) for bundle in bundles.bundles] == answer["bundles"], number
         for text, there in zip(topics, answer["topics"], strict=True):
             topic = TopicName.parse(text)

@@ -109,6 +109,23 @@ def class_path(*dependencies: Dependency, versions_of: Dependency | None = None,
         return jars
 
 
+def single_jar(artifact: str, version: str) -> str:
+    """Return one jar without what it needs, and without its parent project, which may not be published.
+
+    Raises:
+        PeerUnavailableError: there is no Maven, or no network and the jar was not had before.
+    """
+    maven = tool("mvn")
+    group, name = artifact.split(":")
+    with _alone(default_cache()) as cache:
+        repository = cache / "repository"
+        jar = repository.joinpath(*group.split("."), name, version, f"{name}-{version}.jar")
+        if not jar.exists():
+            asked = [f"-Dartifact={artifact}:{version}", "-Dtransitive=false"]
+            _run([maven, "-q", "-B", f"-Dmaven.repo.local={repository}", "dependency:get", *asked])
+        return str(jar)
+
+
 @contextmanager
 def _alone(cache: Path) -> Iterator[Path]:
     """Hold the cache: Maven does not expect another one in its repository."""
@@ -124,14 +141,35 @@ def _asked(maven: str, pom: str, cache: Path) -> list[str]:
         file.write_text(pom)
         command = [maven, "-q", "-B", "-f", str(file), f"-Dmaven.repo.local={cache / 'repository'}"]
         command += ["dependency:build-classpath", f"-Dmdep.outputFile={answer}"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise PeerUnavailableError(f"it did not come to an end within {_TIMEOUT_S} s") from None
-        if done.returncode:
-            lines = [line for line in _COLOUR.sub("", done.stdout + done.stderr).splitlines() if line.strip()]
-            raise PeerUnavailableError(lines[0] if lines else "it does not say why")
+        _run(command)
         return answer.read_text().strip().split(os.pathsep)
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise PeerUnavailableError(f"it did not come to an end within {_TIMEOUT_S} s") from None
+    if done.returncode:
+        lines = [line for line in _COLOUR.sub("", done.stdout + done.stderr).splitlines() if line.strip()]
+        raise PeerUnavailableError(lines[0] if lines else "it does not say why")
+
+
+def java_of(least: int) -> tuple[str, str]:
+    """Return `java` and `javac` of a JDK of at least that release: of JAVA_HOME, the PATH, or the system's folder.
+
+    Raises:
+        PeerUnavailableError: there is none.
+    """
+    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    homes += [Path(found).resolve().parents[1] for found in [shutil.which("javac")] if found]
+    homes += sorted(Path("/usr/lib/jvm").glob("*"))
+    for home in homes:
+        java, javac, told = home / "bin" / "java", home / "bin" / "javac", home / "release"
+        release = re.search(r'JAVA_VERSION="(\d+)', told.read_text()) if told.exists() else None
+        if release and int(release[1]) >= least and java.exists() and javac.exists():
+            return str(java), str(javac)
+    raise PeerUnavailableError(f"there is no JDK from {least} on (JAVA_HOME, PATH and /usr/lib/jvm were looked at)")
 
 
 def java_command(source: Path, jars: Sequence[str], *options: str) -> list[str]:

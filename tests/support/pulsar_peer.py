@@ -1,7 +1,12 @@
 """Apache Pulsar's own classes in one JVM, to be asked the same questions as ours.
 
-`PulsarPeer.start` resolves the newest 4.x `pulsar-broker` with its dependencies, compiles the few classes of
+`PulsarPeer.start` resolves `pulsar-broker` of a line of versions with its dependencies, compiles the few classes of
 tests/peer/java against it, starts one JVM that ends with this process, and answers batches of cases.
+
+Of 4.x the newest version is taken. Of 5.0.1 Maven Central has the jar of the broker, in which the load managers are,
+and few others of those it was built with, so it stands on the libraries of the newest 5.x that is complete, a
+milestone.
+What does not run so is asked of that milestone alone.
 """
 
 import hashlib
@@ -20,7 +25,16 @@ from typing import Any, Final, TypeVar
 import msgspec
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-from support.maven import SPARK_JARS, Dependency, PeerUnavailableError, class_path, default_cache, tool
+from barycenter.config.pulsar_version import PulsarVersion
+from support.maven import (
+    SPARK_JARS,
+    Dependency,
+    PeerUnavailableError,
+    class_path,
+    default_cache,
+    java_of,
+    single_jar,
+)
 
 T = TypeVar("T")
 
@@ -29,7 +43,13 @@ BATCH: Final = 500
 _REFRESH_AFTER_S: Final = 7 * 86_400
 _BROKER: Final = "org.apache.pulsar:pulsar-broker"
 _VERSIONS: Final = "[4.0.0,5.0.0-alpha)"
-_MOCKITO: Final = Dependency("org.mockito:mockito-core", "5.14.2")
+_BROKER_5: Final = "5.0.1"
+_LIBRARIES_5: Final = "5.0.0-M1"
+_JACKSON_5: Final = Dependency("com.fasterxml.jackson:jackson-bom", "2.21.3")
+"""What Pulsar's build takes the versions of; its published parent project does not say so, unlike that of 4.x."""
+_JAVA: Final[Mapping[PulsarVersion, int]] = {"4.x": 17, "5.x": 21}
+"""From which release of Java on each line runs."""
+_MOCKITO: Final = Dependency("org.mockito:mockito-core", "5.20.0")
 
 
 def newest_version() -> str:
@@ -65,15 +85,29 @@ def resolve_class_path() -> tuple[str, list[str]]:
     return version, class_path(Dependency(_BROKER, version), _MOCKITO, versions_of=parent)
 
 
+def resolve_class_path_5(*, complete: bool) -> tuple[str, list[str]]:
+    """Return the version and the jars of the newest 5.x broker, Mockito among them; or of the newest `complete` one.
+
+    What is asked of classes that are in no jar of the newest is answered by those of the complete one.
+
+    Raises:
+        PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
+    """
+    libraries = class_path(Dependency(_BROKER, _LIBRARIES_5), _MOCKITO, versions_of=_JACKSON_5)
+    if complete:
+        return _LIBRARIES_5, libraries
+    return _BROKER_5, [single_jar(_BROKER, _BROKER_5), *libraries]  # of a class in two jars the first counts
+
+
 def silent(jars: list[str]) -> list[str]:
     """Leave out what logs: Pulsar's classes log a line a decision."""
     return [jar for jar in jars if "slf4j2-impl" not in jar]
 
 
-def compile_sources(joined: str) -> Path:
+def compile_sources(joined: str, javac: str) -> Path:
     """Return the folder with the classes of tests/peer/java, compiled unless that was done before."""
     sources = sorted(SOURCES.rglob("*.java"))
-    digest = hashlib.sha256(joined.encode())
+    digest = hashlib.sha256(f"{javac} {joined}".encode())
     for source in sources:
         digest.update(source.read_bytes())
     target = default_cache() / "classes" / digest.hexdigest()[:16]
@@ -81,7 +115,7 @@ def compile_sources(joined: str) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        command = [tool("javac"), "-nowarn", "-Xlint:none", "-proc:none"]
+        command = [javac, "-nowarn", "-Xlint:none", "-proc:none"]
         command += ["-d", f"{folder}/classes", "-cp", joined]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -107,26 +141,36 @@ def plain(value: Any) -> Any:
 
 
 class PulsarPeer:
-    """A JVM with Pulsar's classes; `version` is Pulsar's."""
+    """A JVM with Pulsar's classes; `version` is Pulsar's, of that `line`."""
 
-    def __init__(self, version: str, process: "subprocess.Popen[str]", gateway: JavaGateway, folder: Path) -> None:
+    def __init__(
+        self,
+        line: PulsarVersion,
+        version: str,
+        process: "subprocess.Popen[str]",
+        gateway: JavaGateway,
+        folder: Path,
+    ) -> None:
+        self.line = line
         self.version = version
         self._process = process
         self._gateway = gateway
         self._folder = folder
 
     @staticmethod
-    def start(folder: Path) -> "PulsarPeer":
-        """Start the JVM; batches pass through files in `folder`, and so does what the JVM says.
+    def start(folder: Path, line: PulsarVersion = "4.x", *, complete: bool = False) -> "PulsarPeer":
+        """Start the JVM, with all jars of one version if it has to be `complete`.
+
+        Batches pass through files in `folder`, and so does what the JVM says.
 
         Raises:
             PeerUnavailableError: there is no Maven, no JDK or no network.
         """
-        java = tool("java")
-        version, jars = resolve_class_path()
+        java, javac = java_of(_JAVA[line])
+        version, jars = resolve_class_path() if line == "4.x" else resolve_class_path_5(complete=complete)
         py4j = next(SPARK_JARS.glob("py4j-*.jar"))
         joined = os.pathsep.join([str(py4j), *silent(jars)])
-        classes = compile_sources(joined)
+        classes = compile_sources(joined, javac)
         token = secrets.token_hex(16)
         options = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:+EnableDynamicAgentLoading", "-Xshare:auto"]
         with (folder / "jvm.log").open("w") as log:
@@ -146,7 +190,7 @@ class PulsarPeer:
             process.communicate()
             raise RuntimeError(f"the JVM did not start:\n{(folder / 'jvm.log').read_text()}")
         gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
-        return PulsarPeer(version, process, gateway, folder)
+        return PulsarPeer(line, version, process, gateway, folder)
 
     def ask(
         self, subject: str, question: str, cases: Iterable[T], document: Callable[[T], Any], *arguments: object

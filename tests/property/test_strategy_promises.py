@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barycenter.config.broker_conf import default_config
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from barycenter.load.cycle.round import selection_of
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.anti_affinity import anti_affinity
@@ -60,11 +62,11 @@ NO_MINIMUM: Final = {"OverloadShedder", "DeviationShedder", "TransferShedder", s
 
 SHEDDERS: Final = [(row.manager, row.name) for row in STRATEGIES if row.role is Role.SHEDDING]
 PLACERS: Final = [
-    *[(row.manager, row.name) for row in STRATEGIES if row.role is Role.PLACEMENT],
-    *[(ManagerKind.SIMPLE, str(strategy)) for strategy in SimpleStrategy],
+    *[(row.manager, row.name, row.version or VERSIONS[0]) for row in STRATEGIES if row.role is Role.PLACEMENT],
+    *[(ManagerKind.SIMPLE, str(strategy), VERSIONS[0]) for strategy in SimpleStrategy],
 ]
 every_shedder = pytest.mark.parametrize(("manager", "name"), SHEDDERS)
-every_placement = pytest.mark.parametrize(("manager", "name"), PLACERS)
+every_placement = pytest.mark.parametrize(("manager", "name", "version"), PLACERS)
 
 
 def shedder(manager: ManagerKind, name: str, config: BrokerConfig) -> Shed:
@@ -72,10 +74,10 @@ def shedder(manager: ManagerKind, name: str, config: BrokerConfig) -> Shed:
     return lambda snapshot, memory: found.decide(snapshot, found.start() if memory is None else memory)
 
 
-def placement_config(manager: ManagerKind, name: str) -> BrokerConfig:
+def placement_config(manager: ManagerKind, name: str, version: PulsarVersion) -> BrokerConfig:
     of_simple, of_others = "load_balancer_placement_strategy", "load_balancer_load_placement_strategy"
     key = of_simple if manager is ManagerKind.SIMPLE else of_others
-    return msgspec.structs.replace(BrokerConfig(), **{key: name})
+    return msgspec.structs.replace(default_config(version), **{key: name})
 
 
 # ---- the same load, written down twice ----
@@ -237,33 +239,35 @@ PLACED_INTO: Final = {**LOADS, ManagerKind.EXTENSIBLE: extensible_clusters().map
 BUNDLES: Final = [bundle_name(number, namespace) for number in (3, 99) for namespace in ("t/a", "t/b", "other/c")]
 
 
-def placed(manager: ManagerKind, name: str, snapshot: LoadSnapshot, seed: int) -> tuple[Placement, ...]:
-    return selection_of(placement_config(manager, name), manager).place(snapshot, BUNDLES, random.Random(seed))
+def placed(
+    manager: ManagerKind, name: str, version: PulsarVersion, snapshot: LoadSnapshot, seed: int
+) -> tuple[Placement, ...]:
+    return selection_of(placement_config(manager, name, version), manager).place(snapshot, BUNDLES, random.Random(seed))
 
 
 @every_placement
 @settings(max_examples=40, deadline=None)
 @given(st.data(), seeds)
 def test_same_reports_and_seed_same_brokers_in_whatever_order_they_come(
-    manager: ManagerKind, name: str, data: st.DataObject, seed: int
+    manager: ManagerKind, name: str, version: PulsarVersion, data: st.DataObject, seed: int
 ) -> None:
     """Bundle after bundle, reasons included."""
     load = data.draw(PLACED_INTO[manager])
-    first = placed(manager, name, load.snapshot, seed)
-    assert placed(manager, name, load.snapshot, seed) == first
-    assert placed(manager, name, load.turned, seed) == first
+    first = placed(manager, name, version, load.snapshot, seed)
+    assert placed(manager, name, version, load.snapshot, seed) == first
+    assert placed(manager, name, version, load.turned, seed) == first
     assert {placement.broker for placement in first} <= {*load.snapshot.brokers.names, None}
 
 
-@pytest.mark.parametrize(("manager", "name"), [one for one in PLACERS if one[0] is not ManagerKind.SIMPLE])
+@pytest.mark.parametrize(("manager", "name", "version"), [one for one in PLACERS if one[0] is not ManagerKind.SIMPLE])
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sets(st.integers(0, 5)), seeds)
 def test_a_candidate_is_chosen_while_there_is_one(
-    manager: ManagerKind, name: str, data: st.DataObject, excluded: set[int], seed: int
+    manager: ManagerKind, name: str, version: PulsarVersion, data: st.DataObject, excluded: set[int], seed: int
 ) -> None:
     snapshot, rng = data.draw(PLACED_INTO[manager]).snapshot, random.Random(seed)
     candidates = np.array([row not in excluded for row in range(len(snapshot.brokers))], bool)
-    placer = placer_of(placement_config(manager, name), manager)
+    placer = placer_of(placement_config(manager, name, version), manager)
     memory = placer.start()
     for bundle in BUNDLES:
         choice, memory = placer.decide(snapshot, candidates, bundle, rng, memory)

@@ -115,7 +115,8 @@ def _apart(facts: Facts) -> Advice:
 
 def _of_extensible(facts: Facts) -> Iterator[Advice]:
     own, named = shedder_name(facts.config, ManagerKind.EXTENSIBLE), facts.config.load_balancer_load_shedding_strategy
-    if short_name(named) != own and named != BrokerConfig().load_balancer_load_shedding_strategy:
+    defaults = default_config(facts.config.barycenter_pulsar_compatibility)
+    if short_name(named) != own and named != defaults.load_balancer_load_shedding_strategy:
         yield facts.advise(
             _SHEDDING,
             f"the extensible load manager sheds by {own} alone and uses it instead, as in Pulsar",

@@ -9,15 +9,14 @@ help:            ## show the targets
 demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, write a report
 	$(PY) -m barycenter demo $(ARGS)
 
-test: .dev       ## all tests in their short form; tells what the units and contracts run of the code
-	$(PYTEST) $(or $(ARGS),--cov --cov-report=)
-	$(if $(ARGS),,@echo "units and contracts run $$($(PY) -m coverage report --format=total) % of all lines and branches")
+test: .dev       ## all tests in their short form
+	$(PYTEST) $(ARGS)
 
 coverage: .dev   ## what all tests run of the code, and what none does; build/coverage-pages shows the lines
 	$(PYTEST) --cov --cov-all-kinds --cov-report=term --cov-report=html $(ARGS)
 
 peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
-	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-other-cases 2000 $(ARGS)
+	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-version both $(ARGS)
 
 fuzz: .dev       ## send a broker what nobody would send, for hours: frames and HTTP requests
 	$(PY) -m pytest -q tests/fuzz --fuzz-examples $(or $(EXAMPLES),100000) --fuzz-requests $(or $(REQUESTS),500) \

@@ -41,8 +41,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
     group.addoption("--peer-cases", type=int, default=400, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")
-    group.addoption("--peer-version", default="both", choices=("both", "5.x", "4.x"), help="beside which Pulsar")
-    group.addoption("--peer-other-cases", type=int, default=100, metavar="N", help="at most N beside 4.x")
+    group.addoption(
+        "--peer-version",
+        default="newest",
+        choices=("newest", "both", "5.x", "4.x"),
+        help="beside which Pulsar; the newest is 4.x where there is no Java for 5.x",
+    )
     group.addoption("--peer-required", action="store_true", help="fail, not skip, where Pulsar cannot be had")
     group = parser.getgroup("fuzz", "what nobody would send to a broker (tests/fuzz)")
     group.addoption("--fuzz-examples", type=int, default=700, metavar="N", help="try N rows of frames")

@@ -7,14 +7,16 @@ import pytest
 
 from barycenter.config.pulsar_version import VERSIONS
 from support.maven import PeerUnavailableError
-from support.pulsar_peer import PulsarPeer
+from support.pulsar_peer import PulsarPeer, newest_that_runs
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
 def peer(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[PulsarPeer]:
     wanted = request.config.getoption("--peer-version")
+    if wanted == "newest":
+        wanted = newest_that_runs()
     if wanted not in ("both", request.param):
-        pytest.skip(f"--peer-version is {wanted}")
+        pytest.skip(f"it is asked of {wanted}; --peer-version both asks the other, too")
     try:
         started = PulsarPeer.start(tmp_path_factory.mktemp("peer"), request.param)
     except PeerUnavailableError as error:
@@ -41,9 +43,8 @@ def complete_peer(
 
 @pytest.fixture(scope="session")
 def cases(peer: PulsarPeer, request: pytest.FixtureRequest) -> int:
-    """How many random cases each test draws; as a rule fewer beside the version that has to be asked for."""
-    count, others = (int(request.config.getoption(f"--peer-{which}cases")) for which in ("", "other-"))
-    return count if peer.line == VERSIONS[0] else min(count, others)
+    """How many random cases each test draws."""
+    return int(request.config.getoption("--peer-cases"))
 
 
 @pytest.fixture(scope="session")

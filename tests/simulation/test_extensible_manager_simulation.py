@@ -80,9 +80,7 @@ def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | No
 
 def test_numbers_of_a_former_life_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that serves by what its record said before it lost its session meets the one that took its place."""
-    monkeypatch.setattr(
-        "barycenter.broker.ownership.channel.settling.Settling._is_of_this_life", lambda self, record: True
-    )
+    monkeypatch.setattr("barycenter.broker.ownership.channel.lives.Lives._is_of_this_life", lambda self, record: True)
     found = first_failure("store", range(40), ("session loss", "pause", "lookups", "crash"))
     assert found in {"one server", "epochs rise", "fencing"}
 

@@ -19,13 +19,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-from barycenter.config.pulsar_version import PulsarVersion
+from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from support.maven import (
     SPARK_JARS,
     Dependency,
@@ -50,6 +51,15 @@ _JACKSON_5: Final = Dependency("com.fasterxml.jackson:jackson-bom", "2.21.3")
 _JAVA: Final[Mapping[PulsarVersion, int]] = {"4.x": 17, "5.x": 21}
 """From which release of Java on each line runs."""
 _MOCKITO: Final = Dependency("org.mockito:mockito-core", "5.20.0")
+
+
+def newest_that_runs() -> PulsarVersion:
+    """Return the newest line for which there is a Java here; the oldest if there is none at all."""
+    for line in VERSIONS:
+        with suppress(PeerUnavailableError):
+            java_of(_JAVA[line])
+            return line
+    return VERSIONS[-1]
 
 
 def newest_version() -> str:

@@ -25,6 +25,7 @@ from barycenter.broker.load_manager.contract import ChoosesSuccessors, LoadManag
 from barycenter.broker.load_manager.switch import LoadManagerSwitch
 from barycenter.broker.lookup.channel_search import ChannelSearch
 from barycenter.broker.lookup.namespace_service import NamespaceService
+from barycenter.broker.lookup.newest_manager import NewestManager
 from barycenter.broker.lookup.owner_search import Affinities, OwnerSearch, Search
 from barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
 from barycenter.broker.namespaces.bundle_cache import BundleCache
@@ -33,11 +34,11 @@ from barycenter.broker.ownership.bundle_owner import Topics
 from barycenter.broker.ownership.cache import OwnershipCache
 from barycenter.broker.ownership.channel.ownership_channel import OwnershipChannel
 from barycenter.broker.ownership.contract import Ownership
+from barycenter.broker.ownership.mixed_ownership import BY_LOCKS, refuse_mixed_ownership
 from barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.periodic import PeriodicTasks
-from barycenter.broker.start_errors import MixedOwnershipError
-from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force, manager_kind
+from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
@@ -81,12 +82,24 @@ class ControlPlane:
         self.ownership: Ownership
         self.search: Search
         affinities = Affinities()
+        newest_manager = NewestManager(
+            config, self.registration, env.random, lambda: "" if self.urls is None else self.urls.broker_id
+        )
         if uses_channel:
             self.channel = OwnershipChannel(
-                config, env, self.bundles, self.registration, self.leadership, self.serving_log, self._choose_successor
+                config,
+                env,
+                self.bundles,
+                self.registration,
+                self.leadership,
+                self.serving_log,
+                self.incarnation,
+                self._choose_successor,
             )
             self.ownership = self.channel.ownership
-            self.search = ChannelSearch(self.channel.ownership, lambda: self.load_manager)
+            self.search = ChannelSearch(
+                self.channel.ownership, lambda: self.load_manager, elsewhere=newest_manager.candidate
+            )
         else:
             cache = OwnershipCache(
                 store,
@@ -98,7 +111,14 @@ class ControlPlane:
                 unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
             )
             self.ownership = cache
-            self.search = OwnerSearch(cache, self.registration, self.leadership, lambda: self.load_manager, affinities)
+            self.search = OwnerSearch(
+                cache,
+                self.registration,
+                self.leadership,
+                lambda: self.load_manager,
+                affinities,
+                elsewhere=newest_manager.candidate,
+            )
         self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
         self.lookup = ClusterLookup(
             config,
@@ -107,6 +127,7 @@ class ControlPlane:
             self.registration,
             self.search,
             directory,
+            newest_manager,
             leaders_topics=None if self.channel is None else self.channel.leaders_topics,
         )
         self.namespaces = NamespaceService(
@@ -179,7 +200,7 @@ class ControlPlane:
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
-            MixedOwnershipError: brokers run whose load manager keeps ownership in another place.
+            MixedOwnershipError: brokers run that keep ownership so that this one may not run beside them.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
         """
@@ -188,6 +209,7 @@ class ControlPlane:
         await self._refuse_mixed_ownership()
         if self.channel is not None:  # whoever owns by records has to be registered before
             await self._switch.start()
+            await self._refuse_mixed_ownership()
         await self.leadership.start(self.urls.broker_id, self.urls.web_url, self._leader_duties())
         config = self.config.current
         await self.own_namespaces.own(
@@ -195,6 +217,7 @@ class ControlPlane:
         )
         if self.channel is None:
             await self._switch.start()
+            await self._refuse_mixed_ownership()
         self._warnings.learn_network(self.load_manager.load_report().bandwidth_in.limit)
         self._periodic.start(
             "load report",
@@ -270,18 +293,10 @@ class ControlPlane:
         )
 
     async def _refuse_mixed_ownership(self) -> None:
-        """Refuse to own bundles by locks beside those who own them by records, or the other way round."""
-        others = {}
-        for broker in self.registration.brokers:
-            data = await self.registration.data_of(broker)
-            if data is None or data.load_manager_class_name is None:
-                continue
-            with suppress(StrategyError):
-                is_extensible = manager_kind(data.load_manager_class_name) is ManagerKind.EXTENSIBLE
-                if is_extensible is (self.channel is None):
-                    others[broker] = data.load_manager_class_name
-        if others:
-            raise MixedOwnershipError(manager_in_force(self.config.current).class_name, others)
+        assert self.urls is not None
+        mine = BY_LOCKS if self.channel is None else self.channel.ownership.keeping
+        class_name = manager_in_force(self.config.current).class_name
+        await refuse_mixed_ownership(self.env.store, self.registration, mine, self.urls.broker_id, class_name)
 
     async def _choose_successor(self, bundle: Bundle, without: Collection[str]) -> str | None:
         """Return who shall own a bundle, other than some brokers; None: nobody can.

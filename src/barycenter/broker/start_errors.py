@@ -26,12 +26,15 @@ class BrokerIdInUseError(BrokerStartError):
 
 
 class MixedOwnershipError(BrokerStartError):
+    """`others` says of each broker in what it keeps ownership."""
+
     def __init__(self, class_name: str, others: Mapping[str, str]) -> None:
-        running = ", ".join(f"{broker} ({manager})" for broker, manager in sorted(others.items()))
+        running = "; ".join(f"{broker} ({keeping})" for broker, keeping in sorted(others.items()))
         super().__init__(
-            f"This broker's load manager is {class_name}, and brokers are running whose load manager keeps ownership "
-            f"in another place: {running}. Two brokers would serve one topic. Stop those first, or set "
-            "loadManagerClassName to theirs."
+            f"This broker's load manager is {class_name}, and brokers are running that keep ownership in another "
+            f"place: {running}. Two brokers would serve one topic. To change over broker by broker, set "
+            "loadManagerMigrationEnabled=true first (brokers update-dynamic-config); else stop those first, or set "
+            "loadManagerClassName and loadManagerServiceUnitStateTableViewClassName to theirs."
         )
 
 

@@ -20,6 +20,7 @@ from barycenter.broker.changes import NextChange, StoreWatch
 from barycenter.broker.cluster.lookup_answers import ListenerUrls
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.start_errors import BrokerIdInUseError
+from barycenter.load.managers import ManagerKind, StrategyError, manager_kind
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.codec import JsonCodec
@@ -238,6 +239,17 @@ class Registration:
                 listener()
             except Exception:
                 log.exception("broker_list_listener_failed")
+
+
+def owns_by_records(data: LocalBrokerData) -> bool:
+    """Tell of a registered broker whether its load manager keeps ownership in the channel; else it owns by locks.
+
+    A manager that is not known here owns by locks, as all but the extensible one do.
+    """
+    try:
+        return manager_kind(data.load_manager_class_name or "") is ManagerKind.EXTENSIBLE
+    except StrategyError:
+        return False
 
 
 def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:

@@ -6,12 +6,13 @@ meanwhile, here or elsewhere, finds the assignment and waits, too. Two that choo
 | the bundle                                 | goes to                              |
 |--------------------------------------------|--------------------------------------|
 | heartbeat or live SLA-monitor namespace    | the broker in the name               |
+| any other, and another manager is newest   | whom a broker of that one chooses    |
 | any other                                  | whom the load manager chooses        |
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.assign`.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -37,16 +38,23 @@ log = structlog.get_logger(__name__)
 class ChannelSearch:
     """One attempt after the other to find, or to make, the owner of a bundle. Implements `Search`."""
 
-    def __init__(self, ownership: ChannelOwnership, load_manager: Callable[[], LoadManager]) -> None:
+    def __init__(
+        self,
+        ownership: ChannelOwnership,
+        load_manager: Callable[[], LoadManager],
+        elsewhere: Callable[[Bundle], Awaitable[Candidate | None]],
+    ) -> None:
+        """`elsewhere`: see `OwnerSearch`."""
         self._ownership = ownership
         self._load_manager = load_manager
+        self._elsewhere = elsewhere
         self._urls: ServiceUrls | None = None
 
     def set_identity(self, urls: ServiceUrls) -> None:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Answer with the owner, or with what to wait for; `authoritative` says nothing here.
+        """Answer with the owner, or with what to wait for; `authoritative`: ask nobody else who shall own the bundle.
 
         Raises:
             BundleNotFoundError: the range is not a bundle (any more).
@@ -60,6 +68,8 @@ class ChannelSearch:
             return owner
         if isinstance(owner, InTransit):
             return Wait("bundle", BundleUnloadingError(bundle, f"is in transit at broker {owner.broker_id}"))
+        if not authoritative and (redirect := await self._elsewhere(bundle)) is not None:
+            return redirect
         broker_id = await self.choose(bundle)
         if broker_id is None:
             return Wait("brokers", BundleNotAcquiredError(bundle, "no broker is available to own it"))

@@ -4,6 +4,7 @@
 |----------------------------------------------------|-----------------------------------------------------|
 | any, heartbeat or live SLA-monitor namespace       | the broker in the name                              |
 | asked with `authoritative`                         | itself: some leader chose it, and is believed       |
+| runs another load manager than the newest          | ask a broker of the newest one (`newest_manager`)   |
 | leads, or its load manager is not centralised      | whom the load manager chooses (authoritative)       |
 | follows, leader known and registered               | the leader (not authoritative): ask there           |
 | follows, no leader, or one that is not registered  | whom its own load manager chooses (authoritative)   |
@@ -16,7 +17,7 @@ Source: Pulsar's `NamespaceService.searchForCandidateBroker`.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -116,7 +117,10 @@ class OwnerSearch:
         leadership: Leadership,
         load_manager: Callable[[], LoadManager],
         affinities: Affinities,
+        elsewhere: Callable[[Bundle], Awaitable["Candidate | None"]],
     ) -> None:
+        """`elsewhere` names a broker that decides about a bundle that nobody owns, in place of all who run this load
+        manager."""
         self._ownership = ownership
         self._registration = registration
         self._leadership = leadership
@@ -124,6 +128,7 @@ class OwnerSearch:
         self._urls: ServiceUrls | None = None
         self._warned_at = float("-inf")
         self._affinities = affinities
+        self._elsewhere = elsewhere
         ownership.on_created(affinities.drop)
 
     def set_identity(self, urls: ServiceUrls) -> None:
@@ -144,6 +149,8 @@ class OwnerSearch:
             return Wait("bundle", BundleUnloadingError(bundle, f"is in transit at broker {owner.broker_id}"))
         if self._urls is None or not self._leadership.is_started:
             raise LookupNotReadyError("The leader election has not yet been completed!")
+        if not authoritative and (redirect := await self._elsewhere(bundle)) is not None:
+            return redirect
         me = self._urls.broker_id
         broker_id, authoritative_redirect = await self._candidate(bundle, me, authoritative=authoritative)
         if broker_id is None:

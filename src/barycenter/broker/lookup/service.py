@@ -25,6 +25,7 @@ from barycenter.broker.cluster.lookup_answers import (
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import at_listener
 from barycenter.broker.errors import TopicNotFoundError
+from barycenter.broker.lookup.newest_manager import NewestManager
 from barycenter.broker.lookup.owner_search import Candidate, Search
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
@@ -108,16 +109,19 @@ class ClusterLookup:
         registration: Registration,
         search: Search,
         directory: TopicDirectory,
+        newest_manager: NewestManager,
         *,
         leaders_topics: LeadersTopics | None = None,
     ) -> None:
-        """`leaders_topics` knows who serves the internal topics, where the leader does."""
+        """`leaders_topics` knows who serves the internal topics, where the leader does; `newest_manager` who reads
+        them, where others do."""
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
         self._registration = registration
         self._search = search
         self._directory = directory
+        self._newest_manager = newest_manager
         self._leaders_topics = leaders_topics
         self._in_flight = 0
         self._searches: dict[tuple[Bundle, bool], asyncio.Task[Owner | Candidate]] = {}
@@ -132,6 +136,8 @@ class ClusterLookup:
         if self._leaders_topics is not None and is_internal_topic(topic):
             leader = self._leaders_topics.owner()
             return None if leader is None else at_listener(leader, listener)
+        if self._newest_manager.is_followed and self._leaders_topics is None and is_internal_topic(topic):
+            return None
         bundle = self._bundles.cached_bundle_of(topic)
         if bundle is None:
             return None
@@ -153,6 +159,10 @@ class ClusterLookup:
         try:
             if self._leaders_topics is not None and is_internal_topic(topic):
                 return await self._lookup_leader(self._leaders_topics, topic, listener)
+            if self._newest_manager.is_followed and self._leaders_topics is None and is_internal_topic(topic):
+                reader = await self._newest_manager.reader_of_records()
+                if reader is not None:
+                    return _answer(reader, listener)
             return await self._lookup_topic(topic, authoritative, listener)
         finally:
             self._in_flight -= 1

@@ -28,6 +28,7 @@ from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
 from barycenter.broker.ownership.channel.splitting import PendingSplit, Splitting
 from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.mixed_ownership import Keeping
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.load.service_units import events
@@ -67,6 +68,8 @@ class ChannelOwnership(Splitting):
         *,
         clock: Clock,
         serving_log: ServingLog,
+        incarnation: str,
+        holds_locks: Callable[[], bool],
         session_timeout_s: float,
         unload_timeout_s: Callable[[], float],
         in_flight_s: Callable[[], float],
@@ -74,8 +77,9 @@ class ChannelOwnership(Splitting):
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
         counters: ChannelCounters,
     ) -> None:
-        """`in_flight_s` is how long a change of ownership is waited for; `keeps_clients` tells whether the clients of a
-        bundle that is handed over stay connected; `choose` says who shall own a bundle, other than some brokers."""
+        """`holds_locks` tells at the start whether terms are held by locks, too; `in_flight_s` is how long a change of
+        ownership is waited for; `keeps_clients` tells whether the clients of a bundle that is handed over stay
+        connected; `choose` says who shall own a bundle, other than some brokers."""
         super().__init__(
             store,
             bundles,
@@ -83,6 +87,8 @@ class ChannelOwnership(Splitting):
             registration,
             clock=clock,
             serving_log=serving_log,
+            incarnation=incarnation,
+            holds_locks=holds_locks,
             session_timeout_s=session_timeout_s,
             unload_timeout_s=unload_timeout_s,
             keeps_clients=keeps_clients,
@@ -126,7 +132,14 @@ class ChannelOwnership(Splitting):
         if self._leaders_topics is not None:
             await self._leaders_topics.close()
         await self._end_tasks()
+        if self._locks is not None:
+            await self._locks.close()
         await self._records.close()
+
+    @property
+    def keeping(self) -> Keeping:
+        """How this broker keeps ownership; known once it has an identity."""
+        return Keeping(self._records.storage.value, holds_locks=self._locks is not None)
 
     # ---- internal topics ----
 
@@ -186,18 +199,13 @@ class ChannelOwnership(Splitting):
     # ---- who owns what ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        record = self._records.get(bundle)
-        if record is None:
+        named = _named(self._records.get(bundle))
+        if named is None:
             return None
-        if record.state is ServiceUnitState.OWNED:
-            owner = record.dst_broker
-        elif record.state is ServiceUnitState.SPLITTING:
-            owner = record.source_broker
-        else:
-            return None
-        if owner == self._broker_id:
+        if named == self._broker_id:
             return self._local_owner(bundle)
-        return self._owners.get(owner or "")
+        owner = self._owners.get(named)
+        return owner if owner is not None or self._locks is None else self._locks.known(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
         """Return the owner, InTransit while it does not serve (yet), or None if the bundle is nobody's.
@@ -216,8 +224,17 @@ class ChannelOwnership(Splitting):
         await self._records.refresh(bundle)
         record = self._records.get(bundle)
         if record is not None and record.state.is_active:
-            return self.owner_cached(bundle) or InTransit(record.owner or record.source_broker or "")
-        return InTransit(self._broker_id) if bundle in self._holdings else None
+            found = self.owner_cached(bundle) or await self._owner_by_lock(bundle, _named(record))
+            return found or InTransit(record.owner or record.source_broker or "")
+        if bundle in self._holdings:
+            return InTransit(self._broker_id)
+        return None if self._locks is None else await self._locks.owner(bundle)
+
+    async def _owner_by_lock(self, bundle: Bundle, named: str | None) -> Owner | InTransit | None:
+        """Ask the lock of a bundle whose record names a broker that does not own by records (any more)."""
+        if self._locks is None or named is None or named == self._broker_id or named in self._owners:
+            return None
+        return await self._locks.owner(bundle)
 
     def owners(self) -> list[tuple[Bundle, str]]:
         """Return every bundle that is owned, with the id of its owner."""
@@ -396,3 +413,15 @@ class ChannelOwnership(Splitting):
         finally:
             del self._splits[parent]
             done.cancel()
+
+
+def _named(record: ServiceUnitStateData | None) -> str | None:
+    """Return the id of the broker that a record says serves; None if it says so of nobody."""
+    if record is None:
+        return None
+    match record.state:
+        case ServiceUnitState.OWNED:
+            return record.dst_broker
+        case ServiceUnitState.SPLITTING:
+            return record.source_broker
+    return None

@@ -18,8 +18,8 @@ from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.ownership.channel.channel_counters import ChannelCounters
+from barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
 from barycenter.broker.ownership.channel.records import OwnershipRecords
-from barycenter.broker.ownership.channel.settling import SESSIONS_ROOT
 from barycenter.broker.ownership.locks import EPOCH_COUNTER
 from barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData

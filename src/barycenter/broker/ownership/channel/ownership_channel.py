@@ -39,6 +39,7 @@ class OwnershipChannel:
         registration: Registration,
         leadership: Leadership,
         serving_log: ServingLog,
+        incarnation: str,
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
     ) -> None:
         self._config = config
@@ -56,6 +57,8 @@ class OwnershipChannel:
             registration,
             clock=env.clock,
             serving_log=serving_log,
+            incarnation=incarnation,
+            holds_locks=lambda: config.current.load_manager_migration_enabled,
             session_timeout_s=config.current.metadata_store_session_timeout_millis / 1000,
             unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
             in_flight_s=lambda: config.current.load_balancer_in_flight_service_unit_state_waiting_time_in_millis / 1000,

@@ -4,11 +4,6 @@ Nothing here acts upon an event. Whenever a record, the session, a boundary or w
 at the bundle's record and at what is held of it, does the one thing that `DUTIES` says, and looks again. One task a
 bundle does so, and all bundles are looked at again from time to time.
 
-**The terms of a life.** A broker serves by a record alone whose number was taken in its present life: `_since` is a
-number that it took itself when its session began, or was regained, or when it stood still for long and went on. What an
-Owned record of before says, it says again, by force: if another took the bundle meanwhile, that comes too late and is
-refused.
-
 **Boundaries** are read after a bundle was assigned, so that nobody can split it away: only its owner may. What turns
 out to be no bundle of its namespace is given up; what is a child of a split under way waits for its boundaries.
 
@@ -23,18 +18,18 @@ import enum
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from barycenter.broker.cluster.lookup_answers import LookupFailedError, Owner
-from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.broker.ownership.bundle_owner import BundleOwner
+from barycenter.broker.ownership.channel.lives import Lives, TermRecord
 from barycenter.broker.ownership.channel.records import OwnershipRecords
+from barycenter.broker.ownership.channel.term_locks import TermLocks
 from barycenter.broker.ownership.holdings import Holding, HoldingState
-from barycenter.broker.ownership.locks import EPOCH_COUNTER
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.load.service_units import events
@@ -42,28 +37,19 @@ from barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role
 from barycenter.load.service_units.repairs import override
 from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
 from barycenter.metadata.clock import Clock
-from barycenter.metadata.coordination.counter import next_counter_value
-from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, SessionEvent
+from barycenter.metadata.errors import LockBusyError, MetadataError
+from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName, is_broker_bound
 
 log = structlog.get_logger(__name__)
 
+_WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
 _AGAIN_S: Final = 0.2
 _MOST_AGAIN_S: Final = 3.0
-SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
-"""Each broker has a key here for as long as its session lasts. Its registration may be gone for other reasons."""
 _SWEEP_S: Final = 5.0
 """How often all bundles are looked at, whatever was told of them."""
-
-
-class TermRecord(NamedTuple):
-    """The record by which a term was begun."""
-
-    epoch: int
-    version_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +78,7 @@ class Then(enum.Enum):
     RETRY = "look again after a while"
 
 
-class Settling(BundleOwner[TermRecord]):
+class Settling(Lives):
     """The part of `ChannelOwnership` that acts."""
 
     def __init__(
@@ -104,6 +90,8 @@ class Settling(BundleOwner[TermRecord]):
         *,
         clock: Clock,
         serving_log: ServingLog,
+        incarnation: str,
+        holds_locks: Callable[[], bool],
         session_timeout_s: float,
         unload_timeout_s: Callable[[], float],
         keeps_clients: Callable[[], bool],
@@ -112,22 +100,19 @@ class Settling(BundleOwner[TermRecord]):
         super().__init__(
             store,
             bundles,
+            registration,
             clock=clock,
             serving_log=serving_log,
             session_timeout_s=session_timeout_s,
             unload_timeout_s=unload_timeout_s,
         )
-        self._store = store
+        self._incarnation = incarnation
+        self._holds_locks = holds_locks
         self._records = records
-        self._registration = registration
         self._keeps_clients = keeps_clients
-        self._interrupted: list[Callable[[], None]] = []
-        """Called when the process stood still."""
         self._choose = choose
         self._refusal: str | None = "this broker is starting"
         self._owners: dict[str, Owner] = {}
-        self._life = 0
-        self._since: int | None = None
         self._settling: dict[Bundle, asyncio.Task[None]] = {}
         self._due: set[Bundle] = set()
         self._prepared: dict[Bundle, _Prepared] = {}
@@ -137,73 +122,31 @@ class Settling(BundleOwner[TermRecord]):
         """Bundles that are made here of others, and not served yet."""
         self._reasons: dict[Bundle, str] = {}
         self._topics_closed: dict[Bundle, int] = {}
-        self._stop_listening = [store.add_session_listener(self._on_session_event)]
         bundles.on_change(self._on_boundaries)
 
     def _begin(self) -> None:
         """Begin to act; the broker's identity is known."""
+        assert self._urls is not None
+        if self._holds_locks():
+            self._locks = TermLocks(
+                self._store,
+                self._bundles,
+                self._urls,
+                incarnation=self._incarnation,
+                pauses=self._pauses,
+                spawn=self._spawn,
+                owns_by_records=lambda broker: broker == self._broker_id or broker in self._owners,
+                changed=self._notify,
+                lost=self._lock_lost,
+            )
         self._stop_listening.append(self._registration.on_change(self._learn_brokers_soon))
         self._learn_brokers_soon()
-        self._spawn(self._begin_life(), "ownership life")
-        self._spawn(self._watch_pauses(self._after_pause, self._begin_life_soon), "ownership pauses")
+        self._live()
         self._spawn(self._sweep(), "ownership sweep")
 
-    # ---- lives ----
-
-    def on_interruption(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when this process stood still for so long that others may have taken its place."""
-        self._interrupted.append(listener)
-
-    def _after_pause(self) -> None:
-        self._end_life()
-        for listener in self._interrupted:
-            listener()
-
     def _end_life(self) -> None:
-        """From this step on no record of before makes anything this broker's."""
-        self._life += 1
-        self._since = None
+        super()._end_life()
         self._prepared.clear()
-
-    def _begin_life_soon(self) -> None:
-        self._spawn(self._begin_life(), "ownership life")
-        self._settle_all()
-
-    async def _begin_life(self) -> None:
-        """Take the number after which the records of this life come; only a registered broker has one."""
-        life = self._life
-        while self._life == life and self._since is None:
-            if not self._registration.is_registered:
-                await self._registration.wait_change(_AGAIN_S)
-                continue
-            try:
-                await self._show_session()
-                number = await self._number()
-            except MetadataError as error:
-                log.info("ownership_life_not_begun", reason=str(error))
-                await asyncio.sleep(_AGAIN_S)
-                continue
-            if self._life == life:
-                self._since = number
-                self._settle_all()
-
-    async def _show_session(self) -> None:
-        """Have the key that tells others that this session lasts.
-
-        Raises:
-            MetadataError: there is none now; one of a former session goes with it.
-        """
-        path = f"{SESSIONS_ROOT}/{self._broker_id}"
-        stored = await self._store.get(path)
-        if stored is None or not stored.stat.created_by_self:
-            await self._store.put(path, b"", expected_version=MUST_NOT_EXIST, ephemeral=True)
-
-    def _on_session_event(self, event: SessionEvent) -> None:
-        if event is SessionEvent.SESSION_LOST:
-            self._end_life()
-            self._suspend_all("session lost")
-        elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._begin_life_soon()
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         holding = self._holdings.get(owned.bundle)
@@ -213,8 +156,10 @@ class Settling(BundleOwner[TermRecord]):
         self._holdings.end(holding, reason)
         self._settle_soon(owned.bundle)
 
-    async def _number(self) -> int:
-        return await next_counter_value(self._store, EPOCH_COUNTER)
+    def _lock_lost(self, bundle: Bundle) -> None:
+        holding = self._holdings.get(bundle)
+        if holding is not None:
+            self.lost(holding.term, "the lock went to another session")
 
     # ---- other brokers ----
 
@@ -222,14 +167,16 @@ class Settling(BundleOwner[TermRecord]):
         self._spawn(self._learn_brokers(), "addresses of brokers")
 
     async def _learn_brokers(self) -> None:
-        """Learn the addresses of those who are registered, and forget the others'."""
+        """Learn the addresses of those who are registered and own by records, and forget the others'."""
         brokers = self._registration.brokers
         for broker in [each for each in self._owners if each not in brokers]:
             del self._owners[broker]
         for broker in sorted(brokers):
-            urls = await self._registration.urls_of(broker)
-            if urls is not None:
-                self._owners[broker] = urls.owner(is_local=False, epoch=None)
+            data = await self._registration.data_of(broker)
+            if data is not None and owns_by_records(data):
+                self._owners[broker] = urls_of_report(broker, data).owner(is_local=False, epoch=None)
+            else:
+                self._owners.pop(broker, None)
 
     # ---- looking ----
 
@@ -254,7 +201,8 @@ class Settling(BundleOwner[TermRecord]):
                 self._settle_soon(bundle)
 
     def _settle_all(self) -> None:
-        for bundle in dict.fromkeys((*self._records.bundles(), *self._holdings.bundles())):
+        locked = () if self._locks is None else self._locks.bundles()
+        for bundle in dict.fromkeys((*self._records.bundles(), *self._holdings.bundles(), *locked)):
             self._settle_soon(bundle)
 
     async def _sweep(self) -> None:
@@ -274,13 +222,13 @@ class Settling(BundleOwner[TermRecord]):
         role = role_of(record, self._broker_id)
         if role is Role.OWNER and not self._is_of_this_life(record):
             role = Role.OWNER_WITHOUT_NUMBER
-        return duty_of(role, self._held(bundle, record))
+        held = self._held(bundle, record)
+        if held is Held.NOTHING and role in _WITHOUT_LOCK and bundle not in self._children and self._is_locked(bundle):
+            return Duty.LET_GO
+        return duty_of(role, held)
 
-    def _is_of_this_life(self, record: ServiceUnitStateData | None) -> bool:
-        """Tell whether the number of a record was taken in this life."""
-        return (
-            record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
-        )
+    def _is_locked(self, bundle: Bundle) -> bool:
+        return self._locks is not None and self._locks.holds(bundle)
 
     def _held(self, bundle: Bundle, record: ServiceUnitStateData | None) -> Held:
         holding = self._holdings.get(bundle)
@@ -370,6 +318,8 @@ class Settling(BundleOwner[TermRecord]):
             return await self._offer(bundle, record, self._override(record, None, 0))
         if self._pauses.has_paused():
             return Then.WAIT  # this life ends as soon as that is noticed
+        if self._locks is not None and not self._locks.holds(bundle):
+            return await self._claim_again(bundle, record)
         if self._life == life and self._records.get(bundle) is record and bundle not in self._holdings:
             self._activate(bundle, record)
         return Then.LOOK
@@ -389,12 +339,39 @@ class Settling(BundleOwner[TermRecord]):
             return Then.WAIT
         prepared = self._prepared.pop(bundle, None)
         if prepared is not None and prepared.version_id == record.version_id - 1:
-            epoch = prepared.epoch
-        else:
-            if not await self._is_current(bundle) and not self._is_to_be(bundle):
-                return await self._offer(bundle, record, self._override(record, None, 0))
-            epoch = await self._number()
-        return await self._offer(bundle, record, events.owned(record, self._clock.now_ms(), epoch))
+            return await self._offer(bundle, record, events.owned(record, self._clock.now_ms(), prepared.epoch))
+        if not await self._is_current(bundle) and not self._is_to_be(bundle):
+            return await self._offer(bundle, record, self._override(record, None, 0))
+        return await self._own(bundle, record, lambda epoch: events.owned(record, self._clock.now_ms(), epoch))
+
+    async def _own(
+        self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
+    ) -> Then:
+        """Publish the record that begins a term, made with its number; leave a bundle to whom owns it by its lock."""
+        try:
+            epoch = await self._term_number(bundle)
+        except LockBusyError:
+            if self._locks is None or not isinstance(await self._locks.owner(bundle), Owner):
+                return Then.RETRY
+            log.info("bundle_left_to_the_owner_of_its_lock", bundle=str(bundle))
+            return await self._offer(bundle, record, self._override(record, None, 0))
+        return await self._offer(bundle, record, owned(epoch))
+
+    async def _term_number(self, bundle: Bundle) -> int:
+        """Take the number of a term, under the bundle's lock where there are locks, too.
+
+        Raises:
+            LockBusyError: another broker has that.
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError
+        """
+        if self._locks is None:
+            return await self._number()
+        return await self._locks.number(bundle, is_child=self._is_to_be(bundle))
+
+    async def _unlock(self, bundle: Bundle) -> None:
+        """Give the lock back: the term is over, or there will be none."""
+        if self._locks is not None:
+            await self._locks.give_back(bundle)
 
     async def _claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         holding = self._holdings.get(bundle)
@@ -405,8 +382,9 @@ class Settling(BundleOwner[TermRecord]):
             return await self._pass_on(bundle, record)
         if self._since is None:
             return Then.WAIT
-        epoch = await self._number()
-        return await self._offer(bundle, record, events.claimed(record, self._broker_id, self._clock.now_ms(), epoch))
+        return await self._own(
+            bundle, record, lambda epoch: events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
+        )
 
     async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         """This broker takes nothing any more: have somebody else own what it does not serve."""
@@ -420,6 +398,8 @@ class Settling(BundleOwner[TermRecord]):
 
     async def _prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         """Do what can be done before the owner has closed the bundle."""
+        if self._locks is not None:
+            return Then.WAIT  # its number is to be taken under the lock, which is the owner's yet
         if self._since is not None and self._refusal is None and await self._is_current(bundle):
             self._prepared[bundle] = _Prepared(record.version_id, await self._number())
         return Then.WAIT
@@ -437,6 +417,7 @@ class Settling(BundleOwner[TermRecord]):
                 self._kept.add(bundle)
             else:
                 self._holdings.forget(holding)
+        await self._unlock(bundle)
         return await self._offer(bundle, record, events.handed_over(record, self._clock.now_ms()))
 
     async def _give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
@@ -448,6 +429,7 @@ class Settling(BundleOwner[TermRecord]):
                 reason = self._reasons.pop(bundle, "unload")
                 self._topics_closed[bundle] = await self._close(bundle, holding, reason, keeps_clients=False)
                 self._holdings.forget(holding)
+        await self._unlock(bundle)
         return await self._offer(bundle, record, events.freed(record, self._clock.now_ms()))
 
     async def _close(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, *, keeps_clients: bool) -> int:
@@ -475,6 +457,7 @@ class Settling(BundleOwner[TermRecord]):
                 owner = self._owners.get(record.dst_broker or "")
             await self._drop(bundle, holding, "another owns it" if owner is not None else "it is not owned here", owner)
             self._tell_lost(bundle)
+        await self._unlock(bundle)
         return Then.LOOK
 
     async def _drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:

@@ -88,7 +88,7 @@ class Splitting(Settling):
         record = self._records.get(child)
         if role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record):
             return True
-        epoch = await self._number()
+        epoch = await self._term_number(child)
         return await self._records.put(
             child, record, events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
         )

@@ -1,0 +1,148 @@
+"""The lives of a broker that owns by records. One begins with its session, or when it stood still long and went on.
+
+A broker serves by a record alone whose number was taken in its present life: `_since` is a number that it took itself
+when that life began. What an Owned record of before says, it says again, by force: if another took the bundle
+meanwhile, that comes too late and is refused.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import structlog
+
+from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.bundle_owner import BundleOwner
+from barycenter.broker.ownership.channel.term_locks import TermLocks
+from barycenter.broker.ownership.locks import EPOCH_COUNTER
+from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from barycenter.metadata.clock import Clock
+from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, SessionEvent
+
+log = structlog.get_logger(__name__)
+
+SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
+"""Each broker has a key here for as long as its session lasts. Its registration may be gone for other reasons."""
+_AGAIN_S: Final = 0.2
+
+
+class TermRecord(NamedTuple):
+    """The record by which a term was begun."""
+
+    epoch: int
+    version_id: int
+
+
+class Lives(BundleOwner[TermRecord]):
+    """The part of `ChannelOwnership` that knows in which life this broker is."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        registration: Registration,
+        *,
+        clock: Clock,
+        serving_log: ServingLog,
+        session_timeout_s: float,
+        unload_timeout_s: Callable[[], float],
+    ) -> None:
+        super().__init__(
+            store,
+            bundles,
+            clock=clock,
+            serving_log=serving_log,
+            session_timeout_s=session_timeout_s,
+            unload_timeout_s=unload_timeout_s,
+        )
+        self._store = store
+        self._registration = registration
+        self._locks: TermLocks | None = None
+        self._interrupted: list[Callable[[], None]] = []
+        """Called when the process stood still."""
+        self._life = 0
+        self._since: int | None = None
+        self._stop_listening = [store.add_session_listener(self._on_session_event)]
+
+    def on_interruption(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when this process stood still for so long that others may have taken its place."""
+        self._interrupted.append(listener)
+
+    def _live(self) -> None:
+        """Begin the first life."""
+        self._spawn(self._begin_life(), "ownership life")
+        self._spawn(self._watch_pauses(self._after_pause, self._begin_life_soon), "ownership pauses")
+
+    def _after_pause(self) -> None:
+        self._end_life()
+        if self._locks is not None:
+            self._locks.interrupted()
+        for listener in self._interrupted:
+            listener()
+
+    def _end_life(self) -> None:
+        """From this step on no record of before makes anything this broker's."""
+        self._life += 1
+        self._since = None
+
+    def _begin_life_soon(self) -> None:
+        self._spawn(self._begin_life(), "ownership life")
+        self._settle_all()
+
+    async def _begin_life(self) -> None:
+        """Take the number after which the records of this life come; only a registered broker has one."""
+        life = self._life
+        while self._life == life and self._since is None:
+            if not self._registration.is_registered:
+                await self._registration.wait_change(_AGAIN_S)
+                continue
+            try:
+                await self._show_session()
+                number = await self._number()
+            except MetadataError as error:
+                log.info("ownership_life_not_begun", reason=str(error))
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            if self._life == life:
+                self._since = number
+                self._settle_all()
+
+    async def _show_session(self) -> None:
+        """Have the key that tells others that this session lasts.
+
+        Raises:
+            MetadataError: there is none now; one of a former session goes with it.
+        """
+        path = f"{SESSIONS_ROOT}/{self._broker_id}"
+        stored = await self._store.get(path)
+        if stored is None or not stored.stat.created_by_self:
+            await self._store.put(path, b"", expected_version=MUST_NOT_EXIST, ephemeral=True)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._end_life()
+            if self._locks is not None:
+                self._locks.lose_session()
+            self._suspend_all("session lost")
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            if self._locks is not None:
+                self._locks.regain_session()
+            self._begin_life_soon()
+
+    def _is_of_this_life(self, record: ServiceUnitStateData | None) -> bool:
+        """Tell whether the number of a record was taken in this life."""
+        return (
+            record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
+        )
+
+    async def _number(self) -> int:
+        return await next_counter_value(self._store, EPOCH_COUNTER)
+
+    @abstractmethod
+    def _settle_all(self) -> None:
+        """Look at every bundle."""

@@ -1,0 +1,70 @@
+"""Which brokers may run beside each other, by the way in which they keep ownership.
+
+| this broker owns by     | beside one that owns by | allowed                                             |
+|-------------------------|-------------------------|-----------------------------------------------------|
+| locks                   | locks                   | yes                                                 |
+| records                 | records                 | if the records are kept in the same place           |
+| records and locks       | locks                   | yes: the locks say for both who serves (TermLocks)  |
+| records alone           | locks                   | no: two brokers would serve one bundle              |
+
+A broker says how it keeps ownership in its registration. It looks at the others' before it joins, and again once it is
+registered itself, so that of two that start at once one sees the other.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from barycenter.broker.cluster.registration import BROKERS_ROOT, Registration, owns_by_records
+from barycenter.broker.start_errors import MixedOwnershipError
+from barycenter.load.reports.extensible_reports import BrokerLookupData
+from barycenter.metadata.store import MetadataStore
+
+PLACE: Final = "barycenter.ownership.place"
+LOCKS: Final = "barycenter.ownership.locks"
+"""Properties of the registration of a broker that owns by records."""
+
+
+class Keeping(NamedTuple):
+    """How a broker keeps ownership; `place` is that of its records, empty if it owns by locks alone."""
+
+    place: str
+    holds_locks: bool
+
+    def properties(self) -> dict[str, str]:
+        """Return what a broker that owns by records says of it in its registration."""
+        return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
+
+    def fits(self, other: "Keeping") -> bool:
+        """Tell whether both may run in one cluster."""
+        if self.place and other.place:
+            return self.place == other.place
+        return self.holds_locks and other.holds_locks
+
+
+BY_LOCKS: Final = Keeping("", holds_locks=True)
+
+
+async def refuse_mixed_ownership(
+    store: MetadataStore, registration: Registration, mine: Keeping, me: str, class_name: str
+) -> None:
+    """Look at the other registered brokers.
+
+    Raises:
+        MixedOwnershipError: one of them keeps ownership so that this broker may not run beside it.
+        MetadataError: the store did not answer.
+    """
+    others = {}
+    for broker in await registration.refresh() - {me}:
+        stored = await store.get(f"{BROKERS_ROOT}/{broker}")
+        report = await registration.data_of(broker)
+        if stored is None or report is None or report.load_manager_class_name is None:
+            continue
+        theirs = BY_LOCKS
+        if owns_by_records(report):
+            said = msgspec.json.decode(stored.value, type=BrokerLookupData).properties
+            theirs = Keeping(said.get(PLACE, mine.place or PLACE), said.get(LOCKS) == "true")
+        if not mine.fits(theirs):
+            others[broker] = f"{report.load_manager_class_name}, {theirs.place or 'locks'}"
+    if others:
+        raise MixedOwnershipError(class_name, others)

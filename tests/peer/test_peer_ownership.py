@@ -222,12 +222,14 @@ def same(ours: ServiceUnitStateData, theirs: str) -> bool:
     )
 
 
-def test_the_leader_finds_and_mends_what_pulsars_does(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_the_leader_finds_and_mends_what_pulsars_does(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """Of a change whose brokers are both lost Pulsar names one in a look, ours both. Who gets what nobody ended Pulsar
     leaves to placement alone, so ours is asked for what it publishes then."""
     questions = drawn(random.Random(f"monitor {seed}"), cases, draw_records)
     found: Counter[str] = Counter()
-    for (number, case), there in peer.ask("Ownership", "monitored", questions, lambda case: case[1].document()):
+    for (number, case), there in complete_peer.ask(
+        "Ownership", "monitored", questions, lambda case: case[1].document()
+    ):
         now_ms = 2**40
         records = {
             name: msgspec.structs.replace(one, timestamp=now_ms - case.ages_ms[name])
@@ -249,7 +251,7 @@ def test_the_leader_finds_and_mends_what_pulsars_does(peer: PulsarPeer, cases: i
     assert min(found.values()) > cases // 10
 
 
-def test_bundles_are_taken_from_a_broker_as_by_pulsars_leader(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_bundles_are_taken_from_a_broker_as_by_pulsars_leader(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """From one that is lost; and from one that goes by its own will, which hands over what it owns."""
 
     def draw(rng: random.Random) -> tuple[Records, str, bool]:
@@ -264,7 +266,7 @@ def test_bundles_are_taken_from_a_broker_as_by_pulsars_leader(peer: PulsarPeer, 
 
     questions = drawn(random.Random(f"cleanup {seed}"), cases, draw)
     taken: Counter[ServiceUnitState] = Counter()
-    for (number, (case, lost, gracefully)), there in peer.ask("Ownership", "cleaned", questions, document):
+    for (number, (case, lost, gracefully)), there in complete_peer.ask("Ownership", "cleaned", questions, document):
         concerned = {name: one for name, one in case.records.items() if concerns(one, lost)}
         assert concerned.keys() == there.keys(), number
         for name, record in concerned.items():
@@ -279,7 +281,7 @@ def test_bundles_are_taken_from_a_broker_as_by_pulsars_leader(peer: PulsarPeer, 
     assert min(taken[state] for state in (S.OWNED, S.FREE, S.RELEASING, S.SPLITTING)) > cases // 100
 
 
-def test_the_metadata_store_is_trusted_alike(peer: PulsarPeer) -> None:
+def test_the_metadata_store_is_trusted_alike(complete_peer: PulsarPeer) -> None:
     """As Pulsar begins, with a session that was established long ago, ours begins without any that was lost."""
     cases = [
         (event, ago)
@@ -287,7 +289,7 @@ def test_the_metadata_store_is_trusted_alike(peer: PulsarPeer) -> None:
         for ago in (0, 1000, JITTERY_MS - 1, JITTERY_MS, JITTERY_MS + 1, 2 * JITTERY_MS, 2**40)
     ]
     seen = set()
-    answers = peer.ask("Ownership", "stability", cases, lambda case: {"event": case[0], "ago": case[1]})
+    answers = complete_peer.ask("Ownership", "stability", cases, lambda case: {"event": case[0], "ago": case[1]})
     for (event, _ago), there in answers:
         # it was asked at some time between these two
         ours = {
@@ -323,11 +325,11 @@ def draw_event(rng: random.Random) -> Event:
     return Event(record, ago_ms, rng.random() < 0.1, rng.random() < 0.2)
 
 
-def test_reports_are_taken_back_as_by_pulsars_reporters(peer: PulsarPeer, cases: int, seed: int) -> None:
+def test_reports_are_taken_back_as_by_pulsars_reporters(complete_peer: PulsarPeer, cases: int, seed: int) -> None:
     """By the reporter of the load and by that of the top bundles; a tombstone that was not sent does not count."""
     questions = drawn(random.Random(f"report tombstones {seed}"), cases, draw_event)
     seen: Counter[str] = Counter()
-    for (number, case), there in peer.ask("Ownership", "reports", questions, lambda case: case[1].document()):
+    for (number, case), there in complete_peer.ask("Ownership", "reports", questions, lambda case: case[1].document()):
         for topic in ("load", "top"):
             asked = there[topic]
             assert asked["interval"] == TOMBSTONE_INTERVAL_MS

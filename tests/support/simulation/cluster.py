@@ -52,6 +52,8 @@ class Settings:
     """What a group commit takes at most."""
     faults_per_s: float = 1.2
     config: dict[str, Any] = field(default_factory=dict)
+    alternatives: tuple[dict[str, Any], ...] = ()
+    """Settings of which each life of a broker draws one, on top of `config`."""
 
     @staticmethod
     def drawn(source: random.Random) -> "Settings":
@@ -204,6 +206,7 @@ class Cluster:
     # ---- what a broker is made of
 
     def make_broker(self, name: str, environment: Environment) -> Broker:
+        drawn = self.random.choice(self.settings.alternatives) if self.settings.alternatives else {}
         config = BrokerConfig(
             bind_address=name,
             advertised_address=name,
@@ -212,6 +215,7 @@ class Cluster:
             metadata_store_session_timeout_millis=self.settings.session_timeout_ms,
             load_report_log_enabled=False,
             **self.settings.config,
+            **drawn,
         )
         return Broker(config, environment, load_manager=_balancing_in_memory)
 

@@ -16,7 +16,7 @@ import structlog
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
-from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.registration import Registration, owns_by_records
 from barycenter.broker.ownership.channel.channel_counters import ChannelCounters
 from barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
 from barycenter.broker.ownership.channel.records import OwnershipRecords
@@ -57,6 +57,8 @@ class LeaderRepairs:
         self._is_leader = is_leader
         self._choose = choose
         self._counters = counters
+        self._readers: frozenset[str] = frozenset()
+        """Who is registered and owns by records; a broker may be back with a load manager that does not."""
         self._missing_since_ms: dict[str, int] = {}
         self._has_session = True
         self._reestablished_at_ms: int | None = None
@@ -87,13 +89,13 @@ class LeaderRepairs:
         if not self._is_leader():
             return
         await self._records.catch_up()
-        registered = await self._registration.refresh()
-        live = registered | set(await self._store.children(SESSIONS_ROOT))
+        self._readers = await self._readers_of_records()
+        live = self._readers | set(await self._store.children(SESSIONS_ROOT))
         now_ms, config = self._clock.now_ms(), self._config.current
         delay_s = stability(
             has_session=self._has_session, reestablished_at_ms=self._reestablished_at_ms, now_ms=now_ms
         ).cleanup_delay_s
-        if delay_s is None or not registered:
+        if delay_s is None or not self._readers:
             return
         found = look_over(
             ((str(bundle), record) for bundle, record in self._records.items()),
@@ -107,6 +109,14 @@ class LeaderRepairs:
             await self._clean_up(sorted(lost))
         await self._each(found.orphans.items(), self._end_orphan)
         await self._each(found.outlived.items(), self._forget)
+
+    async def _readers_of_records(self) -> frozenset[str]:
+        found = set()
+        for broker in await self._registration.refresh():
+            data = await self._registration.data_of(broker)
+            if data is not None and owns_by_records(data):
+                found.add(broker)
+        return frozenset(found)
 
     def _lost_for(self, delay_ms: float, missing: set[str], now_ms: int) -> set[str]:
         """Return who of those that are missing has been so for long enough."""
@@ -136,14 +146,14 @@ class LeaderRepairs:
             await self._each(some, replace)
 
     async def _replace(self, bundle: Bundle, record: ServiceUnitStateData, lost: Collection[str]) -> None:
-        successor = successor_of_orphan(record, self._registration.brokers - set(lost))
+        successor = successor_of_orphan(record, self._readers - set(lost))
         if successor is None and not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, lost)
         await self._override(bundle, record, successor)
 
     async def _end_orphan(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
         self._counters.count("orphan_su_cleanup_ops")
-        successor = successor_of_orphan(record, self._registration.brokers)
+        successor = successor_of_orphan(record, self._readers)
         if successor is None and not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, [record.dst_broker] if record.dst_broker else [])
         await self._override(bundle, record, successor)

@@ -55,7 +55,7 @@ async def refuse_mixed_ownership(
         MetadataError: the store did not answer.
     """
     others = {}
-    for broker in await registration.refresh() - {me}:
+    for broker in sorted(await registration.refresh() - {me}):
         stored = await store.get(f"{BROKERS_ROOT}/{broker}")
         report = await registration.data_of(broker)
         if stored is None or report is None or report.load_manager_class_name is None:

@@ -112,7 +112,7 @@ class LeaderRepairs:
 
     async def _readers_of_records(self) -> frozenset[str]:
         found = set()
-        for broker in await self._registration.refresh():
+        for broker in sorted(await self._registration.refresh()):
             data = await self._registration.data_of(broker)
             if data is not None and owns_by_records(data):
                 found.add(broker)

@@ -211,6 +211,11 @@ class Registration:
         """
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
+    async def read(self, broker_id: str) -> LocalBrokerData | None:
+        """Return the same as the store has it now, whatever was told of changes."""
+        self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
+        return await self.data_of(broker_id)
+
     async def urls_of(self, broker_id: str) -> ServiceUrls | None:
         data = await self.data_of(broker_id)
         return None if data is None else urls_of_report(broker_id, data)

@@ -57,7 +57,7 @@ async def refuse_mixed_ownership(
     others = {}
     for broker in sorted(await registration.refresh() - {me}):
         stored = await store.get(f"{BROKERS_ROOT}/{broker}")
-        report = await registration.data_of(broker)
+        report = await registration.read(broker)
         if stored is None or report is None or report.load_manager_class_name is None:
             continue
         theirs = BY_LOCKS

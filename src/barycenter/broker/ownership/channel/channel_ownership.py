@@ -256,12 +256,13 @@ class ChannelOwnership(Splitting):
         False: `source` does not own it. Any broker may ask for it.
 
         Raises:
-            BundleNotAcquiredError: nobody had it in time.
+            BundleNotAcquiredError: nobody had it in time, or the destination cannot take it.
             ChannelUnavailableError
         """
         record = self._records.get(bundle)
         if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker != source:
             return False
+        self._check_destination(bundle, destination)
         if not await self._records.put(bundle, record, events.releasing(record, destination, self._clock.now_ms())):
             return False
         loop = asyncio.get_running_loop()
@@ -271,6 +272,11 @@ class ChannelOwnership(Splitting):
                 raise BundleNotAcquiredError(bundle, "nobody took it in time")
             await self.wait_change(bundle, _LOOK_AGAIN_S)
         return True
+
+    def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
+        if destination not in (None, self._broker_id) and destination not in self._owners:
+            detail = f"broker {destination} is not registered, or runs a load manager that keeps ownership elsewhere"
+            raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
         """Hand a bundle that nobody owns to a broker, which has it when its record says Owned. If it is somebody's
@@ -330,7 +336,7 @@ class ChannelOwnership(Splitting):
         A broker that is leaving chooses a destination itself.
 
         Raises:
-            BundleNotAcquiredError: it was not given up in time, or the destination is this broker.
+            BundleNotAcquiredError: it was not given up in time, or the destination is this broker, or cannot take it.
             ChannelUnavailableError
         """
         if self._refusal is None:
@@ -358,6 +364,7 @@ class ChannelOwnership(Splitting):
     async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         if destination == self._broker_id:
             raise BundleNotAcquiredError(bundle, f"broker {destination} owns it already")
+        self._check_destination(bundle, destination)
         if destination is None and self._refusal is not None and not is_broker_bound(bundle.namespace):
             destination = await self._choose(bundle, (self._broker_id,))
         self._reasons[bundle] = reason

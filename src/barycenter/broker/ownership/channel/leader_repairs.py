@@ -89,7 +89,8 @@ class LeaderRepairs:
         if not self._is_leader():
             return
         await self._records.catch_up()
-        self._readers = await self._readers_of_records()
+        registered = await self._registration.refresh()
+        self._readers = await self._readers_of_records(registered)
         live = self._readers | set(await self._store.children(SESSIONS_ROOT))
         now_ms, config = self._clock.now_ms(), self._config.current
         delay_s = stability(
@@ -104,16 +105,17 @@ class LeaderRepairs:
             in_flight_ms=config.load_balancer_in_flight_service_unit_state_waiting_time_in_millis,
             tombstone_ms=round(config.load_balancer_service_unit_state_tombstone_delay_time_in_seconds * 1000),
         )
-        lost = self._lost_for(delay_s * 1000, found.lost_brokers, now_ms)
+        gone_over = found.lost_brokers & (registered - self._readers)
+        lost = gone_over | self._lost_for(delay_s * 1000, found.lost_brokers - gone_over, now_ms)
         if lost:
             await self._clean_up(sorted(lost))
         await self._each(found.orphans.items(), self._end_orphan)
         await self._each(found.outlived.items(), self._forget)
 
-    async def _readers_of_records(self) -> frozenset[str]:
+    async def _readers_of_records(self, registered: Collection[str]) -> frozenset[str]:
         found = set()
-        for broker in sorted(await self._registration.refresh()):
-            data = await self._registration.data_of(broker)
+        for broker in sorted(registered):
+            data = await self._registration.read(broker)
             if data is not None and owns_by_records(data):
                 found.add(broker)
         return frozenset(found)

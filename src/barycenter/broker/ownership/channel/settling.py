@@ -17,6 +17,7 @@ import asyncio
 import enum
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,6 +114,7 @@ class Settling(Lives):
         self._choose = choose
         self._refusal: str | None = "this broker is starting"
         self._owners: dict[str, Owner] = {}
+        self._brokers_changed = asyncio.Event()
         self._settling: dict[Bundle, asyncio.Task[None]] = {}
         self._due: set[Bundle] = set()
         self._prepared: dict[Bundle, _Prepared] = {}
@@ -139,8 +141,8 @@ class Settling(Lives):
                 changed=self._notify,
                 lost=self._lock_lost,
             )
-        self._stop_listening.append(self._registration.on_change(self._learn_brokers_soon))
-        self._learn_brokers_soon()
+        self._stop_listening.append(self._registration.on_change(self._brokers_changed.set))
+        self._spawn(self._follow_brokers(), "addresses of brokers")
         self._live()
         self._spawn(self._sweep(), "ownership sweep")
 
@@ -163,16 +165,26 @@ class Settling(Lives):
 
     # ---- other brokers ----
 
-    def _learn_brokers_soon(self) -> None:
-        self._spawn(self._learn_brokers(), "addresses of brokers")
+    async def _follow_brokers(self) -> None:
+        """Know the addresses of those who are registered; what nobody told of is found out from time to time."""
+        while True:
+            self._brokers_changed.clear()
+            try:
+                await self._learn_brokers()
+            except MetadataError as error:
+                log.info("addresses_of_brokers_not_read", reason=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SWEEP_S):
+                    await self._brokers_changed.wait()
 
     async def _learn_brokers(self) -> None:
         """Learn the addresses of those who are registered and own by records, and forget the others'."""
         brokers = self._registration.brokers
         for broker in [each for each in self._owners if each not in brokers]:
             del self._owners[broker]
+        read = self._registration.data_of if self._locks is None else self._registration.read
         for broker in sorted(brokers):
-            data = await self._registration.data_of(broker)
+            data = await read(broker)
             if data is not None and owns_by_records(data):
                 self._owners[broker] = urls_of_report(broker, data).owner(is_local=False, epoch=None)
             else:

@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         option = metafunc.config.getoption
         one, first = option("--sim-seed"), option("--sim-first")
         first = first_of_commit() if first is None else first
-        count = -(-option("--sim-seeds") // 4)
+        count = -(-option("--sim-seeds") // 2)
         rows = [
             (place, seed)
             for place, once in ONCE_FAILED.items()

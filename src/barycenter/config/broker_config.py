@@ -196,7 +196,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         str, about("Load manager, by class name or short name; running brokers exchange theirs.", dynamic=True)
     ] = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
     load_manager_migration_enabled: Annotated[
-        bool, about("Send lookups to brokers with the newest load manager.", dynamic=True)
+        bool,
+        about(
+            "For a change-over broker by broker: look-ups go to brokers with the newest load manager, and a broker of "
+            "the extensible one that starts owns by locks, too. See extensible-load-manager.md.",
+            dynamic=True,
+        ),
     ] = False
     load_balancer_placement_strategy: Annotated[
         str,

@@ -67,7 +67,8 @@ class ManagerSwitchRefusedError(StrategyError):
     def __init__(self, before: ManagerKind, after: ManagerKind) -> None:
         super().__init__(
             f"{MANAGER_KEY} cannot be changed from the {before} to the {after} load manager while brokers run, because "
-            "the two keep ownership in different places; set it in broker.conf, and stop and start all brokers"
+            "the two keep ownership in different places; set loadManagerMigrationEnabled=true, then this key in "
+            "broker.conf, and restart the brokers one by one"
         )
 
 

@@ -229,7 +229,7 @@ def test_a_broker_that_leaves_during_an_exchange_leaves_the_list() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        (KEY, ManagerKind.EXTENSIBLE.class_name, "stop and start all brokers"),
+        (KEY, ManagerKind.EXTENSIBLE.class_name, "restart the brokers one by one"),
         (KEY, "ModularLoadManagerImpk", "did you mean ModularLoadManagerImpl"),
         ("loadBalancerLoadSheddingStrategy", "TransferShedder", "belongs to the extensible load manager"),
     ],

@@ -62,7 +62,7 @@ async def test_bundles_decisions_and_metrics_go_on_when_the_load_manager_is_exch
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        (KEY, ManagerKind.EXTENSIBLE.class_name, "stop and start all brokers"),
+        (KEY, ManagerKind.EXTENSIBLE.class_name, "restart the brokers one by one"),
         (KEY, "ModularLoadManagerImp", "did you mean ModularLoadManagerImpl?"),
         ("loadBalancerLoadSheddingStrategy", "TransferShedder", "belongs to the extensible load manager"),
     ],

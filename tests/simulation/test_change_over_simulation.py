@@ -1,0 +1,91 @@
+"""Seeded histories of clusters in which each life of a broker has one load manager or the other.
+
+.venv/bin/python -m pytest tests/simulation -k change_over --sim-seeds 20000 -n 2      (nightly)
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from barycenter.broker.ownership.channel.settling import Settling
+from barycenter.load.managers import ManagerKind
+from support.commit import first_of_commit
+from support.simulation.cluster import Settings
+from support.simulation.loop import SimulationError
+from support.simulation.scenario import Verdict, run_scenario
+
+pytestmark = pytest.mark.simulation
+
+CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+PLACES = {
+    "topic": f"{CHANNEL}.ServiceUnitStateTableViewImpl",
+    "store": f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
+}
+ONCE_FAILED = {"topic": (1022, 1025, 1087, 1151), "store": (1042, 1043, 1049, 1087, 1168, 1240, 1288)}
+"""Seeds of histories that found a fault; they are always played."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "change_over_seed" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        one, first = option("--sim-seed"), option("--sim-first")
+        first = first_of_commit() if first is None else first
+        count = -(-option("--sim-seeds") // 8)
+        rows = [
+            (place, seed)
+            for place, once in ONCE_FAILED.items()
+            for seed in ([one] if one is not None else dict.fromkeys((*once, *range(first, first + count))))
+        ]
+        metafunc.parametrize(("place", "change_over_seed"), rows, ids=[f"{place}-seed-{seed}" for place, seed in rows])
+
+
+def play(seed: int, place: str, **options: object) -> Verdict:
+    """Play the history of a seed with its own climate, and a load manager drawn for each life of a broker."""
+    settings = Settings.drawn(random.Random(seed))
+    config = {
+        **settings.config,
+        "load_manager_migration_enabled": True,
+        "load_manager_service_unit_state_table_view_class_name": PLACES[place],
+    }
+    managers = ({}, {"load_manager_class_name": ManagerKind.EXTENSIBLE.class_name})
+    return run_scenario(seed, settings=replace(settings, config=config, alternatives=managers), **options)  # type: ignore[arg-type]
+
+
+def test_a_cluster_survives_the_change_over_of_its_brokers(place: str, change_over_seed: int) -> None:
+    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    try:
+        verdict = play(change_over_seed, place)
+    except Exception as error:
+        asked = f"-k 'change_over and {place}' --sim-seed {change_over_seed}"
+        replay = f".venv/bin/python -m pytest tests/simulation {asked}"
+        raise AssertionError(f"seed {change_over_seed}: {error!r}; replay: {replay}") from error
+    assert verdict.messages > 0
+
+
+def first_failure(seeds: range) -> str | None:
+    """Return the name of the first check that fails over `seeds`."""
+    for seed in seeds:
+        try:
+            play(seed, "store")
+        except SimulationError as error:
+            return error.check
+    return None
+
+
+def test_records_without_locks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that owns by its record alone meets those that own by locks."""
+    begin: Callable[[Settling], None] = Settling._begin
+
+    def without_locks(self: Settling) -> None:
+        self._holds_locks = lambda: False
+        begin(self)
+
+    async def let_all_in(*_: object) -> None:
+        return
+
+    monkeypatch.setattr(Settling, "_begin", without_locks)
+    admitted: Callable[..., Awaitable[None]] = let_all_in
+    monkeypatch.setattr("barycenter.broker.control_plane.refuse_mixed_ownership", admitted)
+    assert first_failure(range(40)) in {"one server", "epochs rise", "fencing"}

@@ -9,6 +9,7 @@ from barycenter.broker.cluster.lookup_answers import Redirect
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from barycenter.broker.ownership.record import lock_path
 from barycenter.broker.start_errors import MixedOwnershipError
@@ -219,5 +220,20 @@ def test_records_are_kept_in_one_place() -> None:
         await by_records(cluster, 8081)
         with pytest.raises(MixedOwnershipError, match="metadata store"):
             await by_records(cluster, 8082, place="")
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_that_tells_its_load_elsewhere_is_not_taken_for_an_idle_one() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        def modular(context: LoadManagerContext) -> ModularLoadManager:
+            return ModularLoadManager(context, LoadManagerEnvironment.in_memory(context))
+
+        old = await later(cluster.make(8081, modular, load_manager_migration_enabled=True))
+        await by_records(cluster, 8082)
+        manager = old.plane.load_manager
+        assert isinstance(manager, ModularLoadManager)
+        document = await old.run(manager.snapshot_document())
+        assert list(document.brokers) == [old.broker_id]
 
     on_virtual_time(scenario)

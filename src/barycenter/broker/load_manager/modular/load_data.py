@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from barycenter.broker.cluster.registration import owns_by_records
 from barycenter.broker.load_manager.balancing_configuration import balancing_configuration
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import (
@@ -135,8 +136,11 @@ class LoadData:
         return gone, forgotten
 
     async def _report_of(self, broker: str) -> LocalBrokerData | None:
+        """Return what a broker reported; None of one of the extensible load manager, which tells its load elsewhere and
+        would seem to be idle."""
         try:
-            return await self._context.registration.data_of(broker)
+            report = await self._context.registration.data_of(broker)
+            return None if report is None or owns_by_records(report) else report
         except MetadataError as error:
             log.warning("load_report_not_read", broker=broker, reason=str(error))
             return self.fold.reports.get(broker)

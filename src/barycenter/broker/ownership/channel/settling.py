@@ -363,7 +363,7 @@ class Settling(Lives):
         try:
             epoch = await self._term_number(bundle)
         except LockBusyError:
-            if self._locks is None or not isinstance(await self._locks.owner(bundle), Owner):
+            if not await self._is_owned_by_lock(bundle):
                 return Then.RETRY
             log.info("bundle_left_to_the_owner_of_its_lock", bundle=str(bundle))
             return await self._offer(bundle, record, self._override(record, None, 0))
@@ -379,6 +379,10 @@ class Settling(Lives):
         if self._locks is None:
             return await self._number()
         return await self._locks.number(bundle, is_child=self._is_to_be(bundle))
+
+    async def _is_owned_by_lock(self, bundle: Bundle) -> bool:
+        """Tell whether a broker serves the bundle that owns by locks alone."""
+        return self._locks is not None and isinstance(await self._locks.owner(bundle), Owner)
 
     async def _unlock(self, bundle: Bundle) -> None:
         """Give the lock back: the term is over, or there will be none."""

@@ -25,7 +25,7 @@ from barycenter.broker.ownership.holdings import HoldingState
 from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
-from barycenter.metadata.errors import BadVersionError, MetadataError
+from barycenter.metadata.errors import BadVersionError, LockBusyError, MetadataError
 from barycenter.naming.bundle import Bundle, BundleRange
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.errors import InvalidNameError
@@ -84,11 +84,19 @@ class Splitting(Settling):
         return pending if pending is not None and pending.children == children else None
 
     async def _own_child(self, child: Bundle) -> bool:
-        """Have the record of a child say that this broker owns it; False: another's record is in the way."""
+        """Have the record of a child say that this broker owns it; False: another's record is in the way.
+
+        Who owns one by its lock alone could take it only since the boundaries stand, so it is left to him.
+        """
         record = self._records.get(child)
         if role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record):
             return True
-        epoch = await self._term_number(child)
+        try:
+            epoch = await self._term_number(child)
+        except LockBusyError:
+            if await self._is_owned_by_lock(child):
+                return True
+            raise
         return await self._records.put(
             child, record, events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
         )

@@ -3,16 +3,20 @@
 A broker serves by a record alone whose number was taken in its present life: `_since` is a number that it took itself
 when that life began. What an Owned record of before says, it says again, by force: if another took the bundle
 meanwhile, that comes too late and is refused.
+
+A life is one among others', so it knows them, too: who is registered and owns by records, and how he is reached.
 """
 
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import structlog
 
-from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.lookup_answers import Owner
+from barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.bundle_owner import BundleOwner
 from barycenter.broker.ownership.channel.term_locks import TermLocks
@@ -29,6 +33,8 @@ log = structlog.get_logger(__name__)
 SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
 """Each broker has a key here for as long as its session lasts. Its registration may be gone for other reasons."""
 _AGAIN_S: Final = 0.2
+_LOOK_AGAIN_S: Final = 5.0
+"""How often the other brokers are looked at, whatever was told of them."""
 
 
 class TermRecord(NamedTuple):
@@ -67,6 +73,9 @@ class Lives(BundleOwner[TermRecord]):
         """Called when the process stood still."""
         self._life = 0
         self._since: int | None = None
+        self._owners: dict[str, Owner] = {}
+        """The other brokers that own by records, and how they are reached."""
+        self._brokers_changed = asyncio.Event()
         self._stop_listening = [store.add_session_listener(self._on_session_event)]
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
@@ -74,7 +83,9 @@ class Lives(BundleOwner[TermRecord]):
         self._interrupted.append(listener)
 
     def _live(self) -> None:
-        """Begin the first life."""
+        """Begin the first life; the broker's identity is known."""
+        self._stop_listening.append(self._registration.on_change(self._brokers_changed.set))
+        self._spawn(self._follow_brokers(), "addresses of brokers")
         self._spawn(self._begin_life(), "ownership life")
         self._spawn(self._watch_pauses(self._after_pause, self._begin_life_soon), "ownership pauses")
 
@@ -142,6 +153,33 @@ class Lives(BundleOwner[TermRecord]):
 
     async def _number(self) -> int:
         return await next_counter_value(self._store, EPOCH_COUNTER)
+
+    # ---- other brokers ----
+
+    async def _follow_brokers(self) -> None:
+        """Know the addresses of those who are registered; what nobody told of is found out from time to time."""
+        while True:
+            self._brokers_changed.clear()
+            try:
+                await self._learn_brokers()
+            except MetadataError as error:
+                log.info("addresses_of_brokers_not_read", reason=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_S):
+                    await self._brokers_changed.wait()
+
+    async def _learn_brokers(self) -> None:
+        """Learn the addresses of those who are registered and own by records, and forget the others'."""
+        brokers = self._registration.brokers
+        for broker in [each for each in self._owners if each not in brokers]:
+            del self._owners[broker]
+        read = self._registration.data_of if self._locks is None else self._registration.read
+        for broker in sorted(brokers):
+            data = await read(broker)
+            if data is not None and owns_by_records(data):
+                self._owners[broker] = urls_of_report(broker, data).owner(is_local=False, epoch=None)
+            else:
+                self._owners.pop(broker, None)
 
     @abstractmethod
     def _settle_all(self) -> None:

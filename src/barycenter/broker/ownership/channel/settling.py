@@ -17,14 +17,13 @@ import asyncio
 import enum
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from barycenter.broker.cluster.lookup_answers import LookupFailedError, Owner
-from barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
+from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.channel.lives import Lives, TermRecord
@@ -113,8 +112,6 @@ class Settling(Lives):
         self._keeps_clients = keeps_clients
         self._choose = choose
         self._refusal: str | None = "this broker is starting"
-        self._owners: dict[str, Owner] = {}
-        self._brokers_changed = asyncio.Event()
         self._settling: dict[Bundle, asyncio.Task[None]] = {}
         self._due: set[Bundle] = set()
         self._prepared: dict[Bundle, _Prepared] = {}
@@ -141,8 +138,6 @@ class Settling(Lives):
                 changed=self._notify,
                 lost=self._lock_lost,
             )
-        self._stop_listening.append(self._registration.on_change(self._brokers_changed.set))
-        self._spawn(self._follow_brokers(), "addresses of brokers")
         self._live()
         self._spawn(self._sweep(), "ownership sweep")
 
@@ -162,33 +157,6 @@ class Settling(Lives):
         holding = self._holdings.get(bundle)
         if holding is not None:
             self.lost(holding.term, "the lock went to another session")
-
-    # ---- other brokers ----
-
-    async def _follow_brokers(self) -> None:
-        """Know the addresses of those who are registered; what nobody told of is found out from time to time."""
-        while True:
-            self._brokers_changed.clear()
-            try:
-                await self._learn_brokers()
-            except MetadataError as error:
-                log.info("addresses_of_brokers_not_read", reason=str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_SWEEP_S):
-                    await self._brokers_changed.wait()
-
-    async def _learn_brokers(self) -> None:
-        """Learn the addresses of those who are registered and own by records, and forget the others'."""
-        brokers = self._registration.brokers
-        for broker in [each for each in self._owners if each not in brokers]:
-            del self._owners[broker]
-        read = self._registration.data_of if self._locks is None else self._registration.read
-        for broker in sorted(brokers):
-            data = await read(broker)
-            if data is not None and owns_by_records(data):
-                self._owners[broker] = urls_of_report(broker, data).owner(is_local=False, epoch=None)
-            else:
-                self._owners.pop(broker, None)
 
     # ---- looking ----
 
@@ -310,27 +278,39 @@ class Settling(Lives):
 
     def _is_to_be(self, bundle: Bundle) -> bool:
         """Tell whether a split under way, here or elsewhere, makes this bundle."""
-        return bundle in self._children or any(
-            record.state is ServiceUnitState.SPLITTING
-            and other.namespace == bundle.namespace
-            and str(bundle.range) in (record.split_service_unit_to_dest_broker or ())
-            for other, record in self._records.items()
-        )
+        return bundle in self._children or self._splitter_of(bundle) is not None
+
+    def _splitter_of(self, bundle: Bundle) -> str | None:
+        """Return who makes this bundle by a split under way, as the records say."""
+        for other, record in self._records.items():
+            if (
+                record.state is ServiceUnitState.SPLITTING
+                and other.namespace == bundle.namespace
+                and str(bundle.range) in (record.split_service_unit_to_dest_broker or ())
+            ):
+                return record.source_broker
+        return None
+
+    async def _await_split(self, bundle: Bundle) -> Then:
+        """Wait for the boundaries, and leave the lock to the broker that splits."""
+        if self._splitter_of(bundle) not in (None, self._broker_id):
+            await self._unlock(bundle)
+        return Then.WAIT
 
     async def _begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         life = self._life
         if self._is_to_be(bundle):
-            return Then.WAIT
+            return await self._await_split(bundle)
         if self._refusal is not None:
             return await self._pass_on(bundle, record)
         if not await self._is_current(bundle):
             if self._is_to_be(bundle):
-                return Then.WAIT
+                return await self._await_split(bundle)
             log.info("bundle_is_none", bundle=str(bundle))
             return await self._offer(bundle, record, self._override(record, None, 0))
         if self._pauses.has_paused():
             return Then.WAIT  # this life ends as soon as that is noticed
-        if self._locks is not None and not self._locks.holds(bundle):
+        if self._locks is not None and not self._is_locked(bundle):
             return await self._claim_again(bundle, record)
         if self._life == life and self._records.get(bundle) is record and bundle not in self._holdings:
             self._activate(bundle, record)
@@ -398,6 +378,8 @@ class Settling(Lives):
             return await self._pass_on(bundle, record)
         if self._since is None:
             return Then.WAIT
+        if self._locks is not None and self._splitter_of(bundle) not in (None, self._broker_id):
+            return await self._await_split(bundle)
         return await self._own(
             bundle, record, lambda epoch: events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
         )

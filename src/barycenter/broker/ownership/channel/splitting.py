@@ -89,7 +89,8 @@ class Splitting(Settling):
         Who owns one by its lock alone could take it only since the boundaries stand, so it is left to him.
         """
         record = self._records.get(child)
-        if role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record):
+        is_ours = role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record)
+        if is_ours and (self._locks is None or self._is_locked(child)):
             return True
         try:
             epoch = await self._term_number(child)

@@ -23,7 +23,7 @@ PLACES = {
     "topic": f"{CHANNEL}.ServiceUnitStateTableViewImpl",
     "store": f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
 }
-ONCE_FAILED = {"topic": (1022, 1025, 1087, 1151), "store": (1042, 1043, 1049, 1087, 1168, 1240, 1288, 2156)}
+ONCE_FAILED = {"topic": (1022, 1025, 1087, 1151), "store": (1042, 1043, 1049, 1087, 1168, 1240, 1288, 2156, 3145)}
 """Seeds of histories that found a fault; they are always played."""
 
 

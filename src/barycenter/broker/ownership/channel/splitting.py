@@ -4,7 +4,7 @@
 
 No topic is closed. Whoever dies on the way leaves a record that says Splitting: the leader names another broker in it,
 which finds out from the boundaries how far it came. A split whose boundaries were certainly not written is taken back:
-the parent's term goes on.
+the parent's term goes on. Where there are locks (`term_locks`), the parent's is held until the parts have theirs.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl.splitServiceUnit`. Different: there a split that fails stays as it is, and
 is tried again when the leader finds it.
@@ -52,6 +52,11 @@ class Splitting(Settling):
         pending = self._pending(parent, children)
         if self._since is None or not children:
             return Then.WAIT
+        if self._locks is not None and not self._is_locked(parent):
+            try:
+                await self._locks.number(parent, is_child=True)
+            except LockBusyError:
+                return await self._parent_is_locked(parent, record)
         if holding is not None:
             holding.splitting = True
         self._children.update(children)
@@ -77,6 +82,13 @@ class Splitting(Settling):
         if pending is not None and not pending.done.done():
             pending.done.set_result(None)
         return then
+
+    async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
+        """Give a split up whose parent went to a broker that owns by locks, before the boundaries were written."""
+        if await self._is_owned_by_lock(parent) and await self._is_current(parent):
+            log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
+            return await self._offer(parent, record, self._override(record, None, 0))
+        return Then.RETRY
 
     def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:
         """Return the split into these children that somebody here waits for."""

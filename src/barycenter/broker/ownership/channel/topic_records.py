@@ -114,7 +114,7 @@ class TopicRecords:
             raise ChannelUnavailableError("it is closed")
         try:
             async with asyncio.timeout(_PUBLISH_S):
-                await self._reader.caught_up()
+                await self._reader.reach_end()
         except (TimeoutError, SystemTopicError) as error:
             raise ChannelUnavailableError(str(error) or "its topic cannot be read to the end") from error
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import aiohttp
 
-from barycenter.naming.bundle import Bundle
+from barycenter.naming.bundle import Bundle, BundleRange
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
@@ -265,21 +265,20 @@ class Rehearsal:
         """A bundle's parts are where it was, and every broker knows them."""
         topic = self.random.choice(self.topics)
         before = await self._boundaries()
-        range_text = await self.admin.bundle_range(topic)
+        whole = BundleRange.parse(await self.admin.bundle_range(topic))
         owner = await self.owner(topic)
-        inside = [each for each in self.topics if await self.admin.bundle_range(each) == range_text]
         asked = self.random.choice(self.brokers).index
-        path = f"/admin/v2/namespaces/{BUSY}/{range_text}/split?splitAlgorithmName=range_equally_divide"
+        path = f"/admin/v2/namespaces/{BUSY}/{whole}/split?splitAlgorithmName=range_equally_divide"
         async with self.traffic.burst(topic):
             await self.admin.expect(204, "PUT", path, broker=asked)
         after = await self._boundaries()
-        lower, upper = range_text.split("_")
-        middle = f"0x{(int(lower, 16) + int(upper, 16) + 1) // 2:08x}"
-        assert sorted(after) == sorted([*before, middle])
-        bundles = NamespaceBundles.from_boundaries(BUSY, [int(each, 16) for each in after])
-        for each in inside:
+        (cut,) = set(after) - set(before)
+        assert (after, whole.lower < cut < whole.upper) == (sorted([*before, cut]), True), (before, after)
+        bundles = NamespaceBundles.from_boundaries(BUSY, after)
+        for each in self.topics:
+            if not whole.contains(TopicName.parse(each).hash32):
+                continue
             part = str(bundles.find(TopicName.parse(each)).range)
-            assert part in {f"{lower}_{middle}", f"{middle}_{upper}"}
 
             async def is_known(each: str = each, part: str = part) -> bool:
                 return {await self.admin.bundle_range(each, broker=broker.index) for broker in self.brokers} == {part}
@@ -287,9 +286,9 @@ class Rehearsal:
             await eventually(is_known, within_s=SETTLED_S, what="all brokers know the parts")
             assert await self.owner(each) is owner
 
-    async def _boundaries(self) -> list[str]:
+    async def _boundaries(self) -> list[int]:
         answer = await self.admin.expect(200, "GET", f"/admin/v2/namespaces/{BUSY}/bundles")
-        return list(answer["boundaries"])
+        return [int(boundary, 16) for boundary in answer["boundaries"]]
 
     async def kill_an_owner(self) -> None:
         """A broker that does not lead is killed: all its topics are served by others within the session's end."""

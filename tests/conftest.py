@@ -38,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
+    group = parser.getgroup(
+        "rehearsal", "clusters of every load manager (tests/integration/test_every_load_manager.py)"
+    )
+    group.addoption("--rehearsal-rounds", type=int, default=1, metavar="N", help="take all steps N times")
+    group.addoption("--rehearsal-topics", type=int, default=4, metavar="N", help="topics with traffic all the time")
+    group.addoption("--rehearsal-seed", type=int, default=0, metavar="SEED", help="who is concerned, in which order")
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
     group.addoption("--peer-cases", type=int, default=400, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")

@@ -11,9 +11,10 @@ def stock_client(service_url: str, **options: Any) -> Any:
 
 
 class NumberedProducer:
-    """Send 0, 1, 2, … and keep which were acknowledged. Runs in a thread of its own."""
+    """Send 0, 1, 2, … and keep which were acknowledged; with a name, it goes before each number."""
 
-    def __init__(self, client: Any, topic: str, *, batching: bool = True) -> None:
+    def __init__(self, client: Any, topic: str, *, batching: bool = True, name: str = "") -> None:
+        self.prefix = f"{name}:" if name else ""
         self.acknowledged: set[int] = set()
         self.failures: list[str] = []
         self.sent = 0
@@ -30,7 +31,7 @@ class NumberedProducer:
     def send(self, count: int, *, pause_s: float = 0.0) -> None:
         """Send `count` more messages, `pause_s` apart, without waiting for receipts."""
         for number in range(self.sent, self.sent + count):
-            self._producer.send_async(str(number).encode(), self._receipt(number))
+            self._producer.send_async(f"{self.prefix}{number}".encode(), self._receipt(number))
             self.sent = number + 1
             if pause_s and self._stop.wait(pause_s):
                 return

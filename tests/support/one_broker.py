@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.compaction.compactor import KeepsEarlier
 from barycenter.broker.environment import Environment
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.topics.registry import TopicRegistry
@@ -124,6 +125,7 @@ class OneBroker:
         clock: Clock | None = None,
         first_epoch: int = 1,
         authority: Everything | None = None,
+        compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
         self.config = config or BrokerConfig()
         self.clock = clock or SystemClock()
@@ -135,7 +137,7 @@ class OneBroker:
         self.authority = authority or Everything(self.clock, next_epoch=first_epoch)
         self.lookup = LookupHere(store=self.store)
         self.policies = ConfiguredTopicPolicies(self.config)
-        self.registry = TopicRegistry(self.config, self.env, self.authority, self.policies)
+        self.registry = TopicRegistry(self.config, self.env, self.authority, self.policies, compaction_strategies)
         self.server = WireServer(self.config, self.env, self.registry, self.lookup)
         self.port = 0
 

@@ -89,6 +89,10 @@ class Network:
             mean = self._means[pair] = self._random.uniform(*self._latency_s)
         return mean * (0.5 + self._random.random())
 
+    def slow_down(self, one: str, other: str, mean_s: float) -> None:
+        """Have messages between two nodes take `mean_s`, half as long or half as long again."""
+        self._means[frozenset((one, other))] = mean_s
+
     def in_pieces(self, size: int) -> int:
         """Draw how many of `size` bytes arrive first; mostly all."""
         return self._random.randrange(1, size) if size > 1 and self._random.random() < 0.05 else size

@@ -6,6 +6,7 @@ non-persistent one, what is published while nobody is attached is lost. Repeats 
 
 It has *caught up* once everything was delivered that was in the topic when it attached: on attaching, and before it
 lets the broker send anything, it asks for the last message. Of a non-persistent topic, once nothing is lost any more.
+Who needs what was written since has it ask again (`reach_end`).
 
 What is deleted while nobody is attached is a gap: a topic whose every message matters needs a subscription that keeps
 them, as compaction has one.
@@ -14,7 +15,7 @@ them, as compaction has one.
 import asyncio
 import enum
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -72,9 +73,14 @@ class Reader(Attachment):
         self._position: tuple[int, int] | None = _NOWHERE if start is Start.EARLIEST else None
         """The last entry that was delivered or skipped, or that is not wanted; None until the latest is known."""
         self._goal: tuple[int, int] | None = None
-        """The last message when it attached; None while that is not known."""
+        """The last message when it was asked for; None while that is not known."""
+        self._goal_question = 0
+        """The question to which `_goal` is the answer."""
+        self._questions = 0
         self._is_reading = False
         self._caught_up = asyncio.Event()
+        self._doubted = asyncio.Event()
+        """Set when it has to ask again."""
         self._repeats = Repeats()
         self._told: set[str] = set()
         self._attempts = 0
@@ -102,6 +108,22 @@ class Reader(Attachment):
         if self._task.done():
             raise ClosedError(f"the reader of {self.topic} is closed")
 
+    async def reach_end(self) -> None:
+        """Return when everything was delivered that was in the topic when this was called, attached then or not.
+
+        The time is for the caller to bound.
+
+        Raises:
+            ClosedError: the reader is closed, or was meanwhile.
+        """
+        asked = self._questions
+        await self.caught_up()
+        while self._is_persistent and self._goal_question <= asked:
+            self._goal = None
+            self._caught_up.clear()
+            self._doubted.set()
+            await self.caught_up()
+
     # ---- attaching ----
 
     async def _attach(self, connection: BrokerConnection) -> None:
@@ -112,6 +134,7 @@ class Reader(Attachment):
         await connection.request(self._subscribe)
         if self._is_persistent:
             self._goal = await self._ask_last(connection)
+            self._goal_question = self._questions
             if self._position is None:
                 self._position = self._goal
         if self._gone.done():
@@ -144,6 +167,7 @@ class Reader(Attachment):
 
     async def _ask_last(self, connection: BrokerConnection) -> tuple[int, int] | None:
         """Return the place of the last message, None where the broker does not tell, as when it cannot be read."""
+        self._questions += 1
         try:
             answer: api.CommandGetLastMessageIdResponse = await connection.request(
                 lambda request_id: client_commands.get_last_message_id(request_id, self._consumer_id)
@@ -153,14 +177,24 @@ class Reader(Attachment):
         return signed(answer.last_message_id.ledgerId), signed(answer.last_message_id.entryId)
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Ask again now and then what the last message is, until caught up: it may be gone, or be told, meanwhile."""
-        while not self._caught_up.is_set() and not self._gone.done():
-            await asyncio.wait([self._gone], timeout=self._settings.ask_again_s)
+        """Ask again what the last message is when told to, and now and then until caught up: it may be gone meanwhile,
+        or not have been told."""
+        while not self._gone.done():
+            doubted = asyncio.ensure_future(self._doubted.wait())
+            ends: list[asyncio.Future[Any]] = [self._gone, doubted]
+            within_s = None if self._caught_up.is_set() else self._settings.ask_again_s
+            try:
+                await asyncio.wait(ends, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                doubted.cancel()
+            self._doubted.clear()
             if not self._caught_up.is_set() and not self._gone.done():
                 async with asyncio.timeout(self._settings.attempt_timeout_s):
                     last = await self._ask_last(connection)
-                if last is not None:
-                    self._goal = last if self._goal is None else min(self._goal, last)
+                if last is not None and self._goal is None:
+                    self._goal, self._goal_question = last, self._questions
+                elif last is not None and self._goal is not None:
+                    self._goal = min(self._goal, last)
                 self._look_whether_caught_up()
         return await self._gone
 

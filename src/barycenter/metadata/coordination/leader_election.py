@@ -80,7 +80,8 @@ STATE_AFTER: Final[Mapping[Finding, LeaderElectionState]] = {
 
 
 class LeaderElection(Generic[T]):
-    """One candidate. `on_state` is called on the event loop with each new outcome, never twice with the same.
+    """One candidate. `on_state` is called on the event loop with each new outcome, never twice with the same; to follow
+    another leader is a new one.
 
     `proposal` is what the key holds while this candidate leads; `same_owner` (default: equality) tells whether
     a key that another session wrote is a left-over of our own former life. Close it before the store.
@@ -106,8 +107,8 @@ class LeaderElection(Generic[T]):
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._recheck_s = recheck_s
         self._state = LeaderElectionState.NO_LEADER
-        self._told = LeaderElectionState.NO_LEADER
         self._leader: T | None = None
+        self._told: tuple[LeaderElectionState, T | None] = (self._state, None)
         self._serial = asyncio.Lock()
         self._is_open = False
         self._is_due = asyncio.Event()
@@ -163,7 +164,7 @@ class LeaderElection(Generic[T]):
             await asyncio.wait([self._keeper])  # not cancelled: a key that is just being written must be known
         async with self._serial:
             self._found(Finding.LEFT, None)
-            self._told = self._state
+            self._told = (self._state, self._leader)
             await self._resign()
 
     # ---- the election ----
@@ -212,9 +213,9 @@ class LeaderElection(Generic[T]):
         self._leader = leader
 
     def _tell(self) -> None:
-        if self._state is self._told:
+        if (self._state, self._leader) == self._told:
             return
-        self._told = self._state
+        self._told = (self._state, self._leader)
         log.info("leader_election_state", path=self.path, state=self._state.value, leader=str(self._leader))
         if self._on_state is not None:
             try:

@@ -14,7 +14,7 @@ from barycenter.broker.system_topics.settings import ClientSettings
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
-from support.scripted_broker import TYPE, Scene, in_a_scene
+from support.scripted_broker import TYPE, Scene, ScriptedEnd, in_a_scene
 
 TOPIC = "persistent://pulsar/system/t"
 NON_PERSISTENT = "non-persistent://pulsar/system/t"
@@ -205,10 +205,84 @@ def test_a_last_message_that_the_broker_cannot_tell_does_not_keep_it_from_readin
     in_a_scene(test)
 
 
-def test_closing_ends_the_wait_for_catching_up() -> None:
+async def answer_last(end: ScriptedEnd, *last: int) -> None:
+    """Take the question for the last message, and answer it."""
+    question, _ = await end.take(TYPE.GET_LAST_MESSAGE_ID)
+    end.write(commands.last_message_id(question.request_id, commands.message_id(*last)))
+
+
+def test_the_end_is_that_of_now_not_that_of_when_it_attached() -> None:
+    async def test(scene: Scene) -> None:
+        got = Log()
+        reader = scene.client.reader(TOPIC, got)
+        end = await scene.broker.connection()
+        consumer = await end.accept_consumer((7, 0))
+        end.message(consumer, (7, 0), entry(b"0"))
+        await reader.caught_up()
+        for number in (1, 2):
+            reaching = asyncio.create_task(reader.reach_end())
+            await answer_last(end, 7, number)
+            await asyncio.sleep(1)
+            assert not reaching.done()
+            end.message(consumer, (7, number), entry(b"%d" % number))
+            await reaching
+        reaching = asyncio.create_task(reader.reach_end())
+        await answer_last(end, 7, 2)
+        await reaching
+        assert got.values == [b"0", b"1", b"2"]
+
+    in_a_scene(test)
+
+
+def test_an_answer_to_what_was_asked_before_does_not_say_where_the_end_is() -> None:
+    """Something may have been written between that answer and the call."""
+
     async def test(scene: Scene) -> None:
         reader = scene.client.reader(TOPIC, Log())
-        waiting = asyncio.create_task(reader.caught_up())
+        end = await scene.broker.connection()
+        consumer, _ = await end.take(TYPE.SUBSCRIBE)
+        end.write(commands.success(consumer.request_id))
+        question, _ = await end.take(TYPE.GET_LAST_MESSAGE_ID)
+        reaching = asyncio.create_task(reader.reach_end())
+        await asyncio.sleep(1)
+        end.write(commands.last_message_id(question.request_id, commands.message_id(-1, -1)))
+        await reader.caught_up()
+        await answer_last(end, 7, 0)
+        await asyncio.sleep(1)
+        assert not reaching.done()
+        end.message(consumer, (7, 0), entry(b"0"))
+        await reaching
+
+    in_a_scene(test)
+
+
+def test_the_end_is_asked_for_anew_where_it_attaches_next() -> None:
+    async def test(scene: Scene) -> None:
+        reader = scene.client.reader(TOPIC, Log())
+        end = await scene.broker.connection()
+        await end.accept_consumer()
+        await reader.caught_up()
+        reaching = [asyncio.create_task(reader.reach_end()) for _ in range(2)]
+        await end.take(TYPE.GET_LAST_MESSAGE_ID)
+        end.close()
+        end = await scene.broker.connection()
+        consumer = await end.accept_consumer((7, 0))
+        await asyncio.sleep(1)
+        assert not any(task.done() for task in reaching)
+        end.message(consumer, (7, 0), entry(b"0"))
+        await asyncio.gather(*reaching)
+
+    in_a_scene(test)
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_closing_ends_the_wait_for_catching_up(attached: bool) -> None:
+    async def test(scene: Scene) -> None:
+        reader = scene.client.reader(TOPIC, Log())
+        if attached:
+            await (await scene.broker.connection()).accept_consumer()
+            await reader.caught_up()
+        waiting = asyncio.create_task(reader.reach_end())
         await asyncio.sleep(1)
         await reader.close()
         with pytest.raises(ClosedError):

@@ -70,6 +70,20 @@ async def test_the_second_follows_and_takes_over_when_the_leader_leaves(candidat
     assert second.states == [FOLLOWING, LEADING]
 
 
+async def test_who_follows_hears_that_another_leads(candidates):
+    """He keeps what he has at the former leader else, which may live and not know that it leads no more."""
+    for candidate in candidates:
+        await candidate.elect()
+    first, *followers = candidates
+    await first.close()
+    await eventually(lambda: LEADING in [each.state for each in followers])
+    (successor,) = [each for each in followers if each.state is LEADING]
+    (other,) = [each for each in followers if each is not successor]
+    await eventually(lambda: other.states == [FOLLOWING, FOLLOWING])
+    assert other.leader_if_known() == successor.leader_if_known()
+    assert successor.states == [FOLLOWING, LEADING]
+
+
 async def test_of_candidates_at_once_exactly_one_leads(candidates):
     states = await asyncio.gather(*(candidate.elect() for candidate in candidates))
     assert sorted(state.value for state in states) == ["following", "following", "leading"]

@@ -1,6 +1,6 @@
 """Where the records of the ownership channel are read and written.
 
-One suite, `tests/contract/test_ownership_records.py`, states the guarantees and runs on every kind.
+One suite, `tests/contract/test_ownership_records*.py`, states the guarantees and runs on every kind.
 Source: Pulsar's `ServiceUnitStateTableView`.
 """
 

@@ -69,6 +69,7 @@ class StoreRecords:
         self._is_read = False
         self._reads_all = True
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
         self._stop_listening: list[Callable[[], None]] = []
 
     @property
@@ -94,6 +95,8 @@ class StoreRecords:
         self._task = asyncio.create_task(self._read_on(), name="ownership records")
 
     async def close(self) -> None:
+        self._closed = True
+        self._listener = None
         for stop in self._stop_listening:
             stop()
         self._stop_listening = []
@@ -103,10 +106,12 @@ class StoreRecords:
             self._task = None
 
     async def refresh(self, bundle: Bundle) -> None:
-        with suppress(MetadataError):
-            await self._read(bundle)
+        if not self._closed:
+            with suppress(MetadataError):
+                await self._read(bundle)
 
     async def catch_up(self) -> None:
+        self._check_open()
         try:
             await self._read_all()
         except MetadataError as error:
@@ -118,6 +123,7 @@ class StoreRecords:
         known = self._known.get(bundle)
         if (None if known is None else known.record) is not before or conflict(before, after, self.storage):
             return False
+        self._check_open()
         path = _path(bundle)
         try:
             if after is not None:
@@ -134,6 +140,10 @@ class StoreRecords:
             self._soon(bundle)
             raise ChannelUnavailableError(str(error)) from error
         return True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ChannelUnavailableError("it is closed")
 
     # ---- reading ----
 

@@ -3,13 +3,13 @@
 The key of a message is the bundle, its value the record as JSON; without a value it is a tombstone. All read all of
 them in the order in which they are stored, and keep or refuse each by the same rule (`load.service_units.conflicts`),
 as compaction does: so all views come to hold the same. Whoever publishes waits until he has read his own message, and
-knows then what became of it.
+knows then what became of it. He knows it by its content: a message that was sent again, to the next leader, may be
+stored twice, and is read once, at another place than the one that its receipt tells.
 
 Source: Pulsar's `ServiceUnitStateTableViewImpl`.
 """
 
 import asyncio
-from collections import OrderedDict
 from typing import Final
 
 import msgspec
@@ -20,7 +20,7 @@ from barycenter.broker.ownership.channel.records import ChannelUnavailableError,
 from barycenter.broker.system_topics.client import SystemTopicClient
 from barycenter.broker.system_topics.entries import MessageId
 from barycenter.broker.system_topics.errors import SystemTopicError
-from barycenter.broker.system_topics.publisher import Publisher
+from barycenter.broker.system_topics.publisher import UNKNOWN_PLACE, Publisher
 from barycenter.broker.system_topics.reader import Reader
 from barycenter.load.service_units.conflicts import conflict
 from barycenter.load.service_units.service_unit_state import (
@@ -37,8 +37,6 @@ log = structlog.get_logger(__name__)
 
 _PUBLISH_S: Final = 10.0
 """How long a record is tried to be published, and read back, before its outcome is given up."""
-_OUTCOMES: Final = 10_000
-"""Of so many messages it is remembered what became of them."""
 _TOLD: Final = 1_000
 
 
@@ -56,6 +54,16 @@ def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
     return conflict(before, after, StorageType.SYSTEM_TOPIC) is not None
 
 
+class _Offer:
+    """A record that was published here, and what became of it once that is read."""
+
+    __slots__ = ("accepted", "value")
+
+    def __init__(self, value: bytes | None) -> None:
+        self.value = value
+        self.accepted: bool | None = None
+
+
 class TopicRecords:
     """Implements `OwnershipRecords`."""
 
@@ -64,7 +72,8 @@ class TopicRecords:
     def __init__(self, client: SystemTopicClient) -> None:
         self._client = client
         self._known: dict[Bundle, ServiceUnitStateData] = {}
-        self._outcomes: OrderedDict[MessageId, bool] = OrderedDict()
+        self._offers: dict[str, list[_Offer]] = {}
+        """By key, in the order in which they were published."""
         self._read_to: MessageId | None = None
         self._progress = NextChange()
         self._told: set[str] = set()
@@ -114,7 +123,7 @@ class TopicRecords:
             raise ChannelUnavailableError("it is closed")
         try:
             async with asyncio.timeout(_PUBLISH_S):
-                await self._reader.caught_up()
+                await self._reader.reach_end()
         except (TimeoutError, SystemTopicError) as error:
             raise ChannelUnavailableError(str(error) or "its topic cannot be read to the end") from error
 
@@ -125,33 +134,46 @@ class TopicRecords:
             return False
         if self._publisher is None:
             raise ChannelUnavailableError("it is closed")
-        value = None if after is None else encode_record(after)
+        key, offer = str(bundle), _Offer(None if after is None else encode_record(after))
+        offers = self._offers.setdefault(key, [])
+        offers.append(offer)
         try:
-            message_id = await self._publisher.publish(str(bundle), value, timeout_s=_PUBLISH_S)
+            message_id = await self._publisher.publish(key, offer.value, timeout_s=_PUBLISH_S)
             async with asyncio.timeout(_PUBLISH_S):
-                return await self._outcome(message_id)
+                return await self._outcome(offer, message_id)
         except SystemTopicError as error:
             raise ChannelUnavailableError(str(error)) from error
         except TimeoutError:
             raise ChannelUnavailableError("a record was published, and is not read yet") from None
+        finally:
+            offers.remove(offer)
+            if not offers:
+                self._offers.pop(key, None)
 
-    async def _outcome(self, message_id: MessageId) -> bool:
-        """Wait until a message has been read; return whether it was accepted, False if that is forgotten."""
-        while self._read_to is None or self._read_to < message_id:
+    async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
+        """Wait until a record has been read; return whether it was accepted, False if it was compacted away unread."""
+        while offer.accepted is None and (
+            message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id
+        ):
             await self._progress.wait(1.0)
-        return self._outcomes.pop(message_id, False)
+        return bool(offer.accepted)
 
     # ---- reading ----
 
     def _take(self, key: str | None, value: bytes | None, message_id: MessageId, publish_time_ms: int) -> None:
         try:
-            accepted = key is not None and self._accept(key, value)
+            if key is not None:
+                accepted = self._accept(key, value)
+                self._tell_outcome(key, value, accepted=accepted)
         finally:
             self._read_to = message_id
             self._progress.notify()
-        self._outcomes[message_id] = accepted
-        if len(self._outcomes) > _OUTCOMES:
-            self._outcomes.popitem(last=False)
+
+    def _tell_outcome(self, key: str, value: bytes | None, *, accepted: bool) -> None:
+        for offer in self._offers.get(key, ()):
+            if offer.accepted is None and offer.value == value:
+                offer.accepted = accepted
+                return
 
     def _accept(self, key: str, value: bytes | None) -> bool:
         """Take a message into the view; one that cannot be read is told once and ignored."""

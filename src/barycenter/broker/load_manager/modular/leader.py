@@ -248,7 +248,7 @@ class ModularLeader:
             return
         await self._watch.refresh()
         bundles = (await self._snapshot()).bundles
-        data, averages = self._load_data.bundle_data(self._load_data.published()), self._snapshots.averages
+        data, averages = self._load_data.bundle_data(self._load_data.pipeline.published()), self._snapshots.averages
         heaviest = await self._to_store(bundles, data)
         await all_of(
             chain(

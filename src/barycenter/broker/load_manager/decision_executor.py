@@ -54,7 +54,7 @@ class DecisionExecutor:
         self._decisions = decisions
         self._metrics = metrics
         self._refused: dict[tuple[str, str], Code] = {}
-        self._last_round: Code | None = None
+        self._last_round: tuple[Code, str] | None = None
 
     # ---- telling ----
 
@@ -80,9 +80,9 @@ class DecisionExecutor:
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def tell_round(self, reason: Reason) -> None:
-        """Tell the outcome of a shedding round when it is another than that of the round before."""
-        if reason.code is not self._last_round:
-            self._last_round = reason.code
+        """Tell the outcome of a shedding round when it is another than that of the round before, or upon others."""
+        if self._last_round != (reason.code, reason.upon):
+            self._last_round = (reason.code, reason.upon)
             self._decisions.record(self._now_ms(), "shed", reason)
 
     # ---- unloading ----

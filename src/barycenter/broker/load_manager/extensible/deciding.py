@@ -192,13 +192,13 @@ class ExtensibleDecisions:
             return
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
         self._recently_unloaded = {name: at for name, at in self._recently_unloaded.items() if at >= oldest_ms}
-        if len(self._context.registration.brokers) < 2:
-            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS))
-            return
         try:
             shedder, selection = shedder_of(config, _KIND), FilteredSelection.of(config, _KIND)
         except StrategyError as error:  # set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
+            return
+        if len(self._context.registration.brokers) < 2:
+            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = await self._snapshot()
         plan, memory = shedder.decide(snapshot, self._shedding_memory.of(shedder))

@@ -76,7 +76,9 @@ class ExtensibleLoadManager:
         self._load_data = ExtensibleLoadData(context, self._loads, self._tops, self._environment.pipeline)
         self.metrics = ExtensibleMetrics(context.config.current.cluster_name, context.urls.broker_id)
         move = None if context.channel is None else context.channel.move
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, move)
+        self._executor = DecisionExecutor(
+            context, self._environment.decisions, self.metrics, ManagerKind.EXTENSIBLE, move
+        )
         self._decisions: ExtensibleDecisions | None = None
         self._periodic = PeriodicTasks()
         self._changed = asyncio.Event()

@@ -62,7 +62,7 @@ class ModularLoadManager:
         self._reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
         self._load_data = LoadData(context, self._environment.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics)
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
         self._watch = LoadDataWatch(
             context.registration, self._refresh, lambda: self._load_data.brokers, self.metrics.unreported.set
         )

@@ -49,9 +49,13 @@ def transfer_snapshot(brokers: int, bundles: int, shape: str = "hot", listed: in
         owned=np.ones(bundles, bool),
     )
     named = replace(
-        plain.brokers, versions=(_VERSION,) * brokers, class_names=(ManagerKind.EXTENSIBLE.class_name,) * brokers
+        plain.brokers,
+        short=plain.brokers.latest,
+        versions=(_VERSION,) * brokers,
+        class_names=(ManagerKind.EXTENSIBLE.class_name,) * brokers,
     )
-    return replace(plain, brokers=named, extensible=load, taken_at_ms=_NOW_MS)
+    listed_figures = replace(plain.bundles, short=plain.bundles.latest)
+    return replace(plain, brokers=named, bundles=listed_figures, extensible=load, taken_at_ms=_NOW_MS)
 
 
 def transfer_document(snapshot: LoadSnapshot) -> dict[str, Any]:

@@ -34,8 +34,9 @@ from balance group by 1 order by 1
 ```
 
 ```sql
-select d.strategy, d.kind, count(*) as decisions from decisions d where d.at >= timestamp '2026-01-31 12:00:00'
-group by d.strategy, d.kind order by decisions desc, d.strategy, d.kind
+select d.manager, d.strategy, d.kind, count(*) as decisions from decisions d
+where d.at >= timestamp '2026-01-31 12:00:00'
+group by d.manager, d.strategy, d.kind order by decisions desc, d.manager, d.strategy, d.kind
 ```
 
 ```sql

@@ -71,7 +71,8 @@ def write_decisions(layout: PipelineLayout, broker: str, times: dict[int, Kind])
     log = DecisionLog(broker, layout.decisions)
     for at, kind in times.items():
         compared = Compared("usage", 0.1 + 1e-9 * at, ">", "limit", 0.85, "%")
-        log.record(at, kind, Reason(code=Code.ABOVE_LIMIT, strategy="S", compared=(compared,)), bundle="a/b/c")
+        reason = Reason(code=Code.ABOVE_LIMIT, strategy="S", compared=(compared,))
+        log.record(at, kind, reason, bundle="a/b/c", manager="modular")
     return log
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from barycenter.load.policies import IsolationPolicies, PolicyError
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument, decode_snapshot, encode_snapshot
+from barycenter.load.snapshot.extensible_document import TrafficFigures
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad
 from barycenter.snapshots.parquet_snapshot import read_columns, write_columns
 from barycenter.snapshots.snapshot_file import read_snapshot, read_snapshot_file, write_snapshot
@@ -66,6 +67,7 @@ def test_columns_keep_what_the_extensible_manager_reports(
             live=rng.random(brokers) < 0.5,
             top=rng.integers(-1, 9, bundles),
             owned=rng.random(bundles) < 0.5,
+            traffic=data.draw(st.sampled_from(TrafficFigures)),
         ),
     )
     write_columns(file, snapshot)

@@ -16,8 +16,9 @@ from barycenter.load.reports.extensible_reports import (
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, TimeAverageMessageData
+from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
+from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot, windows_of_owners
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import bundle_name
 from support.peer_cases import configuration, pick
@@ -73,6 +74,21 @@ class TransferRound:
             tops=dict(reversed(self.tops.items())),
             lookups=dict(reversed(self.lookups.items())),
             owners=dict(reversed(self.owners.items())),
+        )
+
+    def by_windows(self, short: Mapping[str, float]) -> LoadSnapshot:
+        """Return what is known when the pipeline's short windows, bytes/s by bundle, are compared."""
+        known = ExtensibleDocument(loads=self.loads, top_bundles=self.tops, lookups=self.lookups, owners=self.owners)
+        windows = {name: TimeAverageMessageData(num_samples=1, msg_throughput_in=each) for name, each in short.items()}
+        published = {name: BundleData(short_term_data=one, long_term_data=one) for name, one in windows.items()}
+        return build_extensible_snapshot(
+            self.loads,
+            self.tops,
+            self.lookups,
+            self.owners,
+            taken_at_ms=NOW_MS,
+            traffic=TrafficFigures.WINDOWS,
+            windows=windows_of_owners(known, published),
         )
 
     def snapshot(self) -> LoadSnapshot:

@@ -3,6 +3,7 @@
 Source: the internal admin client of Pulsar's `PulsarService`.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -22,9 +23,17 @@ _MAX_CONNECTIONS: Final = 64
 class AdminClient:
     """An HTTP client that resends verb and body to wherever a 307 points."""
 
-    def __init__(self, *, timeout_s: float = REQUEST_TIMEOUT_S, headers: Mapping[str, str] | None = None) -> None:
-        """`headers` go with every request, also where a broker points to another."""
+    def __init__(
+        self,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        headers: Mapping[str, str] | None = None,
+        most_bytes: float = math.inf,
+    ) -> None:
+        """`headers` go with every request, also where a broker points to another. An answer of more than `most_bytes`
+        is none."""
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._most_bytes = most_bytes
         self._headers = dict(headers or {})
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -71,9 +80,20 @@ class AdminClient:
             async with self._session.request(
                 method, target, data=data, headers=headers, allow_redirects=False
             ) as answer:
-                return answer.status, await answer.read(), answer.headers.get("Location")
+                return answer.status, await self._body(method, url, answer), answer.headers.get("Location")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AdminRequestError(method, url, 0, str(error) or type(error).__name__) from error
+
+    async def _body(self, method: str, url: str, answer: aiohttp.ClientResponse) -> bytes:
+        """Return the body; one that is too large is not read to its end."""
+        pieces, size = [], 0
+        async for piece in answer.content.iter_any():
+            size += len(piece)
+            if size > self._most_bytes:
+                answer.close()
+                raise AdminRequestError(method, url, 0, f"the answer has more than {self._most_bytes:,} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
 
 
 def reason_of(answer: bytes) -> str:

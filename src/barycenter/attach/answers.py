@@ -14,6 +14,7 @@ CERTIFICATES_VARIABLE: Final = "SSL_CERT_FILE"
 
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _NO_NEWS: Final = re.compile(r"--- .* ---|Message: null|Stacktrace:|")
+_NO_REPORT: Final = ("UnsupportedOperationException", "The extensible load manager makes no load report")
 _LONGEST: Final = 300
 
 _ADVICE: Final = (
@@ -39,10 +40,10 @@ def without_report(error: AdminRequestError) -> str:
 def has_no_report(error: AdminRequestError) -> bool:
     """Tell whether the broker runs the extensible load manager.
 
-    It has no load report, and Pulsar answers with the exception that says so.
+    It has no load report: Pulsar answers with the exception that says so, Barycenter in a sentence.
     Source: `ExtensibleLoadManagerWrapper.generateLoadReport`.
     """
-    return error.status == 500 and "UnsupportedOperationException" in error.reason
+    return error.status == 500 and any(sign in error.reason for sign in _NO_REPORT)
 
 
 def _news(reason: str) -> str:

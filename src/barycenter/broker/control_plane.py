@@ -253,7 +253,8 @@ class ControlPlane:
         if isinstance(decisions, DecisionLog) and self.urls is not None:
             reason = Reason(code=Code.BROKER_LEAVES, subject=str(bundle), detail=why)
             at_ms = self.env.clock.now_ms()
-            decisions.record(at_ms, "unload", reason, bundle=str(bundle), source=self.urls.broker_id)
+            manager = manager_in_force(self.config.current)
+            decisions.record(at_ms, "unload", reason, bundle=str(bundle), source=self.urls.broker_id, manager=manager)
 
     async def close(self) -> None:
         """End everything that is left, without handing over. Idempotent."""

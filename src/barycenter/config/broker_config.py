@@ -473,6 +473,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         IntervalSeconds,
         about("Age of the pipeline's figures at which the leader goes by its own until newer ones come.", dynamic=True),
     ] = 60.0
+    barycenter_extensible_pipeline_enabled: Annotated[
+        bool,
+        about(
+            "With the extensible load manager, decide upon the pipeline's windows of traffic while it keeps up, not "
+            "upon the newest figures.",
+            dynamic=True,
+        ),
+    ] = False
     load_balancer_host_usage_scope: Annotated[
         Literal["process", "host"], about("Whose CPU and network count as the broker's load.")
     ] = "process"

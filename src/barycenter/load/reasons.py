@@ -164,7 +164,10 @@ class Alternative(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Why. `settings` are the configuration keys that would change the answer; `flags` name doubtful input data."""
+    """Why. `settings` are the configuration keys that would change the answer; `flags` name doubtful input data.
+
+    `upon` says which figures were compared, where they could have been others.
+    """
 
     code: Code
     strategy: str = ""
@@ -175,6 +178,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     settings: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     detail: str = ""
+    upon: str = ""
     cause: "Reason | None" = None
 
 
@@ -300,6 +304,8 @@ def render(reason: Reason) -> str:
             parts.append(f" and {reason.more_alternatives} more")
     if reason.strategy:
         parts.append(f" [{reason.strategy}]")
+    if reason.upon:
+        parts.append(f"; upon {reason.upon}")
     if reason.flags:
         parts.append(f"; doubtful data: {', '.join(reason.flags)}")
     if reason.settings:

@@ -37,7 +37,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
     | shed | the outcome of a shedding round, told when it differs from the one before |
 
-    `sentence` is `reason` as a person reads it.
+    `sentence` is `reason` as a person reads it. `manager` is the load manager that decided (`load.managers`),
+    `strategy` the strategy that it asked; blank if the log does not say.
     """
 
     at: int
@@ -50,6 +51,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     source: str = ""
     destination: str = ""
     refused: str = ""
+    manager: str = ""
     strategy: str = ""
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
@@ -83,6 +85,7 @@ class DecisionLog:
         source: str = "",
         destination: str = "",
         refused: str = "",
+        manager: str = "",
     ) -> DecisionRecord:
         """Keep one decision and return it."""
         self._number += 1
@@ -97,6 +100,7 @@ class DecisionLog:
             source=source,
             destination=destination,
             refused=refused,
+            manager=manager,
             strategy=_strategy(reason),
         )
         self._records.append(record)

@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 
 from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import TABLES_FOLDER
-from barycenter.pipeline.tables.files import date_folders, date_of, table_files
+from barycenter.pipeline.tables.files import date_folders, date_of, table_files, with_lacking_columns
 from barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABLES
 
 END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
+UNKNOWN: Final = "unknown"
+"""The load manager of decisions whose log does not say which one made them."""
 
 Progress = Callable[[Sequence[str], str], Iterable[str]]
 """Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
@@ -81,13 +83,29 @@ class History:
         """Return who owned the bundle and when, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
-    def bundle_decisions(self, bundle: str) -> pa.Table:
-        """Return what was decided about the bundle, oldest first: at, by, kind, source, destination, sentence."""
+    def decisions(self, limit: int, *, manager: str = "", kind: str = "") -> pa.Table:
+        """Return the last `limit` decisions, oldest first: of all, of one load manager, or UNKNOWN, of one kind.
+
+        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, sentence.
+        """
+        kept: pa.Table | None = None
+        for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
+            some = _of_manager(rows, manager)
+            kept = some if kept is None else pa.concat_tables([kept, some])
+            if len(kept) > max(limit, _DECISIONS_AT_ONCE):
+                kept = _newest(_once(kept), limit)
+        if kept is None:
+            raise self._nothing("decisions")
+        return _newest(_once(kept), limit).select([*_DECISION_COLUMNS])
+
+    def bundle_decisions(self, bundle: str, *, manager: str = "") -> pa.Table:
+        """Return what was decided about the bundle, by a load manager if one is named, oldest first.
+
+        Columns: those of `decisions` without `bundle`.
+        """
         found = self._all("decisions", "at", DECISIONS.names, pc.field("bundle") == bundle)
-        keys = list(TABLES["decisions"].key)
-        once = found.group_by(keys).aggregate([(name, "min") for name in DECISIONS.names if name not in keys])
-        once = once.rename_columns([name.removesuffix("_min") for name in once.column_names])
-        return once.select(["at", "by", "kind", "source", "destination", "refused", "sentence"]).sort_by("at")
+        once = _once(_of_manager(found, manager))
+        return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
 
     def bundle_load(self, bundle: str, *, every: timedelta = timedelta(minutes=1)) -> pa.Table:
         """Return the means of the bundle's samples per interval, oldest first.
@@ -200,9 +218,11 @@ class History:
         schema = self._empty(names, name).schema
         for file in self._files(name):
             with self._storage.local(file) as path:
-                rows = pq.read_table(path, columns=names, filters=wanted, partitioning=None)
+                known = set(pq.read_schema(path).names)
+                columns = [column for column in names if column in known]
+                rows = pq.read_table(path, columns=columns, filters=wanted, partitioning=None)
             if len(rows):
-                yield rows.select(names).cast(schema)
+                yield with_lacking_columns(rows, name, names).cast(schema)
 
     def _files(self, name: str) -> Iterable[str]:
         first, last = self._since.strftime("%Y-%m-%d"), self._until.strftime("%Y-%m-%d")
@@ -237,6 +257,33 @@ _BALANCE_COLUMNS: Final = (
     *("interval_start", "brokers", "usage_max", "usage_mean", "usage_ratio", "usage_deviation", "msg_rate_ratio"),
     *("brokers_over_threshold", "unloads", "splits", "bundles_without_owner"),
 )
+
+
+_DECISION_COLUMNS: Final = (
+    *("at", "by", "manager", "strategy", "kind", "bundle", "source", "destination", "refused"),
+    "sentence",
+)
+_DECISIONS_AT_ONCE: Final = 100_000
+
+
+def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
+    """Return the decisions of a load manager; blank is any, UNKNOWN those of which none is known."""
+    if not manager:
+        return rows
+    who = rows.column("manager")
+    return rows.filter(pc.is_null(who) if manager == UNKNOWN else pc.equal(who, manager))
+
+
+def _once(rows: pa.Table) -> pa.Table:
+    """Return each decision once, oldest first."""
+    keys = list(TABLES["decisions"].key)
+    once = rows.group_by(keys).aggregate([(name, "min") for name in DECISIONS.names if name not in keys])
+    once = once.rename_columns([name.removesuffix("_min") for name in once.column_names])
+    return once.select(DECISIONS.names).sort_by([("at", "ascending"), ("by", "ascending"), ("number", "ascending")])
+
+
+def _newest(rows: pa.Table, limit: int) -> pa.Table:
+    return rows.slice(max(0, len(rows) - limit))
 
 
 def _summed(parts: Sequence[pa.Table]) -> pa.Table:

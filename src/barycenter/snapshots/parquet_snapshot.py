@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from barycenter.load.snapshot.document import PoliciesDocument
+from barycenter.load.snapshot.extensible_document import TrafficFigures
 from barycenter.load.snapshot.load_snapshot import (
     RESOURCES,
     BrokerTable,
@@ -57,6 +58,7 @@ class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     preallocated: dict[str, list[float | int]] | None = None
     held: list[tuple[str, int, str]] = []
     extensible: dict[str, list[float | int | bool]] | None = None
+    traffic: TrafficFigures = TrafficFigures.NEWEST
     policies: PoliciesDocument = PoliciesDocument()
 
 
@@ -129,8 +131,9 @@ def snapshot_table(snapshot: LoadSnapshot) -> pa.Table:
         else {
             field.name: getattr(extensible, field.name).tolist()
             for field in fields(ExtensibleLoad)
-            if field.name not in _OF_BUNDLES
+            if field.name not in (*_OF_BUNDLES, "traffic")
         },
+        traffic=TrafficFigures.NEWEST if extensible is None else extensible.traffic,
         policies=PoliciesDocument.of(snapshot.policies),
     )
     return pa.table(columns).replace_schema_metadata({METADATA_KEY: msgspec.json.encode(rest)})
@@ -155,7 +158,8 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
     extensible = None
     if rest.extensible is not None:
         own = {name: _column_of(name, items) for name, items in rest.extensible.items()}
-        extensible = ExtensibleLoad(**own, **{name: column_of.pop(name) for name in _OF_BUNDLES})
+        of_bundles = {name: column_of.pop(name) for name in _OF_BUNDLES}
+        extensible = ExtensibleLoad(**own, **of_bundles, traffic=rest.traffic)
     bundles = BundleTable(
         names=table.column("bundle").to_numpy().tolist(),  # several times quicker than to_pylist
         owner=_rows(table, "broker", rest.names),

@@ -14,14 +14,24 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from barycenter.admin.client import AdminClient
-from barycenter.attach.collector import CollectError, Collector, Round, admin_urls
+from barycenter.attach.collected_snapshot import collected_snapshot, keep_snapshot
+from barycenter.attach.collector import (
+    CollectError,
+    Collector,
+    OwnershipUnreadableError,
+    Round,
+    admin_urls,
+)
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from barycenter.load.snapshot.document import SnapshotDocument
+from barycenter.snapshots.snapshot_file import read_snapshot_file
 from support.report_log import MemoryReportLog
 from support.rest_cluster import rest_cluster
 
 BUNDLE = "t/n/0x00000000_0x40000000"
+UNLISTED = "t/n/0x40000000_0x80000000"
 STATS = {"msgRateIn": 5.0, "msgThroughputIn": 500.0, "topics": 2, "consumerCount": 1, "producerCount": 1}
 
 
@@ -34,6 +44,7 @@ class ForeignCluster:
         self.headers: list[Mapping[str, str]] = []
         self.broker = ""
         self.told: Any = None
+        self.configuration: Any = {}
         self.server = TestServer(self._app())
 
     def _app(self) -> web.Application:
@@ -41,6 +52,7 @@ class ForeignCluster:
         app.router.add_get("/admin/v2/clusters", self._clusters)
         app.router.add_get("/admin/v2/brokers" + ("/c1" if self.names_cluster else ""), self._brokers)
         app.router.add_get("/admin/v2/broker-stats/load-report", self._report)
+        app.router.add_get("/admin/v2/brokers/configuration/runtime", self._configuration)
         return app
 
     async def _clusters(self, request: web.Request) -> web.Response:
@@ -52,6 +64,13 @@ class ForeignCluster:
         if isinstance(self.told, ForeignCluster):
             return web.json_response([f"127.0.0.1:{self.told.server.port}"])
         return web.json_response(self.told or [self.broker])
+
+    async def _configuration(self, request: web.Request) -> web.Response:
+        return (
+            self.configuration
+            if isinstance(self.configuration, web.Response)
+            else web.json_response(self.configuration)
+        )
 
     async def _report(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))
@@ -70,6 +89,14 @@ class PublishedLoad:
         stats = NamespaceBundleStats(msg_rate_in=9.0)
         self.loads = {broker: BrokerLoadData(cpu=ResourceUsage(30.0, 100.0), msg_rate_in=70.0, bundle_count=12)}
         self.tops = {broker: TopBundlesLoadData((BundleLoadData(BUNDLE, stats),))}
+        self.records = {BUNDLE: broker, UNLISTED: broker, "t/n/0x80000000_0xffffffff": "gone:1"}
+        self.is_read = 0
+
+    def owners(self) -> Mapping[str, str]:
+        self.is_read += 1
+        if not self.records:
+            raise OwnershipUnreadableError("the topic cannot be read")
+        return self.records
 
 
 async def collected(
@@ -139,7 +166,117 @@ async def test_brokers_of_the_extensible_manager_are_read_from_their_topics(tmp_
     (found,), _ = await collected(
         cluster, tmp_path, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}")
     )
-    assert (found.cpu.usage, found.msg_rate_in, found.num_bundles, list(found.bundles)) == (30.0, 70.0, 12, [BUNDLE])
+    assert (found.cpu.usage, found.msg_rate_in, found.num_bundles, list(found.last_stats)) == (30.0, 70.0, 12, [BUNDLE])
+    assert found.bundles == (BUNDLE, UNLISTED), "all that it owns by the channel"
+
+
+CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+PLACE = "loadManagerServiceUnitStateTableViewClassName"
+
+
+async def snapshot_of(
+    folder: Path, configuration: Any, *, unreadable: bool = False
+) -> tuple[SnapshotDocument, Round, PublishedLoad, LocalBrokerData]:
+    """Collect once from a broker of the extensible load manager; return the snapshot that is kept."""
+    cluster, kept = ForeignCluster([None]), list[SnapshotDocument]()
+    cluster.configuration = configuration
+    published: list[PublishedLoad] = []
+
+    def opened() -> PublishedLoad:
+        published.append(PublishedLoad(f"127.0.0.1:{cluster.server.port}"))
+        if unreadable:
+            published[0].records.clear()
+        return published[0]
+
+    (report,), found = await collected(cluster, folder, extensible=opened, keep_snapshot=kept.append)
+    return kept[0], found, published[0], report
+
+
+@pytest.mark.parametrize("configuration", [{}, {PLACE: f"{CHANNEL}.ServiceUnitStateTableViewImpl"}])
+async def test_the_snapshot_names_the_owners_of_all_bundles_by_the_channel(
+    tmp_path: Path, configuration: dict[str, str]
+) -> None:
+    """One that no list of top bundles holds, too; a version that knows one place only has it in the topic."""
+    document, found, published, _ = await snapshot_of(tmp_path, configuration)
+    known = document.extensible
+    assert known is not None
+    assert known.owners == published.records
+    assert (known.loads, known.top_bundles) == (published.loads, published.tops)
+    assert known.lookups.keys() == published.loads.keys()
+    assert (found.owned, found.ownership, document.taken_at) == (3, "", 1_000_000)
+    snapshot = document.snapshot()
+    assert list(snapshot.bundles.names) == [BUNDLE, UNLISTED]
+    assert snapshot.extensible is not None
+    assert (snapshot.extensible.owned.tolist(), snapshot.extensible.top.tolist()) == ([True, True], [0, -1])
+
+
+@pytest.mark.parametrize(
+    ("configuration", "is_read", "why"),
+    [
+        (
+            {PLACE: f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl"},
+            0,
+            "ownership is kept in the metadata store",
+        ),
+        ({PLACE: "com.example.Own"}, 0, "ownership is kept by Own"),
+        (web.json_response({"reason": "no super-user"}, status=401), 0, "set BARYCENTER_TOKEN to the token"),
+        (["no map"], 1, "the topic cannot be read"),
+        ({}, 1, "the topic cannot be read"),
+    ],
+    ids=["store", "unknown", "refused", "no map", "unreadable"],
+)
+async def test_where_ownership_cannot_be_read_it_is_said_and_lists_tell_it(
+    tmp_path: Path, configuration: Any, is_read: int, why: str
+) -> None:
+    """The topic is left alone where it is not known to be the place: reading one that there is not would make it."""
+    document, found, published, report = await snapshot_of(tmp_path, configuration, unreadable=True)
+    assert document.extensible is not None
+    assert document.extensible.owners == dict.fromkeys([BUNDLE], next(iter(published.loads)))
+    assert (found.owned, why in found.ownership, published.is_read) == (None, True, is_read)
+    assert "a bundle counts for the broker that lists it as one of its heaviest" in found.ownership
+    assert report.bundles == (BUNDLE,)
+
+
+async def test_a_snapshot_that_cannot_be_kept_ends_the_round(tmp_path: Path) -> None:
+    def full(_document: SnapshotDocument) -> None:
+        raise OSError(28, "No space left on device")
+
+    cluster = ForeignCluster([None])
+    options: dict[str, Any] = {"extensible": lambda: PublishedLoad("b"), "keep_snapshot": full}
+    with pytest.raises(CollectError, match="cannot keep the snapshot"):
+        await collected(cluster, tmp_path, **options)
+
+
+def test_a_kept_snapshot_replaces_the_one_before_as_a_whole(tmp_path: Path) -> None:
+    for taken_at in (1, 2):
+        addresses = {"a:1": "http://a:1"}
+        keep_snapshot(
+            tmp_path / "out" / "snapshot.json", collected_snapshot(addresses, {}, {}, None, taken_at_ms=taken_at)
+        )
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["snapshot.json"]
+    found = read_snapshot_file(tmp_path / "out" / "snapshot.json")
+    assert (found.snapshot.taken_at_ms, found.snapshot.brokers.names) == (2, ("a:1",))
+
+
+async def test_an_answer_that_is_too_large_is_none(tmp_path: Path) -> None:
+    cluster = ForeignCluster([{"lastStats": {}, "unheard": "x" * 100_000}])
+    await cluster.server.start_server()
+    client, log = AdminClient(most_bytes=100_000), MemoryReportLog()
+    numbers = ReportNumbers(tmp_path / "n", now_ms=1)
+    collector = Collector(admin_urls(str(cluster.server.make_url(""))), client, log, numbers, clock_ms=lambda: 1)
+    found = await collector.collect()
+    await client.close()
+    await cluster.server.close()
+    (why,) = found.failed.values()
+    assert "the answer has more than 100,000 bytes" in why
+    assert log.reports == []
+
+
+async def test_a_list_of_too_many_brokers_is_none(tmp_path: Path) -> None:
+    cluster = ForeignCluster([])
+    cluster.told = [f"b{number}:1" for number in range(10_001)]
+    with pytest.raises(CollectError, match="not as Pulsar does"):
+        await collected(cluster, tmp_path)
 
 
 async def test_a_broker_that_published_nothing_yet_is_named_with_how_long_that_may_take(tmp_path: Path) -> None:
@@ -156,9 +293,22 @@ def failure_of_pulsar(exception: str) -> web.Response:
     return web.json_response({"reason": text}, status=500)
 
 
-async def test_pulsars_extensible_manager_says_by_an_exception_that_it_has_no_report(tmp_path: Path) -> None:
-    """So does 4.2; it is not a broker in trouble."""
-    cluster = ForeignCluster([failure_of_pulsar("java.lang.UnsupportedOperationException")])
+OWN_WORDS = "The extensible load manager makes no load report: what it knows is at /barycenter/v1/snapshot"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        failure_of_pulsar("java.lang.UnsupportedOperationException"),
+        web.json_response({"reason": OWN_WORDS}, status=500),
+    ],
+    ids=["Pulsar", "Barycenter"],
+)
+async def test_a_broker_that_says_it_has_no_report_is_read_from_its_topics(
+    answer: web.Response, tmp_path: Path
+) -> None:
+    """So do Pulsar 4.2, by an exception, and our own; it is not a broker in trouble."""
+    cluster = ForeignCluster([answer])
     (found,), _ = await collected(
         cluster, tmp_path, extensible=lambda: PublishedLoad(f"127.0.0.1:{cluster.server.port}")
     )

@@ -7,6 +7,7 @@ import pulsar
 import pytest
 from structlog.testing import capture_logs
 
+from barycenter.attach import extensible_topics
 from barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from barycenter.load.reports.extensible_reports import BrokerLoadData, TopBundlesLoadData
 from barycenter.load.reports.load_report import encode_without_none
@@ -71,7 +72,19 @@ def test_the_newest_of_each_broker_counts_until_a_tombstone(client: Client, topi
 def test_what_cannot_be_read_is_logged_and_the_last_known_stays(client: Client, topics: PulsarExtensibleTopics) -> None:
     client.publish(BROKER_LOAD_TOPIC, "a:1", encode_without_none(BrokerLoadData(max_resource_usage=0.5)))
     with capture_logs() as logged:
-        client.publish(BROKER_LOAD_TOPIC, "a:1", b'{"maxResourceUsage": []}')
-    assert [(line["event"], line["broker"]) for line in logged] == [("load_data_refused", "a:1")]
+        for _ in range(3):
+            client.publish(BROKER_LOAD_TOPIC, "a:1", b'{"maxResourceUsage": []}')
+    assert [(line["event"], line["broker"]) for line in logged] == [("load_data_refused", "a:1")], "once"
     assert topics.loads["a:1"].max_resource_usage == 0.5
-    assert client.acknowledged == 2
+    assert client.acknowledged == 4
+
+
+def test_no_more_brokers_are_kept_than_the_bound(
+    client: Client, topics: PulsarExtensibleTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extensible_topics, "MOST_BROKERS", 2)
+    with capture_logs() as logged:
+        for name in ("", "a:1", "x" * 3_000, "b:1", "c:1", "a:1"):
+            client.publish(BROKER_LOAD_TOPIC, name, encode_without_none(BrokerLoadData()))
+    assert sorted(topics.loads) == ["a:1", "b:1"]
+    assert [line["event"] for line in logged] == ["load_data_refused"]

@@ -24,6 +24,17 @@ def test_decisions_are_kept_in_memory_and_as_json_lines(tmp_path: Path) -> None:
     assert "an administrator asked for it" in decoded[0].sentence
 
 
+def test_a_decision_says_which_load_manager_made_it_and_a_line_that_does_not_is_read_nevertheless(
+    tmp_path: Path,
+) -> None:
+    log = DecisionLog("b:1", tmp_path)
+    log.record(1, "shed", Reason(code=Code.BALANCED))
+    log.record(2, "shed", Reason(code=Code.BALANCED), manager="extensible")
+    assert [record.manager for record in read_decisions(tmp_path)] == ["", "extensible"]
+    lines = (tmp_path / "b_1.jsonl").read_bytes().splitlines()
+    assert [b'"manager":"extensible"' in line for line in lines] == [False, True]
+
+
 def test_a_large_decision_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barycenter.logs.decision_log.FILE_BYTES", 10)
     log = DecisionLog("b", tmp_path)

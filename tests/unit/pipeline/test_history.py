@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as CliResult
 
 from barycenter.cli.history.command import command
-from barycenter.pipeline.history import History, NoHistoryError, Ranking
+from barycenter.pipeline.history import UNKNOWN, History, NoHistoryError, Ranking
 from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import Tables
+from barycenter.pipeline.tables.files import Tables, live_files
 from barycenter.pipeline.tables.schemas import FIGURES, TABLES
 
 BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
@@ -151,6 +152,95 @@ def test_decisions_about_a_bundle_are_told_once(layout: PipelineLayout) -> None:
         tables.write("decisions", batch, rows_of("decisions", [made, {**made, "number": 2, "bundle": BUNDLES[1]}]))
     found = History(layout).bundle_decisions(BUNDLES[0]).to_pylist()
     assert [(row["at"], row["kind"], row["sentence"]) for row in found] == [(at(5), "unload", "too hot")]
+
+
+def without_manager(layout: PipelineLayout) -> None:
+    """Let the files that are there be of a version that did not write which load manager decided."""
+    for file in live_files(layout.tables, "decisions"):
+        pq.write_table(pq.ParquetFile(file).read().drop_columns(["manager"]), file)
+
+
+def decided(number: int, manager: str | None = None, kind: str = "unload", bundle: str = BUNDLES[0]) -> Row:
+    return {
+        "by": "a:1",
+        "number": number,
+        "at": at(number * 100),
+        "kind": kind,
+        "bundle": bundle,
+        "manager": manager,
+        "strategy": "S",
+    }
+
+
+@pytest.fixture
+def decisions(layout: PipelineLayout) -> PipelineLayout:
+    """Ten decisions on two dates: the first four of a version that did not say which manager, one of those copied."""
+    tables = Tables(layout)
+    tables.write("decisions", 0, rows_of("decisions", [decided(n) for n in range(4)]))
+    without_manager(layout)
+    managers = ["modular", "simple", "extensible", "extensible", None, "modular"]
+    kinds = ["unload", "unload", "shed", "assign", "unload", "unload"]
+    rows = [decided(n, managers[n - 4], kinds[n - 4], BUNDLES[n % 2]) for n in range(4, 10)]
+    tables.write("decisions", 1, rows_of("decisions", [decided(3), *rows]))
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("asked", "numbers"),
+    [
+        ({}, range(10)),
+        ({"limit": 3}, [7, 8, 9]),
+        ({"manager": "modular"}, [4, 9]),
+        ({"manager": "simple"}, [5]),
+        ({"manager": "extensible"}, [6, 7]),
+        ({"manager": UNKNOWN}, [0, 1, 2, 3, 8]),
+        ({"manager": UNKNOWN, "limit": 2}, [3, 8]),
+        ({"manager": "extensible", "kind": "shed"}, [6]),
+        ({"manager": "simple", "kind": "shed"}, []),
+    ],
+)
+@pytest.mark.parametrize("at_once", [1, 100_000])
+def test_decisions_are_told_by_load_manager_and_those_of_before_as_unknown(
+    decisions: PipelineLayout,
+    asked: dict[str, Any],
+    numbers: list[int],
+    at_once: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("barycenter.pipeline.history._DECISIONS_AT_ONCE", at_once)
+    found = History(decisions).decisions(**{"limit": 100, **asked})
+    assert found.column_names[:5] == ["at", "by", "manager", "strategy", "kind"]
+    assert found.column("at").to_pylist() == [at(number * 100) for number in numbers]
+
+
+def test_a_bundles_decisions_say_and_can_be_asked_by_manager(decisions: PipelineLayout) -> None:
+    history = History(decisions)
+    managers = [(row["at"], row["manager"]) for row in history.bundle_decisions(BUNDLES[0]).to_pylist()]
+    assert managers[4:] == [(at(400), "modular"), (at(600), "extensible"), (at(800), None)]
+    assert len(history.bundle_decisions(BUNDLES[0], manager=UNKNOWN)) == 5
+    assert len(history.bundle_decisions(BUNDLES[0], manager="extensible")) == 1
+
+
+def test_the_command_has_the_manager_as_a_column_and_as_a_question(decisions: PipelineLayout) -> None:
+    words = ["decisions", "--data", str(decisions.data), "--format", "csv"]
+    rows = list(csv.DictReader(io.StringIO(CliRunner().invoke(command, words).stdout)))
+    assert [row["manager"] for row in rows[3:]] == ["", "modular", "simple", "extensible", "extensible", "", "modular"]
+    one = CliRunner().invoke(command, [*words, "--manager", "simple"])
+    assert [row["manager"] for row in csv.DictReader(io.StringIO(one.stdout))] == ["simple"]
+    shown = CliRunner().invoke(command, ["decisions", "--data", str(decisions.data), "--manager", "unknown"])
+    assert shown.exit_code == 0
+    assert shown.stdout.split()[:4] == ["at", "by", "manager", "strategy"]
+    life = ["bundle", BUNDLES[0], "--data", str(decisions.data), "--format", "json", "--manager", "modular"]
+    told = CliRunner().invoke(command, life)
+    assert told.exit_code == 0, told.output
+    assert told.stdout.count('"kind":"unload"') == 1
+    wrong = CliRunner().invoke(command, [*words, "--manager", "nobody"])
+    assert (wrong.exit_code, "unknown" in wrong.stderr) == (2, True)
+
+
+def test_where_no_decision_was_kept_the_command_says_so(layout: PipelineLayout) -> None:
+    found = CliRunner().invoke(command, ["decisions", "--data", str(layout.data)])
+    assert (found.exit_code, "has no tables" in found.stderr) == (1, True)
 
 
 def test_a_bundles_load_is_averaged_per_interval(layout: PipelineLayout) -> None:

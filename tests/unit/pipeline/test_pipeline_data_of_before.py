@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from barycenter.cli.main import main
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, weighted_resource_usage
 from barycenter.load.reports.windows import LiveFold
-from barycenter.pipeline.history import History
+from barycenter.pipeline.history import UNKNOWN, History
 from barycenter.pipeline.running.status import read_status
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.stream.state import BatchMemory, StateFolder
@@ -22,6 +23,8 @@ from barycenter.snapshots.pipeline_tables import read_tables
 from support.data_of_before import copied, logged
 from support.publications import decoded
 
+LATER = {"decisions": ("manager",)}
+"""Columns that came after."""
 DECIDED_ABOUT = "public/default/0x00000000_0x55555555"
 
 
@@ -44,8 +47,9 @@ def test_its_files_have_the_columns_of_the_tables(layout: PipelineLayout) -> Non
         files = live_files(layout.tables, name)
         first = "batch-000000000000.parquet" if name == "ownership" else "batch-000000000000-000000000001.parquet"
         assert [file.name for file in files] == [first, "batch-000000000002.parquet"]
+        known = pa.schema([field for field in table.arrow_schema if field.name not in LATER.get(name, ())])
         for file in files:
-            assert pq.read_schema(file).equals(table.arrow_schema, check_metadata=True), name
+            assert pq.read_schema(file).equals(known, check_metadata=True), name
 
 
 def test_questions_about_load_are_answered_from_its_tables(layout: PipelineLayout) -> None:
@@ -73,7 +77,7 @@ def test_questions_about_a_bundle_are_answered_from_its_tables(layout: PipelineL
     owners = [(row["broker"], row["ended"]) for row in history.bundle_owners(DECIDED_ABOUT).to_pylist()]
     assert owners == [("127.0.0.1:8080", None)]
     lines = [json.loads(line) for file in layout.decisions.iterdir() for line in file.read_text().splitlines()]
-    decided = history.bundle_decisions(DECIDED_ABOUT).to_pylist()
+    decided = history.bundle_decisions(DECIDED_ABOUT, manager=UNKNOWN).to_pylist()
     assert [(round(row["at"].timestamp() * 1000), row["kind"], row["sentence"]) for row in decided] == [
         (line["at"], line["kind"], line["sentence"]) for line in lines
     ]

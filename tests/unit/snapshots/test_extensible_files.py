@@ -17,9 +17,16 @@ from barycenter.load.reports.extensible_reports import (
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, encode_without_none
+from barycenter.load.reports.load_report import (
+    BundleData,
+    NamespaceBundleStats,
+    ResourceUsage,
+    TimeAverageMessageData,
+    encode_without_none,
+)
 from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument, Ownership
+from barycenter.load.snapshot.extensible_document import ExtensibleDocument, Ownership, TrafficFigures
+from barycenter.load.snapshot.extensible_snapshot import windows_of_owners
 from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from support.load_cases import bundle_name
 from support.snapshot_cases import assert_same_snapshot
@@ -134,6 +141,43 @@ def test_the_transfer_shedder_decides_once_the_imbalance_lasted(tmp_path: Path) 
     assert rounds[4] == "cooling_down"
     placed = CliRunner().invoke(main, ["decide", "--snapshot", str(file), "--place", bundle_name(99), "--json"])
     assert json.loads(placed.stdout)["destination"] == "c:1"
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.parquet"])
+@pytest.mark.parametrize(
+    ("traffic", "upon", "carries"),
+    [
+        (TrafficFigures.NEWEST, "", "20 MiB/s"),
+        (TrafficFigures.WINDOWS, "upon the pipeline's short-term windows of traffic", "1 MiB/s"),
+        (TrafficFigures.LATE, "upon the newest figures of traffic, as the pipeline is late", "20 MiB/s"),
+    ],
+)
+def test_what_is_decided_upon_is_said_with_every_kind_of_file(
+    tmp_path: Path, name: str, traffic: TrafficFigures, upon: str, carries: str
+) -> None:
+    window = TimeAverageMessageData(max_samples=10, num_samples=10, msg_throughput_in=MEBIBYTE)
+    data = {bundle_name(n): BundleData(short_term_data=window, long_term_data=window) for n in (*range(6), 10, 11)}
+    known = msgspec.structs.replace(a_document(), traffic=traffic)
+    found = windows_of_owners(known, data)
+    document = SnapshotDocument(
+        taken_at=NOON_MS,
+        brokers={},
+        extensible=known,
+        bundle_data=dict(found.bundles),
+        broker_data=dict(found.brokers),
+    )
+    write_snapshot(tmp_path / name, document)
+    words = ["decide", str(tmp_path / name), "--set", "loadBalancerSheddingConditionHitCountThreshold=0"]
+    shown = CliRunner().invoke(main, words).stdout
+    headline = shown.partition("\n")[0]
+    assert headline.endswith(upon)
+    assert ("upon" in headline) == bool(upon)
+    assert f"a:1 → c:1  {carries}" in shown
+    told = [json.loads(line) for line in CliRunner().invoke(main, [*words, "--json"]).stdout.splitlines()]
+    reasons = [line["reason"].get("cause", line["reason"]) for line in told]
+    assert {f"upon {each['upon']}" if "upon" in each else "" for each in reasons} == {upon}
+    explained = CliRunner().invoke(main, ["explain", "--snapshot", str(tmp_path / name), "--broker", "a:1"]).stdout
+    assert upon in " ".join(explained.split())
 
 
 def test_large_bundles_are_split_once_they_stayed_so(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.load.decisions import Placement, Split, Unload
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.splitting.request import can_divide
-from barycenter.logs.decision_log import DecisionLog
+from barycenter.logs.decision_log import DecisionLog, DecisionRecord, Kind
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 from barycenter.naming.namespace import NamespaceName
@@ -45,16 +46,18 @@ class DecisionExecutor:
         context: LoadManagerContext,
         decisions: DecisionLog,
         metrics: SplitMetrics,
+        manager: ManagerKind,
         move: Callable[[Bundle, str, str | None], Awaitable[bool]] | None = None,
     ) -> None:
-        """`move` has a broker give a bundle up to another, and tells whether it did; without it the broker that has the
-        bundle is told to unload it."""
+        """`manager` is whose orders they are. `move` has a broker give a bundle up, and tells whether it did;
+        without it the broker that has the bundle is told to unload it."""
         self._context = context
         self._move = move or self._tell_owner
         self._decisions = decisions
         self._metrics = metrics
+        self._manager = manager
         self._refused: dict[tuple[str, str], Code] = {}
-        self._last_round: Code | None = None
+        self._last_round: tuple[Code, str] | None = None
 
     # ---- telling ----
 
@@ -64,9 +67,7 @@ class DecisionExecutor:
             self.refuse("assign", placement.bundle, "", placement.reason)
             return
         self._refused.pop(("assign", placement.bundle), None)
-        record = self._decisions.record(
-            self._now_ms(), "assign", placement.reason, bundle=placement.bundle, destination=placement.broker
-        )
+        record = self._record("assign", placement.reason, bundle=placement.bundle, destination=placement.broker)
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
 
     def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
@@ -76,14 +77,14 @@ class DecisionExecutor:
         if len(self._refused) >= _REMEMBERED_REFUSALS:
             self._refused.clear()
         self._refused[action, bundle] = reason.code
-        record = self._decisions.record(self._now_ms(), "refuse", reason, bundle=bundle, source=source, refused=action)
+        record = self._record("refuse", reason, bundle=bundle, source=source, refused=action)
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
     def tell_round(self, reason: Reason) -> None:
-        """Tell the outcome of a shedding round when it is another than that of the round before."""
-        if reason.code is not self._last_round:
-            self._last_round = reason.code
-            self._decisions.record(self._now_ms(), "shed", reason)
+        """Tell the outcome of a shedding round when it is another than that of the round before, or upon others."""
+        if self._last_round != (reason.code, reason.upon):
+            self._last_round = (reason.code, reason.upon)
+            self._record("shed", reason)
 
     # ---- unloading ----
 
@@ -100,13 +101,8 @@ class DecisionExecutor:
             self.refuse("unload", unload.bundle, unload.source, failure)
             return False
         self._refused.pop(("unload", unload.bundle), None)
-        record = self._decisions.record(
-            self._now_ms(),
-            "unload",
-            unload.reason,
-            bundle=unload.bundle,
-            source=unload.source,
-            destination=destination or "",
+        record = self._record(
+            "unload", unload.reason, bundle=unload.bundle, source=unload.source, destination=destination or ""
         )
         log.info(
             "bundle_shed",
@@ -162,7 +158,7 @@ class DecisionExecutor:
             return False
         self._context.bundles.invalidate(bundle.namespace)
         self._metrics.split()
-        record = self._decisions.record(self._now_ms(), "split", split.reason, bundle=split.bundle, source=split.broker)
+        record = self._record("split", split.reason, bundle=split.bundle, source=split.broker)
         log.info("bundle_split_ordered", bundle=split.bundle, broker=split.broker, reason=record.sentence)
         return True
 
@@ -179,8 +175,9 @@ class DecisionExecutor:
         urls = await self._context.registration.urls_of(broker)
         return None if urls is None else urls.web_url
 
-    def _now_ms(self) -> int:
-        return self._context.env.clock.now_ms()
+    def _record(self, kind: Kind, reason: Reason, **about: str) -> DecisionRecord:
+        at_ms = self._context.env.clock.now_ms()
+        return self._decisions.record(at_ms, kind, reason, manager=self._manager, **about)
 
 
 def _parsed(bundle: str) -> Bundle | None:

@@ -1,4 +1,4 @@
-"""What the pipeline published, as the leader reads it.
+"""What the pipeline published, as the leader reads it, and whether it is decided by.
 
 The publication is one file that is replaced by renaming, so it is read in place, without a thread: a look costs one
 `stat`, and only a new file is read. It may list a hundred thousand bundles, so others go on while it is decoded.
@@ -6,23 +6,42 @@ The publication is one file that is replaced by renaming, so it is read in place
 
 import asyncio
 import os
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import structlog
 
+from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BundleData,
-    LocalBrokerData,
     TimeAverageBrokerData,
     TimeAverageMessageData,
 )
 from barycenter.load.reports.publication import PUBLICATION_FILE, PipelinePublication, decode_publication
 
 log = structlog.get_logger(__name__)
+
+_ROWS_AT_ONCE: Final = 2_000
+
+
+class ReportName(NamedTuple):
+    """What names a report of a broker once and for all."""
+
+    incarnation: str
+    sequence: int
+
+
+class NamedReport(Protocol):
+    @property
+    def incarnation(self) -> str: ...
+
+    @property
+    def sequence(self) -> int: ...
 
 
 class PipelineFeed(Protocol):
@@ -94,13 +113,120 @@ async def _decoded(document: bytes) -> PipelinePublication:
         await asyncio.sleep(0)
 
 
-def includes(publication: PipelinePublication, broker: str, report: LocalBrokerData) -> bool:
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
+
+    in_use: bool
+    lag_ms: int
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A publication of the pipeline, and its columns as they are looked up."""
+
+    publication: PipelinePublication
+    bundles: dict[str, BundleData]
+    averages: dict[str, TimeAverageBrokerData]
+
+
+class PipelineFigures:
+    """The newest publication, and whether it is decided by: as long as no report that is known here waits for long.
+
+    The pipeline is late once the oldest known report that it has not published has been known for longer than
+    `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however long ago it was made.
+    """
+
+    def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
+        self._context = context
+        self._feed = feed
+        self._heard: dict[str, tuple[NamedReport, int]] = {}
+        self._published: Published | None = None
+        self._publishing = asyncio.Lock()
+        self._told_late = False
+
+    # ---- reports that it should have ----
+
+    def heard(self, broker: str, report: NamedReport, at_ms: int) -> None:
+        """Take note of the newest report of a broker, and since when it is known here (epoch ms)."""
+        self._heard[broker] = (report, at_ms)
+
+    def last_heard(self, broker: str) -> NamedReport | None:
+        found = self._heard.get(broker)
+        return None if found is None else found[0]
+
+    def retain(self, brokers: Collection[str]) -> None:
+        """Forget the reports of all other brokers."""
+        for broker in [name for name in self._heard if name not in brokers]:
+            del self._heard[broker]
+
+    # ---- what it published ----
+
+    def state(self) -> PipelineState:
+        """Judge the pipeline as of now, by the publication that was read last."""
+        publication = self._feed.latest()
+        now_ms = self._context.env.clock.now_ms()
+        waiting = [
+            at_ms
+            for broker, (report, at_ms) in self._heard.items()
+            if publication is None or not includes(publication, broker, report)
+        ]
+        lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
+        limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
+        is_late = self._feed.is_expected and lag_ms > limit_ms
+        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
+
+    def in_use(self) -> PipelinePublication | None:
+        """Return the publication that is decided by now, if one is."""
+        return self._feed.latest() if self.state().in_use else None
+
+    def published(self) -> Published | None:
+        """Return the publication that is in use; at once after `read`."""
+        publication = self.in_use()
+        return None if publication is None else self.columns(publication)
+
+    def columns(self, publication: PipelinePublication) -> Published:
+        if self._published is None or self._published.publication is not publication:
+            self._published = Published(publication, published_bundles(publication), published_averages(publication))
+        return self._published
+
+    async def read(self) -> None:
+        """Have the columns of the newest publication at hand, if it is in use."""
+        async with self._publishing:
+            await self._feed.read()
+            while (publication := self.in_use()) is not None:
+                if self._published is not None and self._published.publication is publication:
+                    return
+                bundles: dict[str, BundleData] = {}
+                for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
+                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
+                    await asyncio.sleep(0)
+                self._published = Published(publication, bundles, published_averages(publication))
+
+    async def judge(self, *, decides_with: str) -> PipelineState:
+        """Look for a newer publication and judge it; the leader tells its log once when the pipeline becomes late, and
+        `decides_with` what instead, once when it is back."""
+        await self._feed.read()
+        state = self.state()
+        if not self._context.is_leader():
+            return state
+        if state.is_late and not self._told_late:
+            self._told_late = True
+            log.warning("pipeline_late", lag_s=state.lag_ms / 1000, decides_with=decides_with)
+        elif state.in_use and self._told_late:
+            self._told_late = False
+            log.info("pipeline_back", lag_s=state.lag_ms / 1000)
+        return state
+
+
+def includes(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
     """Tell whether `report` of `broker` was folded into `publication`."""
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 
 
-def is_exactly(publication: PipelinePublication, broker: str, report: LocalBrokerData) -> bool:
+def is_exactly(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
     """Tell whether `report` is the newest of `broker` that `publication` knows."""
     return publication.last_sequence.get(broker) == (report.incarnation, report.sequence)
 

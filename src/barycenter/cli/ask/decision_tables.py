@@ -9,6 +9,7 @@ import msgspec
 
 from barycenter.cli.terminal import Column, Kind, print_table
 from barycenter.load.reasons import Code, Reason, format_figure, render
+from barycenter.load.shedding.transfer_plan import UPON
 from barycenter.snapshots.decided import BundleState, Decided
 from barycenter.snapshots.snapshot_file import SnapshotFile
 
@@ -30,7 +31,8 @@ def headline(found: SnapshotFile, by: str) -> str:
     if snapshot.taken_at_ms:
         taken = f", as of {datetime.fromtimestamp(snapshot.taken_at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     sizes = f"{len(snapshot.brokers):,} brokers, {len(snapshot.bundles):,} bundles"
-    return f"{found.source}: {sizes}{taken}; {by}"
+    upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
+    return f"{found.source}: {sizes}{taken}; {by}" + (f"; upon {upon}" if upon else "")
 
 
 def print_state(state: BundleState) -> None:
@@ -122,7 +124,7 @@ def _words(reason: Reason, subject: str, *, explain: bool) -> str:
     if not explain:
         cause = reason.cause if reason.code in _TOLD_BY_CAUSE else None
         reason = msgspec.structs.replace(
-            reason, strategy="", settings=(), detail="", alternatives=(), more_alternatives=0, cause=cause
+            reason, strategy="", settings=(), detail="", upon="", alternatives=(), more_alternatives=0, cause=cause
         )
         if cause is not None:
             return f"{render(msgspec.structs.replace(reason, cause=None))}; because {_words(cause, '', explain=False)}"

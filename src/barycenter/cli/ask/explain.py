@@ -183,7 +183,8 @@ def _print(
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(each for each in (record.source, record.destination) if each)
         what = f"{record.kind} {record.refused}".strip()
-        click.echo("  ".join(each for each in (at, what, record.bundle, where) if each))
+        manager = f"by the {record.manager} load manager" if record.manager else ""
+        click.echo("  ".join(each for each in (at, what, record.bundle, where, manager) if each))
         click.echo(f"      {record.sentence}")
     if states or lines:
         click.echo(f"\nnow, by {settings}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from typing import Final
+from typing import Final, get_args
 
 import click
 import pyarrow as pa
@@ -17,9 +17,11 @@ from barycenter.cli.history.rows import print_rows, trend
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.pipeline.data_folder import opened
 from barycenter.cli.progress import spark_progress, with_progress
+from barycenter.load.managers import ManagerKind
+from barycenter.logs.decision_log import Kind
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
-from barycenter.pipeline.history import END_OF_TIME, History, NoHistoryError, Ranking
+from barycenter.pipeline.history import END_OF_TIME, UNKNOWN, History, NoHistoryError, Ranking
 from barycenter.pipeline.local_sql import QueryError, run_local_sql
 from barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from barycenter.pipeline.storage.files import local_folder
@@ -72,29 +74,57 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
         _answer(form, lambda: history.top_bundles(limit, by=ranking))
 
 
+_MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), UNKNOWN)
+
+
+def _with_manager(command: Command) -> Command:
+    option = click.option(
+        "--manager",
+        type=click.Choice(_MANAGERS),
+        help="Only decisions of this load manager; unknown: of logs that do not say which.",
+    )
+    return option(command)
+
+
+@command.command(name="decisions")
+@_common
+@_with_manager
+@click.option("--kind", type=click.Choice(get_args(Kind)), help="Only decisions of this kind.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
+def decisions(
+    data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, kind: str | None, limit: int
+) -> None:
+    """Tell what was decided, by which load manager and strategy, and why."""
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.decisions(limit, manager=manager or "", kind=kind or ""))
+
+
 @command.command(name="bundle")
 @_common
+@_with_manager
 @click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
 @click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
-def bundle_life(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, every: str) -> None:
+def bundle_life(
+    data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, bundle: str, every: str
+) -> None:
     """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
     try:
         name = str(Bundle.parse(bundle))
     except InvalidNameError as error:
         raise click.UsageError(f"{bundle}: {error}") from None
     with _history(data, conf, since, until) as history:
-        found = _life_of(history, name, timedelta(minutes=_EVERY[every]))
+        found = _life_of(history, name, timedelta(minutes=_EVERY[every]), manager or "")
     for title, rows in found:
         if form == "table":
             click.echo("\n" + trend(title, rows, title))
         print_rows(rows, form, kind=title)
 
 
-def _life_of(history: History, name: str, width: timedelta) -> list[tuple[str, pa.Table]]:
+def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, pa.Table]]:
     """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
     parts: list[tuple[str, Callable[[], pa.Table]]] = [
         ("owners", lambda: history.bundle_owners(name)),
-        ("decisions", lambda: history.bundle_decisions(name)),
+        ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
         ("load", lambda: history.bundle_load(name, every=width)),
     ]
     found: list[tuple[str, pa.Table]] = []

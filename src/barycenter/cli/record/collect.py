@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +16,20 @@ import msgspec
 
 from barycenter.admin.client import AdminClient
 from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
+from barycenter.attach.collected_snapshot import keep_snapshot
 from barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
 from barycenter.cli.formats import with_format
 from barycenter.cli.moments import Seconds
+from barycenter.cli.run.process_log import configure_logging
 from barycenter.logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0
+_MOST_BYTES: Final = 256 * 2**20
+"""Of one answer: the load report of a broker of half a million bundles has that many."""
+_SNAPSHOT: Final = "snapshot.json"
 
 
 def _admin_urls(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
@@ -66,6 +72,10 @@ def command(
     makes tables of them. A broker that does not answer is named and asked again in the next round. When the broker at
     URL is down, another one that is known by then tells which there are.
 
+    Of brokers with the extensible load manager the topics of broker load, top bundles and ownership are read, and
+    OUT/snapshot.json is kept, which `barycenter decide` takes: it names the owner of every bundle, unless ownership is
+    kept in the metadata store, which is said.
+
     The environment variable BARYCENTER_TOKEN may hold a token, which must be a superuser's, and SSL_CERT_FILE the path
     of the certificates to trust instead of the system's.
 
@@ -75,6 +85,7 @@ def command(
     topics not read, the numbers not kept.
     """
     keep_private()
+    configure_logging(as_json=not sys.stderr.isatty())
     try:
         ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, form == "json"))
     except (CollectError, OSError) as error:
@@ -120,7 +131,8 @@ async def _collect(
                 f"cannot read the load topics at {service_url}: {error}; check --service-url{trust}"
             ) from error
 
-    client = AdminClient(timeout_s=_TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else None)
+    headers = {"Authorization": f"Bearer {token}"} if token else None
+    client = AdminClient(timeout_s=_TIMEOUT_S, headers=headers, most_bytes=_MOST_BYTES)
     report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)
     collector = Collector(
         urls,
@@ -129,6 +141,7 @@ async def _collect(
         ReportNumbers(out / "collect.json", now_ms=_now_ms()),
         clock_ms=_now_ms,
         extensible=open_topics if service_url else None,
+        keep_snapshot=partial(keep_snapshot, out / _SNAPSHOT),
     )
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -173,15 +186,23 @@ async def _go_round(
 
 
 def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
+    ownership = ""
+
     def tell(found: Round | str) -> None:
+        nonlocal ownership
         if isinstance(found, str):
             click.echo(f"barycenter: {found}; asking again in the next round", err=True)
         elif as_json:
             click.echo(msgspec.json.encode(found))
         else:
             at = datetime.fromtimestamp(found.at / 1000, UTC)
-            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {found.brokers} brokers, {found.bundles:,} bundles → {out}")
+            owned = "" if found.owned is None else f", owners of {found.owned:,}"
+            told = f"{found.brokers} brokers, {found.bundles:,} bundles{owned}"
+            click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {told} → {out}")
             for broker, why in found.failed.items():
                 click.echo(f"  {broker}: {why}", err=True)
+            if found.ownership != ownership:  # told when it changes: it may be so in every round
+                ownership = found.ownership
+                click.echo(f"  {ownership or 'ownership is known again'}", err=True)
 
     return tell

@@ -103,6 +103,13 @@ GENERAL: Final = (
         "a broker may hold fewer topics than a bundle before it is split, so a bundle may fit nowhere",
         "set it above loadBalancerNamespaceBundleMaxTopics",
     ),
+    Rule(
+        "barycenter_extensible_pipeline_enabled",
+        lambda f: f.config.barycenter_extensible_pipeline_enabled and f.manager is not ManagerKind.EXTENSIBLE,
+        "only the extensible load manager reads it; the modular one goes by the pipeline wherever there is one",
+        "remove it",
+        Severity.NOTE,
+    ),
 )
 
 
@@ -173,6 +180,14 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
             ),
             "idle brokers get nothing until the others are overloaded",
             "set it below loadBalancerBrokerOverloadedThresholdPercentage, Pulsar's default is 50",
+        ),
+    ),
+    ManagerKind.EXTENSIBLE: (
+        Rule(
+            "barycenter_extensible_pipeline_enabled",
+            lambda f: f.config.barycenter_extensible_pipeline_enabled and not f.config.load_report_log_enabled,
+            "there is no log of load reports that a pipeline could read, so the newest figures are decided upon",
+            "set loadReportLogEnabled=true",
         ),
     ),
 }

@@ -47,6 +47,9 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     `max_resource_usage` and `weighted_max_ema` are fractions and 1.0 until something was measured, so that nothing is
     placed on a broker that knows nothing of itself. `weighted_max_ema` and `msg_throughput_ema` are moving averages,
     one step an update. `updated_at` is when the broker measured last (0: never), `reported_at` when it last published.
+
+    `incarnation` and `sequence` are ours: with `barycenterExtensiblePipelineEnabled` they name the newest load report
+    that the broker has given to the pipeline, so that whoever reads this knows what the pipeline should have.
     """
 
     cpu: ResourceUsage = ResourceUsage()
@@ -65,6 +68,8 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     msg_throughput_ema: float = msgspec.field(default=0.0, name="msgThroughputEMA")
     updated_at: int = 0
     reported_at: int = 0
+    incarnation: str | None = None
+    sequence: int | None = None
 
     def updated(
         self,

@@ -47,7 +47,7 @@ class TopBundles:
         rows = rows[by_group(load.top[rows], int(load.top.max(initial=0)) + 1)[0]]
         order, edges = by_group(bundles.owner[rows], len(snapshot.brokers))
         rows = rows[order]
-        traffic = bundles.latest.throughput_in[rows] + bundles.latest.throughput_out[rows]
+        traffic = bundles.short.throughput_in[rows] + bundles.short.throughput_out[rows]
         self.listed = BundleLists(rows, traffic, edges.tolist())
         movable: Flags = load.owned[rows] & ~bundles.recently_unloaded[rows]
         if excluded_namespaces:

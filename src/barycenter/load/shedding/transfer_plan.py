@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.snapshot.extensible_document import TrafficFigures
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ _SETTINGS: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.LAST_TOP_BUNDLE: (_LIST_KEY,),
 }
 """The keys that would change the answer."""
+
+UPON: Final[Mapping[TrafficFigures, str]] = {
+    TrafficFigures.NEWEST: "",
+    TrafficFigures.WINDOWS: "the pipeline's short-term windows of traffic",
+    TrafficFigures.LATE: "the newest figures of traffic, as the pipeline is late",
+}
+"""What a reason says of the traffic that was compared."""
 
 UNLOAD_REASONS: Final[Mapping[Code, str]] = {
     Code.SPREAD_TOO_WIDE: "Overloaded",
@@ -210,12 +218,13 @@ class TransferVerdicts:
             settings=_SETTINGS.get(code, ()),
             flags=snapshot.flags_of_broker(broker) + (old if code is not Code.OUTDATED_LOAD_DATA else ()),
             detail=detail or (_usage(load, broker) if load.has_load[broker] else ""),
+            upon=UPON[load.traffic],
         )
 
     def _skipped(self, snapshot: LoadSnapshot, code: Code) -> Reason:
         found = self.statistics
         if found.broker < 0:
-            return Reason(code=code, strategy=STRATEGY, settings=_SETTINGS.get(code, ()))
+            return Reason(code=code, strategy=STRATEGY, settings=_SETTINGS.get(code, ()), upon=_upon(snapshot))
         relation, limit = (">", self.settings.load_ttl_ms)
         if code is Code.COOLING_DOWN:
             relation, limit = "<", self.settings.cool_down_ms
@@ -226,7 +235,7 @@ class TransferVerdicts:
     def _condition(self, snapshot: LoadSnapshot) -> Reason:
         """Say that nothing is out of balance, or not for long enough."""
         if self.first is None:
-            return Reason(code=Code.BALANCED, strategy=STRATEGY)
+            return Reason(code=Code.BALANCED, strategy=STRATEGY, upon=_upon(snapshot))
         compared = self._why(snapshot, self.first)
         if self.first.cause is Code.BALANCED:
             code = Code.BALANCED
@@ -235,7 +244,13 @@ class TransferVerdicts:
             compared = (Compared("cycles", self.hits, "<=", "threshold", self.settings.hit_threshold), *compared)
         else:
             code = Code.TOO_FEW_BROKERS
-        return Reason(code=code, strategy=STRATEGY, compared=compared, settings=_SETTINGS.get(code, ()))
+        return Reason(
+            code=code,
+            strategy=STRATEGY,
+            compared=compared,
+            settings=_SETTINGS.get(code, ()),
+            upon=_upon(snapshot),
+        )
 
     def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
         """Return the comparisons that made, or did not make, the imbalance what it is."""
@@ -298,6 +313,7 @@ class TransferVerdicts:
             compared=compared,
             settings=_SETTINGS.get(code, ()),
             flags=_flags(snapshot, row),
+            upon=_upon(snapshot),
         )
 
 
@@ -389,10 +405,17 @@ def _usage(load: ExtensibleLoad, broker: int) -> str:
     return f"usage {format_figure(float(load.weighted_max_ema[broker]), '%')}"
 
 
+def _upon(snapshot: LoadSnapshot) -> str:
+    return UPON[extensible_load(snapshot).traffic]
+
+
 def _traffic(snapshot: LoadSnapshot, row: int) -> float:
-    latest = snapshot.bundles.latest
-    return float(latest.throughput_in[row]) + float(latest.throughput_out[row])
+    short = snapshot.bundles.short
+    return float(short.throughput_in[row]) + float(short.throughput_out[row])
 
 
 def _flags(snapshot: LoadSnapshot, row: int) -> tuple[str, ...]:
-    return ("the bundle's figures are no numbers",) if snapshot.bundles.suspect[row] else ()
+    bundles = snapshot.bundles
+    found = ("the bundle's figures are no numbers",) if bundles.suspect[row] else ()
+    is_new = extensible_load(snapshot).traffic is TrafficFigures.WINDOWS and not bundles.short_samples[row]
+    return (*found, "no window is known of it, so that its newest figures count") if is_new else found

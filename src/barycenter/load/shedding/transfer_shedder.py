@@ -7,6 +7,9 @@ fourth would make 360, too much unless the last gives something back: a bundle o
 460, less than three quarters of its 800, and the last with 440, no more than that. So both move. Usages are estimated
 at 44 %, 40 % and 46 % now, their deviation at 2.5 %, and the cycle ends.
 
+Traffic is what brokers told last, as in Pulsar; with `barycenterExtensiblePipelineEnabled` it is the pipeline's
+short-term windows while the pipeline keeps up. Reasons say which.
+
 When to use it: with the extensible load manager, whose brokers report what it needs; it says where bundles go, so that
 clients are handed over without a lookup. When not: brokers that have a few big bundles, since the walk over a broker's
 bundles, lightest first, ends at the first one that does not fit; split those, or lengthen the lists of top bundles.
@@ -182,7 +185,7 @@ class _Cycle:
         self._order = known[np.lexsort((~np.signbit(usages), usages))].tolist()
         self._low, self._high = 0, len(self._order) - 1
         self._usage, self._throughput_ema = load.weighted_max_ema.tolist(), load.throughput_ema.tolist()
-        self._throughput = snapshot.brokers.latest.throughput.tolist()
+        self._throughput = snapshot.brokers.short.throughput.tolist()
         self._squares, self._deviation, self._givers = found.squares, found.deviation, 0
         self._share = settings.underloaded_share
         self._turns: list[Turn] = []

@@ -13,7 +13,8 @@
       "configuration": {"loadBalancerLoadSheddingStrategy": "ThresholdShedder"}
     }
 
-With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads.
+With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads; there
+are `bundleData` and `brokerData` if it decides by the pipeline's windows, which its `traffic` says.
 
 Only `format` and `brokers` have to be there. Without `bundleData` the windows are those of a leader that has just
 seen the reports; without `brokerData` the averages are the sums of the windows. Figures that are no numbers are the
@@ -93,8 +94,8 @@ def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
 class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The document; times are epoch ms. `recently_unloaded` maps a bundle to when it was unloaded.
 
-    `bundle_data` and `broker_data` are None if they are to be made of the reports. `configuration` maps keys of
-    broker.conf to texts.
+    `bundle_data` and `broker_data` are None if they are to be made of the reports, and with the extensible load manager
+    if it goes by the newest figures. `configuration` maps keys of broker.conf to texts.
     """
 
     format: Literal["barycenter-snapshot"] = FORMAT
@@ -120,8 +121,9 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
         from barycenter.load.snapshot.builder import build_snapshot
 
         if self.extensible is not None:
-            from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+            from barycenter.load.snapshot.extensible_snapshot import Windows, build_extensible_snapshot
 
+            windows = Windows(self.bundle_data or {}, self.broker_data or {})
             return build_extensible_snapshot(
                 self.extensible.loads,
                 self.extensible.top_bundles,
@@ -130,6 +132,8 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
                 taken_at_ms=self.taken_at,
                 recently_unloaded=self.recently_unloaded,
                 policies=self.policies.policies(),
+                traffic=self.extensible.traffic,
+                windows=windows,
             )
         data = windows_of_reports(self.brokers) if self.bundle_data is None else self.bundle_data
         averages = self.broker_data

@@ -14,6 +14,7 @@ reported to be registered.
 Source: Pulsar's `ExtensibleLoadManagerImpl`, `ServiceUnitStateData`.
 """
 
+import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
@@ -42,16 +43,28 @@ class Ownership(msgspec.Struct, frozen=True, rename="camel"):
         return self.dst_broker if self.state == "Owned" else self.source_broker or self.dst_broker
 
 
+class TrafficFigures(enum.StrEnum):
+    """Which figures of traffic brokers of the extensible load manager are compared by."""
+
+    NEWEST = "newest"
+    """Those that they told last, as in Pulsar."""
+    WINDOWS = "windows"
+    """The pipeline's windows, as the modular load manager does."""
+    LATE = "late"
+    """Those that they told last, because the pipeline, which was to be decided by, is late or published nothing."""
+
+
 ExtensibleItem: TypeAlias = BrokerLoadData | TopBundlesLoadData | BrokerLookupData | Ownership
 
 
 class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """By broker id, `owners` by bundle."""
+    """By broker id, `owners` by bundle. `traffic` says by which figures is decided."""
 
     loads: dict[str, BrokerLoadData] = {}
     top_bundles: dict[str, TopBundlesLoadData] = {}
     lookups: dict[str, BrokerLookupData] = {}
     owners: dict[str, str] = {}
+    traffic: TrafficFigures = TrafficFigures.NEWEST
 
     @staticmethod
     def of(items: Iterable[tuple[str, ExtensibleItem]]) -> "ExtensibleDocument":

@@ -25,6 +25,7 @@ from barycenter.load.growing_map import GrowingMap
 from barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from barycenter.load.reports.load_report import BundleData, ResourceWeights
 from barycenter.load.reports.windows import bounded_rate
+from barycenter.load.snapshot.extensible_document import TrafficFigures
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -312,6 +313,8 @@ class ExtensibleLoad:
     One row a bundle: `top` is its place in its broker's list of top bundles (0 stands first, and is the least loaded
     of them), -1 for a bundle outside the list; `owned` says that the ownership channel, too, names the broker of that
     row as its owner.
+
+    `traffic` says what `short` and `long` of the tables, `throughput_ema` and the order of the lists are made of.
     """
 
     weighted_max_ema: Floats
@@ -322,6 +325,7 @@ class ExtensibleLoad:
     live: Flags
     top: Integers
     owned: Flags
+    traffic: TrafficFigures = TrafficFigures.NEWEST
 
 
 @dataclass(frozen=True)

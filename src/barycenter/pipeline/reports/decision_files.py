@@ -44,6 +44,7 @@ class DecisionLine(msgspec.Struct, frozen=True):
     source: str = ""
     destination: str = ""
     refused: str = ""
+    manager: str | None = None
     strategy: str = ""
 
 
@@ -113,6 +114,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, line:
     keys.add(key)
     fields = {name: getattr(decision, name) for name in ("by", "number", "kind", "bundle", "source", "destination")}
     fields |= {"refused": decision.refused, "strategy": decision.strategy, "sentence": decision.sentence}
+    fields |= {"manager": decision.manager or None}
     fields |= {"at": decision.at * 1000, "code": code, "reason": bytes(decision.reason).decode()}
     found.rows.append(fields)
     found.times.setdefault(decision.kind, []).append(decision.at)

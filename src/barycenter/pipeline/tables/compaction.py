@@ -29,6 +29,7 @@ from barycenter.pipeline.tables.files import (
     date_of,
     files_of_date,
     table_file_name,
+    with_lacking_columns,
     without_replaced,
 )
 from barycenter.pipeline.tables.schemas import TABLES
@@ -99,20 +100,20 @@ def merge_files(storage: Storage, name: str, files: list[TableFile]) -> None:
         storage.new_file(f"{folder}/{table_file_name(files[0].first, files[-1].last)}") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
-        for table in _in_pieces(storage, files):
+        for table in _in_pieces(storage, name, files):
             writer.write_table(table.cast(schema))
 
 
 _PIECE_BYTES = 32 * 2**20
 
 
-def _in_pieces(storage: Storage, files: list[TableFile]) -> Iterator[pa.Table]:
+def _in_pieces(storage: Storage, name: str, files: list[TableFile]) -> Iterator[pa.Table]:
     """The rows of `files` as tables of some ten megabytes, each a row group: memory is bounded, groups are not tiny."""
     piece: list[pa.Table] = []
     for file in files:
         with storage.local(file.path) as path, pq.ParquetFile(path) as source:
             for group in range(source.num_row_groups):
-                piece.append(source.read_row_group(group))
+                piece.append(with_lacking_columns(source.read_row_group(group), name))
                 if sum(table.nbytes for table in piece) >= _PIECE_BYTES:
                     yield pa.concat_tables(piece)
                     piece = []

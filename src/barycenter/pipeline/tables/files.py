@@ -86,6 +86,24 @@ def live_files(root: Path, name: str, *, dates: Collection[str] | None = None) -
     return [storage.root / file.path for file in table_files(storage, name, dates=dates)]
 
 
+def with_lacking_columns(rows: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return some columns of a table, all unless they are named; what older files lack is null.
+
+    Raises:
+        KeyError: a column is missing that is never null.
+    """
+    schema = TABLES[name].arrow_schema
+    fields = [schema.field(column) for column in columns or schema.names]
+    known = set(rows.column_names)
+    found = {
+        field.name: pa.nulls(len(rows), field.type)
+        if field.nullable and field.name not in known
+        else rows.column(field.name)
+        for field in fields
+    }
+    return pa.table(found)
+
+
 def date_folders(storage: Storage, name: str) -> list[str]:
     """The folders of the table's dates, oldest first."""
     folder = f"{TABLES_FOLDER}/{name}"

@@ -202,6 +202,11 @@ DECISIONS = Columns(
         _text("source", "broker the bundle is on; empty for none"),
         _text("destination", "broker the bundle shall go to; empty for none"),
         _text("refused", "what was considered and not done; empty unless `kind` is refuse"),
+        _text(
+            "manager",
+            "load manager that decided: modular, extensible or simple; null if its log does not say",
+            nullable=True,
+        ),
         _text("strategy", "name of the strategy; empty for none"),
         _text("code", "of the reason, see `load/reasons.py`"),
         _text("reason", "JSON of the whole reason"),

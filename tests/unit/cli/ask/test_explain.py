@@ -36,7 +36,8 @@ def lines(result: Result) -> list[dict[str, Any]]:
 def logs(tmp_path: Path) -> Path:
     """Logs of two brokers, of which the second led first."""
     first, second = (DecisionLog(name, tmp_path / "decisions") for name in ("a:1", "b:1"))
-    second.record(1_000, "assign", Reason(code=Code.IDLE_BROKER), bundle=BUNDLE, destination="a:1")
+    idle = Reason(code=Code.IDLE_BROKER)
+    second.record(1_000, "assign", idle, bundle=BUNDLE, destination="a:1", manager="simple")
     second.record(2_000, "shed", Reason(code=Code.BALANCED))
     first.record(3_000, "unload", Reason(code=Code.HEAVIEST_BUNDLE), bundle=BUNDLE, source="a:1", destination="b:1")
     first.record(4_000, "refuse", Reason(code=Code.FAILED), bundle="t/n/0x00000000_0xffffffff", refused="unload")
@@ -61,7 +62,8 @@ def test_decisions_are_found_by_what_they_are_about(logs: Path, words: list[str]
 
 def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
     shown = run("explain", "--data", str(logs), "--bundle", BUNDLE).stdout
-    assert f"1970-01-01 00:00:03  unload  {BUNDLE}  a:1 → b:1" in shown
+    assert f"1970-01-01 00:00:01  assign  {BUNDLE}  a:1  by the simple load manager\n" in shown
+    assert f"1970-01-01 00:00:03  unload  {BUNDLE}  a:1 → b:1\n" in shown, "its log does not say by which one"
     assert "it is the heaviest bundle left on a broker that has to give load away" in shown
 
 

@@ -1,10 +1,12 @@
 """`barycenter collect` where rounds fail, and how it ends; whole runs are those of the collector's own tests."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import structlog
 from click.testing import CliRunner
 
 from barycenter.attach.collector import CollectError, Collector, Round
@@ -64,6 +66,31 @@ def test_a_round_is_told_with_who_gave_nothing_and_why(capsys: pytest.CaptureFix
     assert err == "  b:1: not now\nbarycenter: cannot list the brokers; asking again in the next round\n"
 
 
+def test_owners_are_counted_and_why_they_are_not_known_is_told_when_it_changes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell = _printer(Path("data"), as_json=False)
+    known = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, owned=4_000)
+    unknown = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, ownership="kept elsewhere")
+    for each in (known, unknown, unknown, known):
+        tell(each)
+    out, err = capsys.readouterr()
+    assert [line.partition("  ")[2] for line in out.splitlines()] == [
+        "2 brokers, 1,500 bundles, owners of 4,000 → data",
+        *["2 brokers, 1,500 bundles → data"] * 2,
+        "2 brokers, 1,500 bundles, owners of 4,000 → data",
+    ]
+    assert err == "  kept elsewhere\n  ownership is known again\n"
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    """The command sends the log of its process to standard error."""
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("logging_as_before")
 @pytest.mark.parametrize(
     ("url", "code", "said"),
     [

@@ -42,6 +42,7 @@ SIMPLE: dict[str, Any] = {"load_manager_class_name": "SimpleLoadManagerImpl"}
 NOOP: dict[str, Any] = {"load_manager_class_name": "NoopLoadManager"}
 MINIMUM = "load_balancer_bundle_unload_min_throughput_threshold"
 EVENLY = "load_balancer_distribute_bundles_evenly_enabled"
+BY_PIPELINE = "barycenter_extensible_pipeline_enabled"
 
 
 def configured(**changes: Any) -> BrokerConfig:
@@ -233,6 +234,13 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, Severity]] = [
         {**EXTENSIBLE, "load_balancer_broker_load_data_ttl_in_seconds": 899.0},
         {**EXTENSIBLE, "load_balancer_broker_load_data_ttl_in_seconds": 900.0},
         "load_balancer_broker_load_data_ttl_in_seconds",
+        WARNING,
+    ),
+    ({BY_PIPELINE: True}, {**EXTENSIBLE, BY_PIPELINE: True}, BY_PIPELINE, NOTE),
+    (
+        {**EXTENSIBLE, BY_PIPELINE: True, "load_report_log_enabled": False},
+        {**EXTENSIBLE, BY_PIPELINE: True},
+        BY_PIPELINE,
         WARNING,
     ),
     (

@@ -71,6 +71,30 @@ def test_reasons_name_the_numbers_and_the_settings() -> None:
     assert refused == {"b2": Code.NOT_THE_GREATEST, bundle_name(4): Code.DOES_NOT_FIT}
 
 
+def test_by_the_pipelines_windows_it_weighs_what_bundles_carried_for_a_while() -> None:
+    """The last reports caught bundle 0 in a lull and bundle 1 in a burst: by them the first is the light one.
+
+    By its windows b1 carries 300 MB/s, half the gap of 70 of 80 points is 131: bundle 1 fits, bundle 0 does not.
+    """
+    seen = TransferRound().add("b1", 0.8, 10 * MEGA, 290 * MEGA).add("b2", 0.1, 1 * MEGA)
+    by_newest = shed(seen)
+    assert moves(by_newest) == [(bundle_name(0), "b1", "b2")]
+    snapshot = seen.by_windows({bundle_name(0): 200 * MEGA, bundle_name(1): 100 * MEGA})
+    plan, _ = TransferShedder(AT_ONCE).decide(snapshot, TransferMemory())
+    assert moves(plan) == [(bundle_name(1), "b1", "b2")]
+    assert plan.verdicts.turns[0].target == pytest.approx(131.25 * MEGA)
+    assert plan.reason.upon == "the pipeline's short-term windows of traffic"
+    assert "upon the pipeline's short-term windows of traffic" in render(plan.unload(0).reason)
+    assert by_newest.reason.upon == "", "as in Pulsar"
+
+
+def test_of_a_bundle_without_windows_the_reason_says_so() -> None:
+    seen = TransferRound().add("b1", 0.8, 10 * MEGA, 290 * MEGA).add("b2", 0.1, 1 * MEGA)
+    plan, _ = TransferShedder(AT_ONCE).decide(seen.by_windows({bundle_name(1): 290 * MEGA}), TransferMemory())
+    assert moves(plan) == [(bundle_name(0), "b1", "b2")]
+    assert plan.unload(0).reason.flags == ("no window is known of it, so that its newest figures count",)
+
+
 def test_it_acts_in_the_fourth_cycle_in_a_row_and_starts_anew_then() -> None:
     seen, memory, settings = uneven(90, 90, 90).snapshot(), TransferMemory(), TransferShedderSettings()
     counted = []

@@ -2,8 +2,11 @@
 
 import math
 import random
+from dataclasses import replace
 
+import msgspec
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +19,19 @@ from barycenter.load.reports.extensible_reports import (
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage
+from barycenter.load.reports.load_report import (
+    BundleData,
+    NamespaceBundleStats,
+    ResourceUsage,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+)
 from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.snapshot.load_snapshot import LARGEST_COUNT
+from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
+from barycenter.load.snapshot.extensible_snapshot import Windows, build_extensible_snapshot, windows_of_owners
+from barycenter.load.snapshot.load_snapshot import LARGEST_COUNT, LoadSnapshot
 from support.load_cases import bundle_name
+from support.snapshot_cases import assert_same_snapshot
 from support.transfer_cases import NOW_MS, draw_round
 
 
@@ -107,6 +118,89 @@ def test_figures_that_are_no_numbers_count_as_0_and_are_flagged() -> None:
     assert snapshot.extensible.weighted_max_ema.tolist() == [1, 0]
     assert snapshot.extensible.throughput_ema.tolist() == [0, 0]
     assert snapshot.brokers.suspect.tolist() == [False, True]
+
+
+def window(short: float, long: float = 0.0, topics: int = 1) -> BundleData:
+    """Return windows of so many bytes/s in."""
+    return BundleData(
+        short_term_data=TimeAverageMessageData(max_samples=10, num_samples=3, msg_throughput_in=short),
+        long_term_data=TimeAverageMessageData(max_samples=1000, num_samples=4, msg_throughput_in=long),
+        topics=topics,
+    )
+
+
+def windowed(known: ExtensibleDocument, published: dict[str, BundleData]) -> LoadSnapshot:
+    return build_extensible_snapshot(
+        known.loads,
+        known.top_bundles,
+        known.lookups,
+        known.owners,
+        taken_at_ms=0,
+        traffic=TrafficFigures.WINDOWS,
+        windows=windows_of_owners(known, published),
+    )
+
+
+KNOWN = ExtensibleDocument(
+    loads={"a": BrokerLoadData(msg_throughput_in=9e6, msg_throughput_ema=8e6, weighted_max_ema=0.5)},
+    top_bundles={"a": listing((1, 1e6), (2, 2e6), (3, 3e6))},
+    lookups={"a": BrokerLookupData(), "idle": BrokerLookupData()},
+    owners={bundle_name(number): "a" for number in (1, 2, 3, 4)},
+)
+"""a lists three of its four bundles; nobody told how loaded idle is."""
+PUBLISHED = {bundle_name(1): window(30e6, 31e6), bundle_name(2): window(20e6, 21e6), bundle_name(4): window(5e6, 6e6)}
+
+
+def test_the_pipelines_windows_stand_beside_the_newest_figures_and_put_the_lists_in_order() -> None:
+    """Of 3 the pipeline knows nothing; 4 is in no list. Lists begin with the least: 3 with 3 MB/s, then 2, then 1."""
+    snapshot = windowed(KNOWN, PUBLISHED)
+    bundles, load = snapshot.bundles, snapshot.extensible
+    assert load is not None
+    assert list(bundles.names) == [bundle_name(number) for number in (1, 2, 3, 4)]
+    assert bundles.latest.throughput.tolist() == [1e6, 2e6, 3e6, 0]
+    assert bundles.short.throughput.tolist() == [30e6, 20e6, 3e6, 5e6]
+    assert bundles.long.throughput.tolist() == [31e6, 21e6, 3e6, 6e6]
+    assert (bundles.short_samples.tolist(), bundles.long_samples.tolist()) == ([3, 3, 0, 3], [4, 4, 0, 4])
+    assert (bundles.sampled.tolist(), bundles.has_windows.tolist()) == ([True, True, True, False], [True] * 4)
+    assert load.top.tolist() == [2, 1, 0, -1]
+    assert load.traffic is TrafficFigures.WINDOWS
+
+
+def test_a_brokers_windows_are_the_sums_over_what_it_owns_now() -> None:
+    """A bundle counts for its new owner at once, and one without windows with what its owner lists."""
+    snapshot = windowed(KNOWN, PUBLISHED)
+    brokers, load = snapshot.brokers, snapshot.extensible
+    assert load is not None
+    assert brokers.latest.throughput.tolist() == [9e6, 0]
+    assert brokers.short.throughput.tolist() == [58e6, 0]
+    assert brokers.long.throughput.tolist() == [61e6, 0]
+    assert load.throughput_ema.tolist() == [58e6, 0]
+    assert load.weighted_max_ema.tolist() == [0.5, 0], "the pipeline has no windows of usage"
+    moved = msgspec.structs.replace(KNOWN, owners={**KNOWN.owners, bundle_name(1): "idle"})
+    assert windowed(moved, PUBLISHED).brokers.short.throughput.tolist() == [28e6, 30e6]
+
+
+def test_a_broker_without_sums_has_its_newest_figures() -> None:
+    """As when a bundle is placed: then the sums are those that the pipeline published, of the brokers it knew."""
+    loads = {name: BrokerLoadData(msg_throughput_in=1.0, msg_throughput_ema=2.0) for name in ("new", "old")}
+    averages = {"old": TimeAverageBrokerData(short_term_msg_throughput_out=7.0, long_term_msg_throughput_out=8.0)}
+    snapshot = build_extensible_snapshot(
+        loads, {}, {}, {}, taken_at_ms=0, traffic=TrafficFigures.WINDOWS, windows=Windows(brokers=averages)
+    )
+    assert snapshot.extensible is not None
+    assert snapshot.brokers.short.throughput.tolist() == [1, 7]
+    assert snapshot.brokers.long.throughput.tolist() == [1, 8]
+    assert snapshot.extensible.throughput_ema.tolist() == [2, 7]
+
+
+@pytest.mark.parametrize("traffic", [TrafficFigures.NEWEST, TrafficFigures.LATE])
+def test_windows_count_only_where_they_are_said_to(traffic: TrafficFigures) -> None:
+    known = (KNOWN.loads, KNOWN.top_bundles, KNOWN.lookups, KNOWN.owners)
+    windows = windows_of_owners(KNOWN, PUBLISHED)
+    found = build_extensible_snapshot(*known, taken_at_ms=0, traffic=traffic, windows=windows)
+    plain = build_extensible_snapshot(*known, taken_at_ms=0)
+    assert plain.extensible is not None
+    assert_same_snapshot(found, replace(plain, extensible=replace(plain.extensible, traffic=traffic)))
 
 
 def test_policies_pass_through_and_nobody_is_a_cluster_too() -> None:

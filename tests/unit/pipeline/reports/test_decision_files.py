@@ -70,7 +70,8 @@ def test_rows_say_what_the_record_says(tmp_path: Path) -> None:
     folder = log_folder(tmp_path)
     log = DecisionLog("b:1", folder)
     reason = Reason(code=Code.ABOVE_LIMIT, strategy="OverloadShedder", detail="d")
-    record = log.record(1_700_000_000_123, "unload", reason, bundle="a/b/0x0_0x1", source="b:1", destination="c:1")
+    about = {"bundle": "a/b/0x0_0x1", "source": "b:1", "destination": "c:1", "manager": "simple"}
+    record = log.record(1_700_000_000_123, "unload", reason, **about)
     later = line(9, by="c:1").replace(b"{", b'{"ofTheFuture":[1],', 1)
     (folder / "c_1.jsonl").write_bytes(later)
     found = read_decisions(LocalStorage(tmp_path), {})
@@ -82,6 +83,7 @@ def test_rows_say_what_the_record_says(tmp_path: Path) -> None:
         k: v for k, v in expected.items() if k not in ("at", "reason")
     }
     assert (second["number"], second["code"]) == (9, "balanced")
+    assert second["manager"] is None, "its log does not say"
     assert found.times == {"unload": [1_700_000_000_123], "shed": [5]}
 
 

@@ -139,3 +139,22 @@ def test_old_dates_are_deleted_whole(tmp_path: Path) -> None:
     assert rows(live_files(tmp_path / "tables", TABLE)) == expected(range(3), DATES[1:])
     assert not (tmp_path / "tables" / TABLE / f"date={DATES[0]}").exists()
     assert [folder.name for folder in (tmp_path / "tables" / TABLE).iterdir()] == [f"date={DATES[1]}"]
+
+
+def test_files_that_lack_a_column_are_merged_with_nulls_in_it(tmp_path: Path) -> None:
+    """As those of a version before the one that writes the column, among newer ones."""
+    schema = TABLES["decisions"].arrow_schema
+    for batch in range(4):
+        blank = {name: "" if pa.types.is_string(schema.field(name).type) else batch for name in schema.names}
+        table = pa.Table.from_pylist([blank | {"at": 0, "manager": "modular"}], schema=schema)
+        Tables(LocalStorage(tmp_path)).write("decisions", batch, table, dates=[DATES[0]])
+    for file in live_files(tmp_path / "tables", "decisions")[:2]:
+        pq.write_table(pq.ParquetFile(file).read().drop_columns(["manager"]), file)
+    keep_twice(tmp_path)
+    (merged,) = live_files(tmp_path / "tables", "decisions")
+    found = pq.read_table(merged, partitioning=None)
+    assert found.schema.equals(schema)
+    assert sorted(zip(*(found.column(name).to_pylist() for name in ("number", "manager")), strict=True), key=str) == [
+        *((number, None) for number in (0, 1)),
+        *((number, "modular") for number in (2, 3)),
+    ]

@@ -17,6 +17,7 @@ from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
 from barycenter.broker.load_manager.extensible.load_data import ExtensibleLoadData
 from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
+from barycenter.broker.load_manager.pipeline_feed import Published
 from barycenter.broker.load_manager.round_driver import carry_out_round
 from barycenter.load.cycle.destinations import FilteredSelection
 from barycenter.load.cycle.round import Carried, moves
@@ -36,8 +37,13 @@ from barycenter.load.selection.extensible_selection import select_broker_extensi
 from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
+from barycenter.load.snapshot.extensible_snapshot import (
+    NO_WINDOWS,
+    Windows,
+    build_extensible_snapshot,
+    windows_of_owners,
+)
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
 from barycenter.load.splitting.split_plan import SplitPlan
 from barycenter.load.strategies import placer_of, shedder_of, splitter_of
@@ -75,26 +81,38 @@ class ExtensibleDecisions:
         self._shedding_memory = NOTHING_REMEMBERED
         self._splitting_memory = NOTHING_REMEMBERED
         self._recently_unloaded: dict[str, int] = {}
-        self._brokers: tuple[int, LoadSnapshot] | None = None
+        self._brokers: tuple[int, Published | None, LoadSnapshot] | None = None
 
     # ---- what is known ----
 
-    async def document(self) -> ExtensibleDocument:
-        """Return what is known now."""
-        return ExtensibleDocument(
+    async def _known(self) -> tuple[ExtensibleDocument, Windows]:
+        """Return what is known now, and the pipeline's windows if traffic is compared by these."""
+        published = await self._load_data.published()
+        known = ExtensibleDocument(
             loads=self._load_data.loads(),
             top_bundles=self._load_data.tops(),
             lookups=await self._load_data.lookups(),
             owners=dict(self._load_data.owners()),
+            traffic=self._traffic(published),
         )
+        return known, NO_WINDOWS if published is None else windows_of_owners(known, published.bundles)
+
+    def _traffic(self, published: Published | None) -> TrafficFigures:
+        if published is not None:
+            return TrafficFigures.WINDOWS
+        return TrafficFigures.LATE if self._load_data.goes_by_pipeline else TrafficFigures.NEWEST
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
         config = self._context.config.current
+        known, windows = await self._known()
+        by_windows = known.traffic is TrafficFigures.WINDOWS
         return SnapshotDocument(
             taken_at=self._context.env.clock.now_ms(),
             brokers={},
-            extensible=await self.document(),
+            bundle_data=dict(windows.bundles) if by_windows else None,
+            broker_data=dict(windows.brokers) if by_windows else None,
+            extensible=known,
             recently_unloaded=dict(self._recently_unloaded),
             policies=PoliciesDocument.of(self._context.policies.current),
             memory=self._shedding_memory.document(shedder_of(config, _KIND)),
@@ -103,13 +121,13 @@ class ExtensibleDecisions:
 
     async def _snapshot(self) -> LoadSnapshot:
         """Return all that is known now, with the anti-affinity groups of all bundles."""
-        known = await self.document()
+        known, windows = await self._known()
         namespaces = sorted({namespace_of(bundle) for bundle in known.owners})
         for namespace in namespaces:
             await self._context.policies.learn_groups(namespace, lambda: namespaces)
-        return self._built(known)
+        return self._built(known, windows)
 
-    def _built(self, known: ExtensibleDocument) -> LoadSnapshot:
+    def _built(self, known: ExtensibleDocument, windows: Windows = NO_WINDOWS) -> LoadSnapshot:
         return build_extensible_snapshot(
             known.loads,
             known.top_bundles,
@@ -118,20 +136,32 @@ class ExtensibleDecisions:
             taken_at_ms=self._context.env.clock.now_ms(),
             recently_unloaded=self._recently_unloaded,
             policies=self._context.policies.current,
+            traffic=known.traffic,
+            windows=windows,
         )
 
     async def _snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return what placing a bundle of a namespace takes: the bundles of others only if it is in a group."""
+        """Return what placing a bundle of a namespace takes: the bundles of others only if it is in a group.
+
+        Without them the pipeline's averages of brokers are those that it published, of when it did.
+        """
         policies = self._context.policies
         await policies.refresh(namespace)
         await policies.learn_groups(namespace, tuple)
         if namespace in policies.current.groups:
             return await self._snapshot()
-        generation = self._load_data.generation
-        if self._brokers is None or self._brokers[0] != generation or self._brokers[1].policies is not policies.current:
-            known = ExtensibleDocument(loads=self._load_data.loads(), lookups=await self._load_data.lookups())
-            self._brokers = (generation, self._built(known))
-        return self._brokers[1]
+        generation, published = self._load_data.generation, await self._load_data.published()
+        before = self._brokers
+        is_known = before is not None and before[0] == generation and before[1] is published
+        if before is None or not is_known or before[2].policies is not policies.current:
+            known = ExtensibleDocument(
+                loads=self._load_data.loads(),
+                lookups=await self._load_data.lookups(),
+                traffic=self._traffic(published),
+            )
+            windows = NO_WINDOWS if published is None else Windows(brokers=published.averages)
+            before = self._brokers = (generation, published, self._built(known, windows))
+        return before[2]
 
     # ---- placement ----
 
@@ -162,13 +192,13 @@ class ExtensibleDecisions:
             return
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
         self._recently_unloaded = {name: at for name, at in self._recently_unloaded.items() if at >= oldest_ms}
-        if len(self._context.registration.brokers) < 2:
-            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS))
-            return
         try:
             shedder, selection = shedder_of(config, _KIND), FilteredSelection.of(config, _KIND)
         except StrategyError as error:  # set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
+            return
+        if len(self._context.registration.brokers) < 2:
+            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = await self._snapshot()
         plan, memory = shedder.decide(snapshot, self._shedding_memory.of(shedder))

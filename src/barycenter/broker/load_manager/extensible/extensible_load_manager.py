@@ -73,10 +73,12 @@ class ExtensibleLoadManager:
         self._load = self._reporter.load
         self._load_reporter = BrokerLoadReporter(context, self._load, self._loads)
         self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
-        self._load_data = ExtensibleLoadData(context, self._loads, self._tops)
+        self._load_data = ExtensibleLoadData(context, self._loads, self._tops, self._environment.pipeline)
         self.metrics = ExtensibleMetrics(context.config.current.cluster_name, context.urls.broker_id)
         move = None if context.channel is None else context.channel.move
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, move)
+        self._executor = DecisionExecutor(
+            context, self._environment.decisions, self.metrics, ManagerKind.EXTENSIBLE, move
+        )
         self._decisions: ExtensibleDecisions | None = None
         self._periodic = PeriodicTasks()
         self._changed = asyncio.Event()
@@ -147,9 +149,20 @@ class ExtensibleLoadManager:
         What it carries, all its bundles, goes into the log that the pipeline reads, by the rule of the modular one.
         """
         self._reporter.log_report(force=force)
-        told = await self._load_reporter.report(force=force)
+        logged = self._reporter.written if self._load_data.goes_by_pipeline else None
+        told = await self._load_reporter.report(force=force, logged=logged)
         self.metrics.report(self._load_reporter.current)
-        return await self._top_reporter.report(force=force) or told
+        told = await self._top_reporter.report(force=force) or told
+        await self._judge_pipeline()
+        return told
+
+    async def _judge_pipeline(self) -> None:
+        """Show whether the pipeline is in use, if it is to be, and tell the log when that changes."""
+        if not self._load_data.goes_by_pipeline:
+            self.metrics.pipeline(None)
+            return
+        self._load_data.note_reports()
+        self.metrics.pipeline(await self._load_data.pipeline.judge(decides_with="the newest figures of traffic"))
 
     def _on_record(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None

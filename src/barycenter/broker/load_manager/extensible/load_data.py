@@ -1,4 +1,5 @@
-"""What a broker knows of the cluster's load: who is registered, their loads and heaviest bundles, who owns what.
+"""What a broker knows of the cluster's load: who is registered, their loads and heaviest bundles, who owns what; and
+what the pipeline knows of their traffic.
 
 A value that cannot be read is told once and counts as none. Free of numpy.
 """
@@ -12,6 +13,7 @@ import structlog
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.extensible.load_stores import LoadStore
+from barycenter.broker.load_manager.pipeline_feed import PipelineFeed, PipelineFigures, Published, ReportName
 from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
@@ -28,6 +30,8 @@ T = TypeVar("T")
 LEAVING: Final = "barycenter.leaving"
 """A property of the registration of a broker that is handing its bundles over."""
 _TOLD: Final = 1_000
+_NO_REPORT: Final = ReportName("", 0)
+"""Of a broker that does not say which report the pipeline should have: one that it never has."""
 
 
 class _Decoded:
@@ -65,8 +69,9 @@ class _Decoded:
 
 
 class ExtensibleLoadData:
-    def __init__(self, context: LoadManagerContext, loads: LoadStore, tops: LoadStore) -> None:
+    def __init__(self, context: LoadManagerContext, loads: LoadStore, tops: LoadStore, feed: PipelineFeed) -> None:
         self._context = context
+        self.pipeline = PipelineFigures(context, feed)
         self._loads = _Decoded(loads, "broker load")
         self._tops = _Decoded(tops, "top bundles")
         self._registered = MetadataCache(context.env.store, BrokerLookupData)
@@ -90,6 +95,31 @@ class ExtensibleLoadData:
     def tops(self) -> dict[str, TopBundlesLoadData]:
         """Return the heaviest bundles of each broker that told them."""
         return self._tops.of(decode_top_bundles)
+
+    @property
+    def goes_by_pipeline(self) -> bool:
+        """Whether the pipeline's figures are decided by as long as it keeps up."""
+        return self._context.config.current.barycenter_extensible_pipeline_enabled
+
+    def note_reports(self) -> None:
+        """Take note of the reports that brokers say the pipeline should have; each counts as known since it was noted
+        first."""
+        now_ms = self._context.env.clock.now_ms()
+        self.pipeline.retain(self._context.registration.brokers)
+        for broker, load in self.loads().items():
+            report = _NO_REPORT
+            if load.incarnation is not None and load.sequence is not None:
+                report = ReportName(load.incarnation, load.sequence)
+            if broker in self._context.registration.brokers and self.pipeline.last_heard(broker) != report:
+                self.pipeline.heard(broker, report, now_ms)
+
+    async def published(self) -> Published | None:
+        """Return the pipeline's figures if they are decided by now."""
+        if not self.goes_by_pipeline:
+            return None
+        self.note_reports()
+        await self.pipeline.read()
+        return self.pipeline.published()
 
     async def lookups(self) -> dict[str, BrokerLookupData]:
         """Return how each registered broker is reached, and what it is."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from barycenter.broker.load_manager.pipeline_feed import PipelineState
 from barycenter.load.reports.extensible_reports import BrokerLoadData
 
 _USAGES = {
@@ -48,6 +49,12 @@ class ExtensibleMetrics:
         self._splits = self._counter("pulsar_lb_bundles_split", "Bundles split")
         self._splits_why = self._counter("pulsar_lb_bundles_split_breakdown", "Bundles split", "result", "reason")
         self._assigned = self._counter("pulsar_lb_assign_broker_breakdown", "Assignments of bundles", "result")
+        self._pipeline_lag_s = self._gauge(
+            "barycenter_pipeline_lag_seconds", "Age of the oldest load report that the pipeline has not published yet"
+        )
+        self._pipeline_in_use = self._gauge(
+            "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the newest ones"
+        )
 
     def report(self, load: BrokerLoadData) -> None:
         """Show the usages of this broker."""
@@ -78,6 +85,17 @@ class ExtensibleMetrics:
     def assigned(self, result: str) -> None:
         """Count an assignment: Success, Skip (somebody owns it already) or Failure."""
         self._assigned.labels(**self._labels, metric="assign", result=result).inc()
+
+    def pipeline(self, state: PipelineState | None) -> None:
+        """Show whether decisions go by the pipeline, and how late it is; None: nobody asks."""
+        self._pipeline_in_use.labels(**self._labels).set(state is not None and state.in_use)
+        if state is None:
+            self._pipeline_lag_s.clear()
+        else:
+            self._pipeline_lag_s.labels(**self._labels).set(state.lag_ms / 1000)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, ("cluster", "broker"), registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, ("cluster", "broker", "metric", *labels), registry=self.registry)

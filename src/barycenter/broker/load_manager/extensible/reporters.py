@@ -11,6 +11,7 @@ import msgspec
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.extensible.load_stores import LoadStore
+from barycenter.broker.load_manager.pipeline_feed import NamedReport
 from barycenter.broker.load_manager.reporting.local_load import LocalLoad
 from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
@@ -66,13 +67,19 @@ class BrokerLoadReporter:
         )
         return self.current
 
-    async def report(self, *, force: bool = False) -> bool:
-        """Measure, and tell the load if it is due or `force`; return whether it was told."""
+    async def report(self, *, force: bool = False, logged: NamedReport | None = None) -> bool:
+        """Measure, and tell the load if it is due or `force`; return whether it was told.
+
+        `logged` is the newest load report that the pipeline gets, if others shall know of it; the load is due, too,
+        when they do not.
+        """
         current, now_ms = self.measure(), self._context.env.clock.now_ms()
         rule = BrokerLoadReportRule.of(self._context.config.current)
-        if not force and not is_broker_load_due(self._told, current, now_ms, rule):
+        name = (None, None) if logged is None else (logged.incarnation, logged.sequence)
+        is_known = (self._told.incarnation, self._told.sequence) == name
+        if not force and (logged is None or is_known) and not is_broker_load_due(self._told, current, now_ms, rule):
             return False
-        told = msgspec.structs.replace(current, reported_at=now_ms)
+        told = msgspec.structs.replace(current, reported_at=now_ms, incarnation=name[0], sequence=name[1])
         if not await self._value.tell(told):
             return False
         self._told = told

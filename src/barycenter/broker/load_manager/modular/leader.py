@@ -166,14 +166,14 @@ class ModularLeader:
         oldest_ms = self._context.env.clock.now_ms() - config.load_balancer_shedding_grace_period_minutes * 60_000
         load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
         load_data.changed()
-        if len(self._context.registration.brokers) < 2:
-            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS))
-            return
         try:
             shedder = shedder_of(config, ManagerKind.MODULAR)
             selection = FilteredSelection.of(config)
         except StrategyError as error:  # set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
+            return
+        if len(self._context.registration.brokers) < 2:
+            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         plan, memory = shedder.decide(await self._snapshot(), self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
@@ -248,7 +248,7 @@ class ModularLeader:
             return
         await self._watch.refresh()
         bundles = (await self._snapshot()).bundles
-        data, averages = self._load_data.bundle_data(self._load_data.published()), self._snapshots.averages
+        data, averages = self._load_data.bundle_data(self._load_data.pipeline.published()), self._snapshots.averages
         heaviest = await self._to_store(bundles, data)
         await all_of(
             chain(

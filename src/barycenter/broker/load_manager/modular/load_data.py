@@ -21,13 +21,7 @@ import structlog
 from barycenter.broker.cluster.registration import owns_by_records
 from barycenter.broker.load_manager.balancing_configuration import balancing_configuration
 from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.pipeline_feed import (
-    PipelineFeed,
-    includes,
-    is_exactly,
-    published_averages,
-    published_bundles,
-)
+from barycenter.broker.load_manager.pipeline_feed import PipelineFeed, PipelineFigures, Published, is_exactly
 from barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
@@ -36,7 +30,6 @@ from barycenter.load.reports.load_report import (
     bundle_data_of_quota,
     default_bundle_data,
 )
-from barycenter.load.reports.publication import PipelinePublication
 from barycenter.load.reports.windows import LiveFold, broker_averages
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
 from barycenter.load.strategy import MemoryDocument
@@ -48,7 +41,6 @@ BUNDLE_DATA_ROOT: Final = "/loadbalance/bundle-data"
 BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
 RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
-_ROWS_AT_ONCE: Final = 2_000
 _READ_AT_ONCE: Final = 2
 SAME_ANSWER_MS: Final = 10_000
 """How long a second question for a bundle's broker gets the answer of the first."""
@@ -63,38 +55,17 @@ class Preallocation:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A publication of the pipeline, and its columns as they are looked up."""
-
-    publication: PipelinePublication
-    bundles: dict[str, BundleData]
-    averages: dict[str, TimeAverageBrokerData]
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineState:
-    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
-
-    in_use: bool
-    lag_ms: int
-    is_late: bool
-
-
 class LoadData:
     """One broker's load data; `refresh` brings it up to date."""
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
         self._context = context
-        self._feed = feed
+        self.pipeline = PipelineFigures(context, feed)
         self.fold = LiveFold()
         self.preallocations: dict[str, Preallocation] = {}
         self._reported: dict[str, Preallocation] = {}
         """Those of them that a report ended; they count until the refresh is over."""
         self.recently_unloaded: dict[str, int] = {}
-        self._received_ms: dict[str, int] = {}
-        self._published: Published | None = None
-        self._publishing = asyncio.Lock()
         self._summed: dict[str, tuple[LocalBrokerData, list[BundleData | None], TimeAverageBrokerData]] = {}
         self.generation = 0
 
@@ -122,14 +93,14 @@ class LoadData:
         for broker, report in reports.items():
             if self.fold.is_new(broker, report):
                 await self._remember_unknown(report)
-            if self.fold.accept(broker, report) or broker not in self._received_ms:
-                self._received_ms[broker] = received_ms[broker]
+            if self.fold.accept(broker, report) or self.pipeline.last_heard(broker) is None:
+                self.pipeline.heard(broker, self.fold.reports[broker], received_ms[broker])
                 self._end_preallocations(report, received_ms[broker])
                 await asyncio.sleep(0)  # all brokers may have reported at once
         gone = sorted(set(self.fold.reports) - set(reports))
         forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
+        self.pipeline.retain(self.fold.reports)
         for broker in gone:
-            self._received_ms.pop(broker, None)
             self._summed.pop(broker, None)
         self._settle()
         self.generation += 1
@@ -155,14 +126,14 @@ class LoadData:
 
     async def obtain(self, bundle: str) -> BundleData:
         """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
-        await self.read_publication()
+        await self.pipeline.read()
         return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
 
     def known(self, bundle: str) -> BundleData | None:
         """Return the windows of one bundle, as `bundle_data` has them."""
-        publication = self.publication_in_use()
-        published = None if publication is None else self._columns(publication).bundles.get(bundle)
-        return published or self.fold.bundles.get(bundle)
+        published = self.pipeline.published()
+        found = None if published is None else published.bundles.get(bundle)
+        return found or self.fold.bundles.get(bundle)
 
     async def _stored(self, bundle: str) -> BundleData | None:
         store = self._context.env.store
@@ -215,50 +186,6 @@ class LoadData:
 
     # ---- figures to decide by ----
 
-    def pipeline_state(self) -> PipelineState:
-        """Judge the pipeline by the oldest known report that it has not published.
-
-        It is late once that report is older than `loadBalancerPipelineMaxLagSeconds`; a publication that is not late
-        is used, however long ago it was made.
-        """
-        publication = self._feed.latest()
-        now_ms = self._context.env.clock.now_ms()
-        waiting = [
-            self._received_ms[broker]
-            for broker, report in self.fold.reports.items()
-            if publication is None or not includes(publication, broker, report)
-        ]
-        lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
-        limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
-        is_late = self._feed.is_expected and lag_ms > limit_ms
-        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
-
-    def publication_in_use(self) -> PipelinePublication | None:
-        return self._feed.latest() if self.pipeline_state().in_use else None
-
-    def _columns(self, publication: PipelinePublication) -> Published:
-        if self._published is None or self._published.publication is not publication:
-            self._published = Published(publication, published_bundles(publication), published_averages(publication))
-        return self._published
-
-    def published(self) -> Published | None:
-        """Return the publication that is in use; at once after `read_publication`."""
-        publication = self.publication_in_use()
-        return None if publication is None else self._columns(publication)
-
-    async def read_publication(self) -> None:
-        """Have the columns of the newest publication at hand, if it is in use."""
-        async with self._publishing:
-            await self._feed.read()
-            while (publication := self.publication_in_use()) is not None:
-                if self._published is not None and self._published.publication is publication:
-                    return
-                bundles: dict[str, BundleData] = {}
-                for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
-                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
-                    await asyncio.sleep(0)
-                self._published = Published(publication, bundles, published_averages(publication))
-
     def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
         """Return the windows of all bundles as of now: the published ones, for the rest those folded here."""
         return {**self.fold.bundles, **(published.bundles if published is not None else {})}
@@ -289,7 +216,7 @@ class LoadData:
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
         """Return what snapshots are built from, and what else it takes to decide the same elsewhere."""
-        live, published = self._context.registration.brokers, self.published()
+        live, published = self._context.registration.brokers, self.pipeline.published()
         data = self.bundle_data(published)
         reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
         return SnapshotDocument(

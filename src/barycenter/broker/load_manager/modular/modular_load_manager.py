@@ -25,8 +25,8 @@ from barycenter.broker.load_manager.modular.load_data import (
     BROKER_AVERAGES_ROOT,
     BUNDLE_DATA_ROOT,
     LoadData,
-    PipelineState,
 )
+from barycenter.broker.load_manager.pipeline_feed import PipelineState
 from barycenter.broker.load_manager.reporting.load_reporter import LoadReporter
 from barycenter.broker.load_manager.store_writes import all_of
 from barycenter.load.decisions import Placement
@@ -62,12 +62,11 @@ class ModularLoadManager:
         self._reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
         self._load_data = LoadData(context, self._environment.pipeline)
         self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics)
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
         self._watch = LoadDataWatch(
             context.registration, self._refresh, lambda: self._load_data.brokers, self.metrics.unreported.set
         )
         self._leading: ModularLeader | None = None
-        self._pipeline_late = False
 
     async def _leader(self) -> "ModularLeader":
         """Return the leader's half, which is made when it is first asked for: the same to all who ask at once."""
@@ -139,22 +138,13 @@ class ModularLoadManager:
         return self._environment.decisions
 
     def pipeline_state(self) -> PipelineState:
-        return self._load_data.pipeline_state()
+        return self._load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Show whether the pipeline is in use; tell the log once when it becomes late, once when it is back."""
-        await self._environment.pipeline.read()
-        state = self._load_data.pipeline_state()
+        """Show whether the pipeline is in use, and tell the log when that changes."""
+        state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
-        if not self._context.is_leader():
-            return
-        if state.is_late and not self._pipeline_late:
-            self._pipeline_late = True
-            log.warning("pipeline_late", lag_s=state.lag_ms / 1000, decides_with="the leader's own fold")
-        elif state.in_use and self._pipeline_late:
-            self._pipeline_late = False
-            log.info("pipeline_back", lag_s=state.lag_ms / 1000)
 
     # ---- the leader's half ----
 

@@ -73,7 +73,7 @@ class Snapshots:
         asked = self._begun
         async with self._making:
             while (made := self._made_since(asked)) is None:
-                await self._load_data.read_publication()
+                await self._load_data.pipeline.read()
                 self._made = await self._make(self._basis_of_now())
                 self._current = None
                 await asyncio.sleep(0)
@@ -104,7 +104,7 @@ class Snapshots:
         """Return the snapshot of now, which is that of `basis`."""
         self._begun += 1
         number, load_data, builder = self._begun, self._load_data, self._builder
-        published, on_their_way = load_data.published(), dict(load_data.preallocations)
+        published, on_their_way = load_data.pipeline.published(), dict(load_data.preallocations)
         known, data = dict(load_data.fold.reports), load_data.bundle_data(published)
         averages: dict[str, TimeAverageBrokerData] = {}
         rows = 0
@@ -135,4 +135,4 @@ class Snapshots:
 
     def _basis_of_now(self) -> _Basis:
         load_data = self._load_data
-        return _Basis(load_data.generation, self._context.registration.brokers, load_data.publication_in_use())
+        return _Basis(load_data.generation, self._context.registration.brokers, load_data.pipeline.in_use())

@@ -87,6 +87,11 @@ class LoadReporter:
         """What the reports are made of."""
         return self._load
 
+    @property
+    def written(self) -> LocalBrokerData | None:
+        """The report written last."""
+        return self._written
+
     def close(self) -> None:
         """Write no more reports."""
         self._load.close()

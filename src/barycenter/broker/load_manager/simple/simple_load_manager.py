@@ -31,6 +31,7 @@ from barycenter.load.cycle.round import Carried, moves
 from barycenter.load.cycle.simple_destinations import NextLookup
 from barycenter.load.decisions import Placement, Split, Unload, stays
 from barycenter.load.filters.outcome import PlacementRequest
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.simple_load_report import LoadReport, as_local_broker_data
 from barycenter.load.simple.shedding import SimpleShedder
@@ -60,7 +61,7 @@ class SimpleLoadManager:
         self._load_data = SimpleLoadData(context, self._settings)
         self._reporter = SimpleLoadReporter(context, self._environment, self._load_data)
         self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics)
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.SIMPLE)
         self._watch = LoadDataWatch(
             context.registration,
             self._refresh,

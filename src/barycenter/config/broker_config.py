@@ -196,12 +196,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         str, about("Load manager, by class name or short name; running brokers exchange theirs.", dynamic=True)
     ] = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
     load_manager_migration_enabled: Annotated[
-        bool,
-        about(
-            "For a change-over broker by broker: look-ups go to brokers with the newest load manager, and a broker of "
-            "the extensible one that starts owns by locks, too. See extensible-load-manager.md.",
-            dynamic=True,
-        ),
+        bool, about("Change over broker by broker; how: extensible-load-manager.md.", dynamic=True)
     ] = False
     load_balancer_placement_strategy: Annotated[
         str,
@@ -476,9 +471,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     barycenter_extensible_pipeline_enabled: Annotated[
         bool,
         about(
-            "With the extensible load manager, decide upon the pipeline's windows of traffic while it keeps up, not "
-            "upon the newest figures.",
-            dynamic=True,
+            "The extensible load manager compares traffic by the pipeline's windows while it keeps up.", dynamic=True
         ),
     ] = False
     load_balancer_host_usage_scope: Annotated[

@@ -7,8 +7,11 @@ and the brokers of the other manager are given none any more.
 Source: Pulsar's `RedirectManager`. Different: a bundle that is owned is answered with its owner, by whichever manager.
 """
 
+import asyncio
+import math
 import random
 from collections.abc import Callable
+from typing import Final
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
@@ -17,6 +20,8 @@ from barycenter.load.managers import ManagerKind, StrategyError, manager_in_forc
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import is_broker_bound
+
+_BELIEVED_S: Final = 1.0
 
 
 class NewestManager:
@@ -29,6 +34,8 @@ class NewestManager:
         self._registration = registration
         self._random = source
         self._me = me
+        self._read_at_s = -math.inf
+        self._reports: dict[str, LocalBrokerData] = {}
 
     @property
     def is_followed(self) -> bool:
@@ -61,12 +68,17 @@ class NewestManager:
         return self._one_of(among) if among else None
 
     async def _brokers(self) -> dict[str, LocalBrokerData]:
-        found = {}
-        for broker in sorted(self._registration.brokers):
-            data = await self._registration.data_of(broker)
-            if data is not None:
-                found[broker] = data
-        return found
+        """Return what brokers registered, as the store had it a moment ago: by a stale answer two of them could send
+        look-ups to each other."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._read_at_s > _BELIEVED_S:
+            found = {}
+            for broker in sorted(self._registration.brokers):
+                data = await self._registration.read(broker)
+                if data is not None:
+                    found[broker] = data
+            self._reports, self._read_at_s = found, now_s
+        return self._reports
 
     def _one_of(self, among: dict[str, LocalBrokerData]) -> Candidate:
         broker = self._random.choice(sorted(among))

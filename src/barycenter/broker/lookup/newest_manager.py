@@ -35,6 +35,7 @@ class NewestManager:
         self._random = source
         self._me = me
         self._read_at_s = -math.inf
+        self._read_of: frozenset[str] = frozenset()
         self._reports: dict[str, LocalBrokerData] = {}
 
     @property
@@ -70,14 +71,14 @@ class NewestManager:
     async def _brokers(self) -> dict[str, LocalBrokerData]:
         """Return what brokers registered, as the store had it a moment ago: by a stale answer two of them could send
         look-ups to each other."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._read_at_s > _BELIEVED_S:
+        now_s, brokers = asyncio.get_running_loop().time(), self._registration.brokers
+        if now_s - self._read_at_s > _BELIEVED_S or brokers != self._read_of:
             found = {}
-            for broker in sorted(self._registration.brokers):
+            for broker in sorted(brokers):
                 data = await self._registration.read(broker)
                 if data is not None:
                     found[broker] = data
-            self._reports, self._read_at_s = found, now_s
+            self._reports, self._read_of, self._read_at_s = found, brokers, now_s
         return self._reports
 
     def _one_of(self, among: dict[str, LocalBrokerData]) -> Candidate:

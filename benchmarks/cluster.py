@@ -12,8 +12,13 @@ from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLoc
 
 @asynccontextmanager
 async def running_cluster(
-    brokers: int, configuration: Mapping[str, str] | None = None, *, pipeline: bool = False
+    brokers: int,
+    configuration: Mapping[str, str] | None = None,
+    *,
+    pipeline: bool = False,
+    started: int | None = None,
 ) -> AsyncIterator[StandaloneCluster]:
+    """Run a cluster; `started` of its brokers, all unless it is told, run from the start, and no pipeline then."""
     with tempfile.TemporaryDirectory(prefix="barycenter-bench-") as folder:
         directory = DataDirectory(Path(folder))
         ports = free_ports(2 * brokers)
@@ -30,7 +35,7 @@ async def running_cluster(
                 )
             )
             try:
-                await cluster.start()
+                await (cluster.start() if started is None else cluster.start_brokers(cluster.brokers[:started]))
                 yield cluster
                 await cluster.stop()
             finally:

@@ -59,7 +59,7 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header))
     for row in rows:
-        print("| " + " | ".join(_cell(value) for value in row) + " |")
+        print("| " + " | ".join(cell(value) for value in row) + " |")
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -67,7 +67,8 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """Return a figure as tables have it: three digits, from 100 on whole numbers."""
     return (
         f"{value:,.3g}"
         if isinstance(value, float) and value < 100

@@ -50,8 +50,11 @@ Listener: TypeAlias = Callable[[NamespaceName, NamespaceBundles], None]
 
 @dataclass(slots=True, eq=False)
 class _Entry:
+    """`value` is the record that `bundles` were made of, None if it is not known."""
+
     bundles: NamespaceBundles
     read_at: float
+    value: bytes | None
 
 
 class BundleCache:
@@ -150,13 +153,24 @@ class BundleCache:
             generation = self._generations.get(namespace, 0)
             record = await self._store.get(path)
             if record is not None:
-                return self._keep(namespace, bundles_of_record(namespace, record), generation)
+                return self._keep(namespace, self._bundles_of(namespace, record), generation, record.value)
             policies = await self._store.get(f"{POLICIES_ROOT}{namespace}")
             if policies is None:
                 return self._keep(namespace, NamespaceBundles.equal(namespace, 1), generation)
             made = self._bundles_of_policies(namespace, policies)
             with suppress(BadVersionError):
                 await self._store.put(path, boundaries_value(None, made), expected_version=MUST_NOT_EXIST)
+
+    def _bundles_of(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
+        """Return the bundles that a record says, those at hand if it is the one they were made of.
+
+        Each acquisition reads the record, which may name thousands. Values are compared since a version alone does
+        not tell a namespace from one that was made anew.
+        """
+        entry = self._entries.get(namespace)
+        if entry is not None and entry.value == record.value and entry.bundles.version == record.stat.version:
+            return entry.bundles
+        return bundles_of_record(namespace, record)
 
     def _bundles_of_policies(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
         bundles = bundles_data(record)
@@ -170,7 +184,9 @@ class BundleCache:
             self._non_persistent.add(bundle)
         return bundle
 
-    def _keep(self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int) -> NamespaceBundles:
+    def _keep(
+        self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int, value: bytes | None = None
+    ) -> NamespaceBundles:
         """Cache what was read, unless the namespace was invalidated while it was on its way.
 
         That a namespace does not exist is not kept: it may be made in the next moment, by the very client that
@@ -180,7 +196,7 @@ class BundleCache:
             return bundles
         told = self._last_told.get(namespace)
         if bundles.version is not None or needs_no_record(namespace):
-            self._entries[namespace] = _Entry(bundles, asyncio.get_running_loop().time())
+            self._entries[namespace] = _Entry(bundles, asyncio.get_running_loop().time(), value)
             self._last_told[namespace] = bundles.boundaries
         else:
             self._entries.pop(namespace, None)

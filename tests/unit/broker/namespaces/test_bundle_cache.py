@@ -1,0 +1,64 @@
+"""What a broker knows of a namespace's bundles is what the store has, and is made out once for each record."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
+from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.metadata.clock import SystemClock
+from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from barycenter.naming.bundles import NamespaceBundles
+from barycenter.naming.namespace import NamespaceName
+
+NAMESPACE = NamespaceName.parse("t/ns")
+PATH = local_policies_path(NAMESPACE)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[MemoryStore]:
+    store = MemoryBackend().connect(SystemClock(), 10_000)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def cache(store: MemoryStore) -> AsyncIterator[BundleCache]:
+    cache = BundleCache(store)
+    yield cache
+    cache.close()
+
+
+async def write(store: MemoryStore, bundles: int, before: bytes | None = None) -> bytes:
+    value = boundaries_value(before, NamespaceBundles.equal(NAMESPACE, bundles))
+    await store.put(PATH, value)
+    return value
+
+
+async def test_a_record_that_did_not_change_is_not_made_out_again(store: MemoryStore, cache: BundleCache) -> None:
+    """Each acquisition reads the record afresh: with thousands of bundles, all would be made anew for each of them."""
+    await write(store, 3)
+    first = await cache.fresh(NAMESPACE)
+    assert await cache.fresh(NAMESPACE) is first
+    assert await cache.get(NAMESPACE) is first
+
+
+async def test_a_record_that_changed_is_made_out_again(store: MemoryStore, cache: BundleCache) -> None:
+    value = await write(store, 3)
+    first = await cache.fresh(NAMESPACE)
+    await store.put(PATH, value)
+    again = await cache.fresh(NAMESPACE)
+    assert (again.boundaries, again.version) == (first.boundaries, 1)
+    await write(store, 5)
+    assert len((await cache.fresh(NAMESPACE)).bundles) == 5
+
+
+async def test_a_namespace_that_was_made_anew_has_its_own_bundles(store: MemoryStore, cache: BundleCache) -> None:
+    """Its record has the version of the one before it."""
+    await write(store, 3)
+    first = await cache.fresh(NAMESPACE)
+    await store.delete(PATH)
+    await write(store, 5)
+    again = await cache.fresh(NAMESPACE)
+    assert again.version == first.version
+    assert len(again.bundles) == 5

@@ -450,14 +450,15 @@ class ManagedLedger:
             self._state = _State.CLOSED
 
     async def _store_last_state(self) -> None:
-        try:
-            for cursor in list(self._cursors.by_name.values()):
-                await cursor.close()
-            for segment in [s for s in self._segments if s.closed and not s.entries]:
-                self._ledgers.drop(segment)
-            await self._ledgers.save(is_open=False)
-        except LedgerError as error:
-            log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
+        """Write the cursors and the list at once, so that a store that writes in groups is waited for once."""
+        for segment in [s for s in self._segments if s.closed and not s.entries]:
+            self._ledgers.drop(segment)
+        writes = (*(cursor.close() for cursor in self._cursors.by_name.values()), self._ledgers.save(is_open=False))
+        for error in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(error, LedgerError):
+                log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
+            elif error is not None:
+                raise error
 
     async def _release_all(self) -> None:
         current = asyncio.current_task()

@@ -40,7 +40,7 @@ class _Preparation:
 
 
 class Preparations:
-    """`open_topic` opens a topic that exists, of which nobody is told."""
+    """`open_topic` opens a topic that exists, with a ledger to write to, and tells nobody of it."""
 
     def __init__(self, open_topic: OpenTopic) -> None:
         self._open = open_topic
@@ -59,12 +59,10 @@ class Preparations:
 
     async def _opened(self, name: TopicName, term: OwnedBundle) -> PersistentTopic | None:
         try:
-            topic = await self._open(name, term)
-            topic.ledger.prepare_append()
+            return await self._open(name, term)
         except Exception as error:  # noqa: BLE001 (whoever asks for the topic meets it again)
             log.info("topic_not_prepared", topic=str(name), epoch=term.epoch, reason=str(error))
             return None
-        return topic
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
         """Return the topic if it was opened for the term of that number, and give it up; wait while it is being opened.

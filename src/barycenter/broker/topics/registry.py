@@ -183,20 +183,18 @@ class TopicRegistry:
         return await asyncio.shield(load)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
-        """Open topics of a bundle in the background, ahead of this broker's term of that number: `preparations`."""
+        """Open topics in the background, ahead of this broker's term of that number: see `preparations`."""
         self._preparations.begin(bundle, topics, epoch, self.clock.now_ms())
 
     async def _open_ahead(self, name: TopicName, term: OwnedBundle) -> PersistentTopic:
         async with asyncio.timeout(self._config.topic_load_timeout_seconds), self._load_limit:
-            return await self._open_persistent(name, term, create=False, ask_policies=False)
+            return await self._open_persistent(name, term, create=False, ask_policies=False, ahead=True)
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
         try:
             async with asyncio.timeout(self._config.topic_load_timeout_seconds):
                 topic: Topic | None = await self._preparations.take(name, owned.epoch)
-                if topic is None:
-                    async with self._load_limit:
-                        topic = await self._opened(name, owned, create=create, ask_policies=ask_policies)
+                topic = topic or await self._opened(name, owned, create=create, ask_policies=ask_policies)
             return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it took too long to load") from None
@@ -204,9 +202,10 @@ class TopicRegistry:
             del self._loads[name]
 
     async def _opened(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool) -> Topic:
-        if name.is_persistent:
+        if not name.is_persistent:
+            return self._make_non_persistent(name, owned)
+        async with self._load_limit:
             return await self._open_persistent(name, owned, create=create, ask_policies=ask_policies)
-        return self._make_non_persistent(name, owned)
 
     def _make_non_persistent(self, name: TopicName, owned: OwnedBundle) -> Topic:
         if not self._config.enable_non_persistent_topics:
@@ -220,7 +219,7 @@ class TopicRegistry:
         return await self._policies.compaction_threshold(topic.namespace)
 
     async def _open_persistent(
-        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
+        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool, ahead: bool = False
     ) -> PersistentTopic:
         if not self._config.enable_persistent_topics:
             raise NotAllowedError(f"Topic {name}: persistent topics are not served by this broker")
@@ -236,6 +235,7 @@ class TopicRegistry:
                 clock=self._env.clock,
                 settings=self._ledger_settings,
                 create=create,
+                next_ledger=ahead,
                 on_durable=topic.write_durable,  # type: ignore[arg-type]
                 on_failed=topic.write_failed,  # type: ignore[arg-type]
                 on_fenced=topic.fenced,
@@ -470,9 +470,9 @@ class TopicRegistry:
 
     def written_topics(self, bundle: Bundle) -> list[str]:
         """The names of the persistent topics of a bundle that producers are attached to, the busiest first."""
-        topics = [topic for name, topic in self._by_bundle.get(bundle, {}).items() if name.is_persistent]
-        busiest = sorted(topics, key=lambda topic: topic.in_rates.rate, reverse=True)
-        return [str(topic.name) for topic in busiest if topic.producers]
+        members = self._by_bundle.get(bundle, {}).values()
+        written = [topic for topic in members if topic.producers and topic.name.is_persistent]
+        return [str(topic.name) for topic in sorted(written, key=lambda topic: -topic.in_rates.rate)]
 
     def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
         """Return the statistics of a loaded topic as the admin API shows them (reference 5.4)."""

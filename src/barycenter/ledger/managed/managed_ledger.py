@@ -139,6 +139,7 @@ class ManagedLedger:
         clock: Clock,
         settings: LedgerSettings | None = None,
         create: bool = True,
+        next_ledger: bool = False,
         on_durable: OnEntriesDurable = _ignore,
         on_failed: OnEntriesFailed = _ignore,
         on_fenced: OnFenced = _ignore,
@@ -146,7 +147,8 @@ class ManagedLedger:
         """Take the topic over under `epoch` and recover it.
 
         The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
-        topic, or was this process, whose opening or closing was cut short, and has it open no longer.
+        topic, or was this process, whose opening or closing was cut short, and has it open no longer. With
+        `next_ledger` the ledger for the next append is made as by `prepare_append`, beside the rest.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
@@ -160,17 +162,23 @@ class ManagedLedger:
         ledger._alone = storage.caches.register(ledger._keeper.path)
         ledger._registered = True
         try:
-            await ledger._take_over(create)
+            await ledger._take_over(create, next_ledger)
         except BaseException:
+            ledger._appender.stop()
             ledger._release_readers()
             raise
         return ledger
 
-    async def _take_over(self, create: bool) -> None:
+    async def _take_over(self, create: bool, next_ledger: bool) -> None:
         ledgers = self._ledgers
-        await ledgers.take_over(create=create, alone=self._alone)
+        taking_over = ledgers.take_over(create=create, alone=self._alone)
+        failure, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
+        if failure is not None:
+            raise failure
         await ledgers.recover()
         self._last = self._segments.last_position
+        if next_ledger:
+            self.prepare_append()
         await self._cursors.load()
         self.compacted.load()
         self._trimming = False
@@ -381,23 +389,7 @@ class ManagedLedger:
     # ---- trimming ----
 
     def _consumed(self) -> list[Segment]:
-        """Return the closed ledgers before the last entry that no durable cursor still needs, and empty ones."""
-        consumed = []
-        for segment in self._segments:
-            if not segment.closed:
-                continue
-            if segment.entries == 0:
-                consumed.append(segment)
-                continue
-            end = segment.last_position
-            if end.ledger_id == self._last.ledger_id or any(self._needs(c, end) for c in self.cursors.values()):
-                break
-            consumed.append(segment)
-        return consumed
-
-    def _needs(self, cursor: Cursor, end: Position) -> bool:
-        """Tell whether a cursor has not passed `end`, the end of a ledger, nor all that is missing before it."""
-        return cursor.mark_delete < end and self._segments.next_valid(cursor.mark_delete) <= end
+        return self._segments.consumed(self._last, [cursor.mark_delete for cursor in self.cursors.values()])
 
     def _trim_soon(self) -> None:
         if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._consumed()):

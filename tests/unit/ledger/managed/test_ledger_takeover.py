@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,9 @@ from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.position import Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.errors import StoreUnavailableError
+from barycenter.metadata.memory.memory_store import MemoryStore
 from support.ledger_world import LedgerWorld
+from support.simulation.loop import VirtualTimeLoop
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
 
@@ -75,6 +78,71 @@ async def test_a_former_owner_makes_no_cursor(world: LedgerWorld) -> None:
     with pytest.raises(LedgerFencedError):
         await old.ledger.open_cursor("sub", "latest")
     assert len(old.fenced) == 1
+
+
+async def test_what_a_living_former_owner_does_to_cursors_until_the_topic_is_taken_over_is_seen(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cursors are read while the record is; until that is written the former owner makes, moves and deletes them."""
+    old = await world.open(1)
+    places = await old.append("a", "b", "c")
+    for name in ("moved", "gone"):
+        await old.ledger.open_cursor(name, "earliest")
+    put = MemoryStore.put
+
+    async def put_late(store: MemoryStore, path: str, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        old.ledger.cursors["moved"].ack_cumulative(places[1])
+        await old.ledger.cursors["moved"].flush()
+        await old.ledger.delete_cursor("gone")
+        await old.ledger.open_cursor("made", "latest")
+        return await put(store, path, *arguments, **options)
+
+    monkeypatch.setattr(MemoryStore, "put", put_late)
+    new = await world.open(2)
+    assert not old.fenced
+    marks = {name: cursor.mark_delete for name, cursor in new.ledger.cursors.items()}
+    assert marks == {"moved": places[1], "made": places[2]}
+    old.ledger.cursors["made"].ack_cumulative(places[2])
+    with pytest.raises(LedgerFencedError):
+        await old.ledger.cursors["moved"].store()
+
+
+def test_a_topic_is_opened_and_closed_in_few_rounds_of_the_store() -> None:
+    """What does not depend on each other is asked at once: each round takes a second here, whatever is in it.
+
+    To open: list and cursors are read; the list is written while the cursors' records are read; these are written while
+    the next ledger gets its number; then that one is listed. To close: one round.
+    """
+
+    async def rounds() -> tuple[float, float, float]:
+        loop = asyncio.get_running_loop()
+        world = LedgerWorld()
+        owner = await world.open(1)
+        first, _ = await owner.append("a", "b")
+        for number in range(10):
+            await owner.ledger.open_cursor(f"c{number}", "earliest")
+        await owner.ledger.close()
+        world.backend.latency = lambda name, path: 0.5
+        began = loop.time()
+        later = await world.open(2, next_ledger=True)
+        opened = loop.time()
+        await later.append("c")
+        written = loop.time()
+        for cursor in later.ledger.cursors.values():
+            cursor.ack_cumulative(first)
+        closing = loop.time()
+        await later.ledger.close()
+        closed = loop.time()
+        world.backend.latency = None
+        await world.close()
+        return opened - began, written - began, closed - closing
+
+    loop = VirtualTimeLoop()  # type: ignore[abstract]
+    try:
+        assert loop.run_until_complete(rounds()) == (3, 4, 1)
+    finally:
+        loop.tear_down()
 
 
 async def test_epochs_must_rise(world: LedgerWorld) -> None:

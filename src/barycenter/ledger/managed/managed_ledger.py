@@ -148,7 +148,7 @@ class ManagedLedger:
 
         The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
         topic, or was this process, whose opening or closing was cut short, and has it open no longer. With
-        `next_ledger` the ledger for the next append is made as by `prepare_append`, beside the rest.
+        `next_ledger` the ledger for the next append is made beside the rest, if there were others before.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
@@ -170,15 +170,17 @@ class ManagedLedger:
         return ledger
 
     async def _take_over(self, create: bool, next_ledger: bool) -> None:
-        ledgers = self._ledgers
-        taking_over = ledgers.take_over(create=create, alone=self._alone)
-        failure, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
-        if failure is not None:
-            raise failure
+        ledgers, group_done = self._ledgers, self._appender.group_done if next_ledger else None
+        taking_over = ledgers.take_over(
+            self._store, self.clock, create=create, alone=self._alone, group_done=group_done
+        )
+        made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
+        if isinstance(made, BaseException):
+            raise made
         await ledgers.recover()
         self._last = self._segments.last_position
-        if next_ledger:
-            self.prepare_append()
+        if made is not None:
+            self._appender.write_to(*made)
         await self._cursors.load()
         self.compacted.load()
         self._trimming = False
@@ -202,16 +204,6 @@ class ManagedLedger:
             if num_messages < 0:
                 raise ValueError(f"an entry has no negative number of messages: {num_messages}")
         self._appender.extend(entries, contexts)
-
-    def prepare_append(self) -> None:
-        """Make the ledger for the next append ahead of it, in the background, if the topic was ever written to.
-
-        Raises:
-            LedgerFencedError, LedgerClosedError
-        """
-        self.check_open()
-        if len(self._segments):
-            self._appender.prepare()
 
     def check_open(self) -> None:
         if self._state is _State.FENCED:

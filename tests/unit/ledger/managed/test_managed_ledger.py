@@ -50,29 +50,23 @@ async def test_a_topic_that_was_never_written_has_no_ledger(world: LedgerWorld) 
     assert owner.ledger.segments.entries_between(EARLIEST, owner.ledger.last_position) == 0
 
 
-async def test_a_ledger_can_be_made_ahead_of_the_append_by_the_next_owner(world: LedgerWorld) -> None:
+async def test_the_next_owner_can_have_a_ledger_made_ahead_of_the_append(world: LedgerWorld) -> None:
     """Only where something was written before; one that stays empty leaves nothing behind."""
-    first = await world.open(1)
-    first.ledger.prepare_append()
-    await first.settle()
+    first = await world.open(1, next_ledger=True)
     assert first.ledger.stats.ledgers == ()
     (written,) = await first.append("x")
     await first.ledger.close()
-    with pytest.raises(LedgerClosedError):
-        first.ledger.prepare_append()
 
-    second = await world.open(2)
-    second.ledger.prepare_append()
-    second.ledger.prepare_append()
-    await second.settle()
+    second = await world.open(2, next_ledger=True)
     made = [ledger.ledger_id for ledger in second.ledger.stats.ledgers]
     assert len(made) == 2
+    assert second.ledger.last_position == written
     await second.ledger.close()
-    third = await world.open(3)
-    assert [ledger.ledger_id for ledger in third.ledger.stats.ledgers] == [written.ledger_id]
-    third.ledger.prepare_append()
+    third = await world.open(3, next_ledger=True)
+    ahead = [ledger.ledger_id for ledger in third.ledger.stats.ledgers]
+    assert ahead[0] == written.ledger_id
     (position,) = await third.append("y")
-    assert position.ledger_id > made[-1]
+    assert position.ledger_id == ahead[1] > made[-1]
     assert await third.texts() == ["x", "y"]
 
 

@@ -20,6 +20,7 @@ Source: Pulsar's `ServiceUnitStateChannelImpl` (handle…Event).
 
 import asyncio
 import enum
+import functools
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -214,7 +215,8 @@ class Settling(BundleOwner[TermRecord]):
         self._settle_soon(owned.bundle)
 
     async def _number(self) -> int:
-        return await next_counter_value(self._store, EPOCH_COUNTER)
+        forget = functools.partial(self._spawn, name="forget a number's key")
+        return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
 
     # ---- other brokers ----
 

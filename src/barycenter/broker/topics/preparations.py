@@ -45,13 +45,14 @@ class Preparations:
     def __init__(self, open_topic: OpenTopic) -> None:
         self._open = open_topic
         self._prepared: dict[TopicName, _Preparation] = {}
+        self._closed = False
 
     def begin(self, bundle: Bundle, names: Iterable[str], epoch: int, now_ms: int) -> None:
         """Open the topics of a bundle, in the background, for the term of that number. What cannot be opened, or is no
         topic of the bundle, is left to whoever asks for it."""
         term = OwnedBundle(bundle, epoch, now_ms, active=False)
         loop = asyncio.get_running_loop()
-        for name in _topics(bundle, names):
+        for name in _topics(bundle, names) if not self._closed else ():
             if name not in self._prepared:
                 opening = loop.create_task(self._opened(name, term), name=f"prepare-topic:{name}")
                 preparation = self._prepared[name] = _Preparation(epoch, opening)
@@ -85,7 +86,8 @@ class Preparations:
         return [self._close(name, each) for name, each in list(self._prepared.items()) if bundle.contains(name)]
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Close all that was opened, and stop opening; return the tasks that do."""
+        """Close all that was opened, and open nothing more; return the tasks that do."""
+        self._closed = True
         for preparation in self._prepared.values():
             preparation.opening.cancel()
         return [self._close(name, each) for name, each in list(self._prepared.items())]
@@ -93,11 +95,11 @@ class Preparations:
     def _close(self, name: TopicName, preparation: _Preparation) -> "asyncio.Task[None]":
         if preparation.closing is None:
             preparation.closing = asyncio.get_running_loop().create_task(
-                self._closed(name, preparation), name=f"close-prepared-topic:{name}"
+                self._end(name, preparation), name=f"close-prepared-topic:{name}"
             )
         return preparation.closing
 
-    async def _closed(self, name: TopicName, preparation: _Preparation) -> None:
+    async def _end(self, name: TopicName, preparation: _Preparation) -> None:
         await asyncio.wait([preparation.opening])
         topic = None if preparation.opening.cancelled() else preparation.opening.result()
         try:

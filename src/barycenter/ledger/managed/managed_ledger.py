@@ -177,10 +177,10 @@ class ManagedLedger:
         made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
         if isinstance(made, BaseException):
             raise made
-        await ledgers.recover()
-        self._last = self._segments.last_position
         if made is not None:
             self._appender.write_to(*made)
+        await ledgers.recover()
+        self._last = self._segments.last_position
         await self._cursors.load()
         self.compacted.load()
         self._trimming = False

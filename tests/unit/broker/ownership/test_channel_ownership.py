@@ -130,6 +130,23 @@ def test_a_number_that_was_not_taken_ahead_of_the_hand_over_opens_nothing_before
     on_virtual_time(scenario)
 
 
+def test_a_transfer_does_not_wait_for_the_key_that_drew_its_number_to_be_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (source, destination, _), bundle = await owned_by_first(cluster)
+
+        async def never(store: object, path: str) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr("barycenter.metadata.coordination.counter._delete", never)
+        moving = asyncio.ensure_future(release(source, bundle, destination))
+        await cluster.until(lambda: destination.owned == [bundle], "it is served there", within_s=1)
+        await moving
+
+    on_virtual_time(scenario)
+
+
 def test_an_unload_for_nobody_leaves_the_bundle_free_until_it_is_looked_up() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         (owner, other, _), bundle = await owned_by_first(cluster)

@@ -151,6 +151,17 @@ async def test_what_was_opened_ahead_and_not_used_leaves_with_its_bundle(cluster
     await later.close()
 
 
+async def test_a_registry_that_is_closed_opens_nothing(cluster: TwoBrokers) -> None:
+    await written(cluster.a)
+    await cluster.begin(cluster.a)
+    number = cluster.number()
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number)
+    await cluster.b.registry.close()
+    assert running_topics() == []
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number)
+    assert running_topics() == []
+
+
 async def test_a_later_term_elsewhere_takes_what_was_opened_ahead(cluster: TwoBrokers) -> None:
     """The claim was refused, and the bundle went to another; nothing is acknowledged by the former number."""
     await written(cluster.a)

@@ -189,6 +189,19 @@ async def test_a_ledger_made_ahead_that_may_be_listed_is_there_for_the_next_owne
     assert await third.texts() == ["a"]
 
 
+async def test_a_ledger_made_ahead_is_let_go_when_the_rest_cannot_be_recovered(world: LedgerWorld) -> None:
+    former = await world.open(1)
+    (position,) = await former.append("a")
+    storage = world.new_storage()
+    (await storage.fence(position.ledger_id, epoch=9)).close()
+    with pytest.raises(LedgerFencedError):
+        await world.open(2, next_ledger=True, storage=storage)
+    while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
+        await asyncio.wait(tasks)
+    assert not storage._writers  # type: ignore[attr-defined]
+    await storage.close()
+
+
 def test_a_topic_is_opened_and_closed_in_few_rounds_of_the_store() -> None:
     """What does not depend on each other is asked at once: each round takes a second here, whatever is in it.
 

@@ -76,7 +76,11 @@ async def test_nothing_is_lost_by_transfer_unload_split_or_a_broker_that_dies(tm
                 "PUT",
                 f"/admin/v2/namespaces/public/moves/{bundle}/split?splitAlgorithmName=topic_count_equally_divide",
             )
-            assert await admin.bundle_range(topics[0]) != bundle
+
+            async def is_split() -> bool:
+                return await admin.bundle_range(topics[0]) != bundle
+
+            await eventually(is_split, within_s=20, what="whoever is asked knows of the split")
             owner = await admin.owner(topics[0])
             await cluster.kill_broker(owner)
             survivor = (owner.index + 1) % len(cluster.brokers)

@@ -1,56 +1,113 @@
-"""How long a client's topic gives no receipt when its bundle is unloaded, and when its broker is killed.
+"""How long a client's topic gives no receipt when its bundle goes to another broker, and when its broker is killed.
 
-One producer sends a message each 5 ms without waiting; the gap of an event is the longest time around it in
-which messages were under way and no receipt came.
+A producer sends a message each millisecond without waiting, and a consumer acknowledges what arrives. The gap of an
+event is the longest time around it in which messages were under way and no receipt came. Three clusters, one after the
+other: one of the modular load manager, which unloads and lets clients look the topic up; and two of the extensible one,
+with its records in a topic and in the metadata store, where transfers and plain unloads take turns under one load.
 """
 
 import argparse
 import asyncio
 import threading
 import time
-from typing import Any
+from bisect import bisect_left
+from typing import Any, Final
 
 import aiohttp
 import pulsar
 
+from barycenter.load.managers import ManagerKind
 from barycenter.standalone.cluster import StandaloneCluster
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
 
-_TOPIC = "persistent://public/gap/topic"
-_LOOKUP = "/lookup/v2/topic/persistent/public/gap/topic"
-_EVERY_S = 0.005
+_TOPIC: Final = "persistent://public/gap/topic"
+_LOOKUP: Final = "/lookup/v2/topic/persistent/public/gap/topic"
+_UNLOAD: Final = "/admin/v2/namespaces/public/gap/0x00000000_0xffffffff/unload"
+_EVERY_S: Final = 0.001
+_SETTLES_S: Final = 0.4
+"""How long after the answer to an unload the next one comes."""
+_CHANNEL: Final = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+_PLACES: Final = {
+    "topic": f"{_CHANNEL}.ServiceUnitStateTableViewImpl",
+    "store": f"{_CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
+}
+_TRANSFER: Final = "transfer"
+_PLAIN: Final = "plain unload"
+_GIVEN: Final = "unload to a given broker"
 
 
 class Pulse:
-    """Send steadily and keep the time of each receipt."""
+    """Send numbers steadily, and keep when each receipt came and in which order the numbers arrived."""
 
     def __init__(self, client: Any) -> None:
-        self.receipts: list[tuple[float, float]] = []
+        self.failures: list[str] = []
+        self.sent = 0
+        self._sent_at: list[float] = []
+        self._receipts_at: list[float] = []
+        self._arrived: list[int] = []
+        self._consumer = client.subscribe(_TOPIC, "gap", initial_position=pulsar.InitialPosition.Earliest)
         self._producer = client.create_producer(_TOPIC, send_timeout_millis=0, max_pending_messages=50_000)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pulse")
-        self._thread.start()
+        self._threads = [threading.Thread(target=work) for work in (self._send, self._receive)]
+        for thread in self._threads:
+            thread.start()
 
-    def _run(self) -> None:
+    def _send(self) -> None:
         while not self._stop.wait(_EVERY_S):
             sent_at = time.perf_counter()
-            self._producer.send_async(b"x", lambda result, _, sent_at=sent_at: self._receipt(sent_at))
+            text = str(self.sent).encode()
+            self._producer.send_async(text, lambda result, _, sent_at=sent_at: self._receipt(result, sent_at))
+            self.sent += 1
 
-    def _receipt(self, sent_at: float) -> None:
-        self.receipts.append((sent_at, time.perf_counter()))
+    def _receipt(self, result: Any, sent_at: float) -> None:
+        if result != pulsar.Result.Ok:
+            self.failures.append(str(result))
+        self._sent_at.append(sent_at)
+        self._receipts_at.append(time.perf_counter())
+
+    def _receive(self) -> None:
+        while not (self._stop.is_set() and len(self._receipts_at) == self.sent):
+            self._take(1_000)
+        while self._take(2_000):
+            pass
+
+    def _take(self, timeout_ms: int) -> bool:
+        try:
+            message = self._consumer.receive(timeout_ms)
+        except pulsar.Timeout:
+            return False
+        self._consumer.acknowledge(message)
+        self._arrived.append(int(message.data()))
+        return True
 
     def longest_gap_s(self, from_s: float, until_s: float) -> float:
-        gaps, last = [0.0], from_s
-        for sent_at, at in self.receipts:
-            if from_s <= at <= until_s:
-                gaps.append(at - max(last, sent_at))
-                last = at
+        """Return the longest time without a receipt that began between the two; the one that ended it may be later."""
+        first, last = bisect_left(self._receipts_at, from_s), from_s
+        gaps = [0.0]
+        for sent_at, at in zip(self._sent_at[first:], self._receipts_at[first:], strict=True):
+            gaps.append(at - max(last, sent_at))
+            last = at
+            if at > until_s:
+                break
         return max(gaps)
 
     def close(self) -> None:
+        """Wait until everything that was sent has its receipt and has arrived."""
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
+
+    def verdict(self) -> str:
+        """Say what became of the messages.
+
+        Raises:
+            AssertionError: one was lost or refused, or came before one that was sent earlier.
+        """
+        firsts = list(dict.fromkeys(self._arrived))
+        assert not self.failures, self.failures[:3]
+        assert firsts == list(range(self.sent)), f"{len(firsts)} of {self.sent} messages arrived, or not in order"
+        return f"{self.sent:,} messages arrived in order, {len(self._arrived) - len(firsts):,} of them again"
 
 
 async def owner_index(session: aiohttp.ClientSession, cluster: StandaloneCluster, ask: int = 0) -> int:
@@ -59,47 +116,77 @@ async def owner_index(session: aiohttp.ClientSession, cluster: StandaloneCluster
     return next(broker.index for broker in cluster.brokers if broker.service_url == url)
 
 
-async def measure(unloads: int, session_ms: int) -> None:
-    configuration = {"loadBalancerSheddingEnabled": "false", "metadataStoreSessionTimeoutMillis": str(session_ms)}
-    async with running_cluster(3, configuration) as cluster, aiohttp.ClientSession() as session:
+async def unload(session: aiohttp.ClientSession, cluster: StandaloneCluster, *, to_next: bool) -> tuple[float, float]:
+    """Unload the bundle, to the broker after its owner or to whoever is chosen; return when that was."""
+    owner = await owner_index(session, cluster)
+    target = cluster.brokers[(owner + 1) % len(cluster.brokers)]
+    query = {"destinationBroker": target.broker_id} if to_next else {}
+    start = time.perf_counter()
+    async with session.put(cluster.brokers[owner].web_url + _UNLOAD, params=query) as answer:
+        assert answer.status == 204, await answer.text()
+    await asyncio.sleep(_SETTLES_S)
+    end = time.perf_counter()
+    if to_next:
+        assert await owner_index(session, cluster) == target.index, "the bundle did not go where it was told"
+    return start, end
+
+
+def turns(transfers: int, unloads: int) -> list[str]:
+    """Return the events of a run, the plain unloads spread evenly among the transfers."""
+    at = [((number + 0.5) / count, event) for event, count in ((_TRANSFER, transfers), (_PLAIN, unloads))
+          for number in range(count)]  # fmt: skip
+    return [event for _, event in sorted(at)]
+
+
+async def run(configuration: dict[str, str], events: list[str], session_ms: int) -> tuple[dict[str, list[float]], str]:
+    """Return the gaps in seconds of each kind of event, that of the owner's death last, and what became of messages."""
+    common = {"loadBalancerSheddingEnabled": "false", "metadataStoreSessionTimeoutMillis": str(session_ms)}
+    async with running_cluster(3, common | configuration) as cluster, aiohttp.ClientSession() as session:
         url = cluster.brokers[0].web_url
         async with session.put(f"{url}/admin/v2/namespaces/public/gap", json={"bundles": {"numBundles": 1}}) as answer:
             assert answer.status == 204, await answer.text()
         client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         pulse = await asyncio.to_thread(Pulse, client)
         await asyncio.sleep(1)
-        gaps = []
-        for _ in range(unloads):
-            start = time.perf_counter()
-            target = cluster.brokers[(await owner_index(session, cluster) + 1) % 3]
-            path = "/admin/v2/namespaces/public/gap/0x00000000_0xffffffff/unload"
-            async with session.put(f"{url}{path}", params={"destinationBroker": target.broker_id}) as answer:
-                assert answer.status == 204, await answer.text()
-            await asyncio.sleep(1.0)
-            gaps.append(pulse.longest_gap_s(start, time.perf_counter()))
+        windows = [(event, await unload(session, cluster, to_next=event != _PLAIN)) for event in events]
         killed = await owner_index(session, cluster)
         start = time.perf_counter()
         await cluster.kill_broker(cluster.brokers[killed])
         await asyncio.sleep(session_ms / 1000 + 5)
-        recovery_s = pulse.longest_gap_s(start, time.perf_counter())
+        windows.append((f"owner killed (session {session_ms} ms)", (start, time.perf_counter())))
         await asyncio.to_thread(pulse.close)
         await asyncio.to_thread(client.close)
-    print_table(
-        "Client-visible gap",
-        ["event", "times", "p50 ms", "p99 ms", "max ms"],
-        [
-            ["unload to a given broker", unloads, *(1000 * percentile(gaps, p) for p in (50, 99, 100))],
-            [f"owner killed (session {session_ms} ms)", 1, 1000 * recovery_s, 1000 * recovery_s, 1000 * recovery_s],
-        ],
-    )
+    gaps: dict[str, list[float]] = {}
+    for event, window in windows:
+        gaps.setdefault(event, []).append(pulse.longest_gap_s(*window))
+    return gaps, pulse.verdict()
+
+
+async def measure(transfers: int, unloads: int, session_ms: int, places: list[str]) -> None:
+    extensible = {"loadManagerClassName": ManagerKind.EXTENSIBLE.class_name}
+    clusters: dict[str, tuple[dict[str, str], list[str]]] = {"modular": ({}, [_GIVEN] * unloads)}
+    for place in places:
+        where = {"loadManagerServiceUnitStateTableViewClassName": _PLACES[place]}
+        clusters[f"extensible, records in the {place}"] = extensible | where, turns(transfers, unloads)
+    rows: list[list[object]] = []
+    verdicts = []
+    for name, (configuration, events) in clusters.items():
+        gaps, verdict = await run(configuration, events, session_ms)
+        verdicts.append(f"{name}: {verdict}")
+        for event, found in gaps.items():
+            rows.append([name, event, len(found), *(1000 * percentile(found, p) for p in (50, 90, 99, 100))])
+    print_table("Client-visible gap", ["load manager", "event", "times", "p50 ms", "p90 ms", "p99 ms", "max ms"], rows)
+    print("\n" + "\n".join(verdicts))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--transfers", type=int, default=300)
     parser.add_argument("--unloads", type=int, default=50)
     parser.add_argument("--session-ms", type=int, default=10_000)
+    parser.add_argument("--places", nargs="*", choices=list(_PLACES), default=list(_PLACES))
     arguments = parser.parse_args()
-    asyncio.run(measure(arguments.unloads, arguments.session_ms))
+    asyncio.run(measure(arguments.transfers, arguments.unloads, arguments.session_ms, arguments.places))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role
 from barycenter.load.service_units.repairs import concerns, override, successor_of_orphan
 from barycenter.load.service_units.report_tombstones import TOMBSTONE_INTERVAL_MS
 from barycenter.load.service_units.service_unit_state import (
+    MOST_TOPICS,
     TRANSITIONS,
     ServiceUnitState,
     ServiceUnitStateData,
@@ -186,7 +187,9 @@ def _duties() -> Iterator[str]:
     yield _prose(
         f"*{_word(Duty.PREPARE)}* is done once a record. Whoever has nothing to do while a bundle is in "
         "flight waits for another. Each term of an owner has a number, `epoch`, by which the ledgers "
-        "refuse whoever has an earlier one; it is ours, and Pulsar's readers ignore it."
+        f"refuse whoever has an earlier one. Whoever hands a bundle over names up to {MOST_TOPICS} `topics` that "
+        "producers wait at: the next owner opens their ledgers by that number while its record is on the "
+        "way, and lets nobody attach before it has read it. Both are ours, and Pulsar's readers ignore them."
     )
 
 
@@ -308,8 +311,11 @@ def _transfer() -> Iterator[str]:
     now = AT_MS + 60_000
     going = story.tell("The leader moves it to b.", events.releasing(mine, "b", now))
     story.say("b takes the number of its term already.")
-    handed = story.tell("a closes the topics, keeps the clients, and says so.", events.handed_over(going, now + 120))
-    story.tell("b takes it, and serves.", events.owned(handed, now + 150, 18))
+    handed = story.tell(
+        "a closes the topics, keeps the clients, and says so.",
+        events.handed_over(going, now + 2, ["persistent://public/default/orders"]),
+    )
+    story.tell("b takes it, opens the topic meanwhile, and serves.", events.owned(handed, now + 3, 18))
     story.say("a reads that, and sends its clients to b. Between the third record and the fifth nobody serves.")
     yield from story.lines
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -59,6 +59,10 @@ class FakeTopics:
         self.bundles_refreshed = 0
         self.sent_to: list[tuple[Bundle, str | None]] = []
         """Bundles whose clients were sent to another broker, and which one; None: away."""
+        self.written: list[str] = []
+        """What producers are attached to, here."""
+        self.prepared: list[tuple[Bundle, tuple[str, ...], int]] = []
+        """Bundles of which topics were opened ahead, which, and for the term of which number."""
         self.loads: list[TopicLoad] = []
         self.closing: Callable[[Bundle], Awaitable[object]] | None = None
 
@@ -76,6 +80,12 @@ class FakeTopics:
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
         self.sent_to.append((bundle, None if owner is None else owner.broker_id))
         return 1
+
+    def written_topics(self, bundle: Bundle) -> list[str]:
+        return self.written
+
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
+        self.prepared.append((bundle, tuple(topics), epoch))
 
     def refresh_bundles(self) -> None:
         self.bundles_refreshed += 1

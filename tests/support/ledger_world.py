@@ -117,6 +117,7 @@ class LedgerWorld:
         *,
         settings: LedgerSettings | None = None,
         create: bool = True,
+        next_ledger: bool = False,
         topic: TopicName = TOPIC,
         storage: LedgerStorage | None = None,
     ) -> Owner:
@@ -130,6 +131,7 @@ class LedgerWorld:
             clock=FixedClock(),
             settings=settings or LedgerSettings(mark_delete_per_second=0),
             create=create,
+            next_ledger=next_ledger,
             on_durable=owner.on_durable,
             on_failed=owner.on_failed,
             on_fenced=owner.on_fenced,

@@ -47,9 +47,9 @@ class Turns(Everything):
     epochs: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
     owns: bool = False
 
-    def take(self) -> None:
+    def take(self, epoch: int | None = None) -> None:
         self.terms.clear()
-        self.next_epoch = self.epochs()
+        self.next_epoch = self.epochs() if epoch is None else epoch
         self.owns = True
 
     def leave(self) -> None:
@@ -145,8 +145,13 @@ class TwoBrokers:
         """Look-ups that either broker was asked."""
         return sum(broker.lookup.asked for broker in self.brokers)  # type: ignore[attr-defined]
 
-    async def take(self, broker: OneBroker) -> None:
-        self._authority(broker).take()
+    def number(self) -> int:
+        """Take the number of a term that is to come."""
+        return self._authority(self.a).epochs()
+
+    async def take(self, broker: OneBroker, epoch: int | None = None) -> None:
+        """Begin a term, of a number that was taken before, or of the next one."""
+        self._authority(broker).take(epoch)
         async with self._changed:
             self._changed.notify_all()
 

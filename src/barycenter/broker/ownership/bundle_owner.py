@@ -5,7 +5,7 @@ How a bundle is won differs: by a lock (`cache`), or by a record of the ownershi
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -45,6 +45,14 @@ class Topics(Protocol):
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
         """Send the bundle's clients to `owner`, or away to look it up; return how many topics."""
+        ...
+
+    def written_topics(self, bundle: Bundle) -> list[str]:
+        """Return the bundle's topics that producers are attached to, the busiest first."""
+        ...
+
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
+        """Open topics in the background, ahead of this broker's term of that number."""
         ...
 
     def refresh_bundles(self) -> object: ...

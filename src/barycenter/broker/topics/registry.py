@@ -28,6 +28,7 @@ from barycenter.broker.ownership.serving import NotServedError, OwnedBundle, Ser
 from barycenter.broker.topics.departures import Departures
 from barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
 from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.preparations import Preparations
 from barycenter.broker.topics.states import TopicState
 from barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
 from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
@@ -71,6 +72,7 @@ class TopicRegistry:
         self._topics: dict[TopicName, Topic] = {}
         self._by_bundle: dict[Bundle, dict[TopicName, Topic]] = {}
         self._loads: dict[TopicName, asyncio.Task[Topic]] = {}
+        self._preparations = Preparations(self._open_ahead)
         self._departures = Departures(self._forget)
         self._counters = BrokerCounters()
         self._compactions = BrokerCompactions(
@@ -180,36 +182,30 @@ class TopicRegistry:
         load.add_done_callback(_observe)
         return await asyncio.shield(load)
 
-    async def prepare(self, topics: Iterable[TopicName]) -> int:
-        """Load topics whose clients are about to come, and begin the ledgers of those that were written to before.
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
+        """Open topics in the background, ahead of this broker's term of that number: see `preparations`."""
+        self._preparations.begin(bundle, topics, epoch, self.clock.now_ms())
 
-        The next owner of a bundle does so while the clients are told of it: then a first PRODUCER and a first SEND find
-        what they need. Returns how many were loaded; one that cannot be is left to whoever asks for it.
-        """
-        return sum(await asyncio.gather(*map(self._prepare, topics)))
-
-    async def _prepare(self, name: TopicName) -> bool:
-        try:
-            topic = await self.get_or_create(name, create=False)
-            if isinstance(topic, PersistentTopic):
-                topic.ledger.prepare_append()
-        except (ServiceError, NotServedError, LedgerError, MetadataError) as error:
-            log.info("topic_not_prepared", topic=str(name), reason=str(error))
-            return False
-        return True
+    async def _open_ahead(self, name: TopicName, term: OwnedBundle) -> PersistentTopic:
+        async with asyncio.timeout(self._config.topic_load_timeout_seconds), self._load_limit:
+            return await self._open_persistent(name, term, create=False, ask_policies=False, ahead=True)
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
         try:
-            async with asyncio.timeout(self._config.topic_load_timeout_seconds), self._load_limit:
-                if name.is_persistent:
-                    topic: Topic = await self._open_persistent(name, owned, create=create, ask_policies=ask_policies)
-                else:
-                    topic = self._make_non_persistent(name, owned)
+            async with asyncio.timeout(self._config.topic_load_timeout_seconds):
+                topic: Topic | None = await self._preparations.take(name, owned.epoch)
+                topic = topic or await self._opened(name, owned, create=create, ask_policies=ask_policies)
             return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it took too long to load") from None
         finally:
             del self._loads[name]
+
+    async def _opened(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool) -> Topic:
+        if not name.is_persistent:
+            return self._make_non_persistent(name, owned)
+        async with self._load_limit:
+            return await self._open_persistent(name, owned, create=create, ask_policies=ask_policies)
 
     def _make_non_persistent(self, name: TopicName, owned: OwnedBundle) -> Topic:
         if not self._config.enable_non_persistent_topics:
@@ -223,7 +219,7 @@ class TopicRegistry:
         return await self._policies.compaction_threshold(topic.namespace)
 
     async def _open_persistent(
-        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
+        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool, ahead: bool = False
     ) -> PersistentTopic:
         if not self._config.enable_persistent_topics:
             raise NotAllowedError(f"Topic {name}: persistent topics are not served by this broker")
@@ -239,6 +235,7 @@ class TopicRegistry:
                 clock=self._env.clock,
                 settings=self._ledger_settings,
                 create=create,
+                next_ledger=ahead,
                 on_durable=topic.write_durable,  # type: ignore[arg-type]
                 on_failed=topic.write_failed,  # type: ignore[arg-type]
                 on_fenced=topic.fenced,
@@ -298,7 +295,7 @@ class TopicRegistry:
         """Wait for what `start` begins with each topic of a bundle, and for loads; return the number of topics."""
         loads = [load for name, load in self._loads.items() if bundle.contains(name)]
         topics = [topic for topic in self._topics.values() if _is_of(topic, bundle)]
-        leaving = [start(topic) for topic in topics]
+        leaving = [*map(start, topics), *self._preparations.drop(bundle)]
         if loads or leaving:
             await asyncio.wait([*loads, *leaving])
         # A load that began before the term ended and finished just now.
@@ -349,7 +346,7 @@ class TopicRegistry:
         """Close all topics, and stop loads."""
         for load in list(self._loads.values()):
             load.cancel()
-        waiting: list[asyncio.Task[Any]] = [*self._loads.values()]
+        waiting: list[asyncio.Task[Any]] = [*self._loads.values(), *self._preparations.close()]
         waiting += [self._departures.close(topic, reason) for topic in list(self._topics.values())]
         if waiting:
             await asyncio.wait(waiting)
@@ -470,6 +467,12 @@ class TopicRegistry:
     def topics_of_bundle(self, bundle: Bundle) -> list[TopicName]:
         """The topics of a bundle that are in memory here."""
         return list(self._by_bundle.get(bundle, ()))
+
+    def written_topics(self, bundle: Bundle) -> list[str]:
+        """The names of the persistent topics of a bundle that producers are attached to, the busiest first."""
+        members = self._by_bundle.get(bundle, {}).values()
+        written = [topic for topic in members if topic.producers and topic.name.is_persistent]
+        return [str(topic.name) for topic in sorted(written, key=lambda topic: -topic.in_rates.rate)]
 
     def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
         """Return the statistics of a loaded topic as the admin API shows them (reference 5.4)."""

@@ -60,11 +60,7 @@ class Appender:
             return
         self._owner.check_open()
         queue.waiting.extend(zip(entries, contexts, strict=True))
-        self.prepare()
-
-    def prepare(self) -> None:
-        """Make a ledger to write to, unless there is one or it is being made."""
-        if self._writer is None and self._switch is None:
+        if self._switch is None:
             self._switch = self._owner.start(self._begin(), f"begin-ledger-{self._owner.name}")
 
     async def _begin(self) -> None:
@@ -75,9 +71,10 @@ class Appender:
             self.fail(error)
             return
         self._switch = None
-        self._write_to(segment, writer)
+        self.write_to(segment, writer)
 
-    def _write_to(self, segment: Segment, writer: LedgerWriter) -> None:
+    def write_to(self, segment: Segment, writer: LedgerWriter) -> None:
+        """Go on in a ledger that is listed, and empty."""
         if self._stopped:
             self._release(writer)
             return
@@ -128,7 +125,7 @@ class Appender:
             await old_writer.close()
             self._owner.ledger_closed(old)
         self._switch = None
-        self._write_to(segment, writer)
+        self.write_to(segment, writer)
         await self._owner.ledger_rolled()
 
     def _writer_failed(self, segment: Segment, error: LedgerError) -> None:

@@ -7,13 +7,14 @@ up for at the next opening.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
-import msgspec
 import structlog
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from barycenter.ledger.errors import (
     LedgerError,
@@ -33,6 +34,11 @@ from barycenter.metadata.store import MetadataStore
 log = structlog.get_logger(__name__)
 
 LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
+
+
+GroupDone: TypeAlias = Callable[[Segment, int, LedgerError | None], None]
+Made: TypeAlias = tuple[Segment, LedgerWriter]
+"""A ledger to write to."""
 
 
 class ListOwner(Protocol):
@@ -67,33 +73,78 @@ class LedgerList:
 
     # ---- taking over ----
 
-    async def take_over(self, *, create: bool, alone: bool) -> None:
+    async def take_over(
+        self, store: MetadataStore, clock: Clock, *, create: bool, alone: bool, group_done: GroupDone | None = None
+    ) -> Made | None:
         """Make the record this owner's; from then on the former owner's writes to it fail.
 
-        `alone` says that nothing else in this process has the topic open.
+        `alone` says that nothing else in this process has the topic open. With `group_done` the next ledger is made
+        meanwhile, and listed in the same write; it is returned if there were others before.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
             LedgerNotFoundError: there is no such topic and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
         """
-        while not await self._take_record(create, alone):
-            log.debug("managed_ledger_changed_while_opened", topic=self._owner.name)
+        if group_done is None:
+            return await self._take_over(create, alone, None)
+        making = asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
+        is_listed = True  # or may be, if it is not known whether the record was written
+        made = None
+        try:
+            made = await self._take_over(create, alone, making)
+            is_listed = made is not None
+        except (LedgerFencedError, LedgerNotFoundError):
+            is_listed = False
+            raise
+        finally:
+            if made is None:
+                self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
+        return made
 
-    async def _take_record(self, create: bool, alone: bool) -> bool:
+    async def _take_over(self, create: bool, alone: bool, making: asyncio.Task[Made] | None) -> Made | None:
+        keeper = self._keeper
+        while True:
+            record = await self._read(create, alone)
+            made = await self._made(making, record.ledgers) if making is not None and record.ledgers else None
+            ledgers = record.ledgers if made is None else (*record.ledgers, record_of(made[0]))
+            identity = self._storage.identity
+            if await keeper.take_over(
+                replace(record, epoch=keeper.epoch, open=True, opened_by=identity, ledgers=ledgers)
+            ):
+                break
+            log.debug("managed_ledger_changed_while_opened", topic=self._owner.name)
+        self._adopt(record)
+        if made is not None:
+            self.segments.append(made[0])
+        return made
+
+    async def _read(self, create: bool, alone: bool) -> ManagedLedgerRecord:
         keeper = self._keeper
         record = await keeper.load(ManagedLedgerRecord)
         if record is None:
             if not create:
                 raise LedgerNotFoundError(f"{self._owner.name}: there is no such topic")
-            record = ManagedLedgerRecord()
-        elif record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record, alone)):
+            return ManagedLedgerRecord()
+        if record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record, alone)):
             raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
-        taken = msgspec.structs.replace(record, epoch=keeper.epoch, open=True, opened_by=self._storage.identity)
-        if not await keeper.take_over(taken):
-            return False
-        self._adopt(record)
-        return True
+        return record
+
+    async def _made(self, making: asyncio.Task[Made], before: Sequence[LedgerRecord]) -> Made | None:
+        """Wait for the next ledger; None if there is none, or a living former owner has begun a later one."""
+        await asyncio.wait([making])
+        if (error := making.exception()) is not None:
+            log.warning("ledger_not_made_ahead", topic=self._owner.name, error=str(error))
+            return None
+        return made if (made := making.result())[0].ledger_id > before[-1].ledger_id else None
+
+    async def _undo(self, making: asyncio.Task[Made], *, is_listed: bool) -> None:
+        """Close a ledger that is not used, and delete it unless it may be in the list: there it has to be found."""
+        with suppress(LedgerError):
+            segment, writer = await making
+            await writer.close()
+            if not is_listed:
+                await self._storage.delete(segment.ledger_id)
 
     def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
         """Tell whether the owner that last wrote the record may still use it: not if it closed it, nor if it was
@@ -116,7 +167,7 @@ class LedgerList:
         Raises:
             LedgerFencedError: a later owner has fenced one.
         """
-        left_open = [segment for segment in self.segments if not segment.closed]
+        left_open = [segment for segment in self.segments if not segment.closed and segment.reader is None]
         for segment in left_open:
             try:
                 segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
@@ -141,14 +192,28 @@ class LedgerList:
 
     # ---- the list ----
 
-    async def begin(
-        self, store: MetadataStore, clock: Clock, group_done: Callable[[Segment, int, LedgerError | None], None]
-    ) -> tuple[Segment, LedgerWriter]:
+    async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Made:
         """Make a ledger and list it; its writer reports to `group_done`, as `OnDurable` says.
 
         Raises:
             LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger.
         """
+        segment, writer = await self._make(store, clock, group_done)
+        self.segments.append(segment)
+        try:
+            await self.save()
+        except LedgerError as error:
+            self.segments.remove(segment)
+            await writer.close()
+            if isinstance(error, LedgerUnavailableError):
+                self._deleting.append(segment.ledger_id)  # it may be listed: it goes when the list can be written again
+            else:
+                await self._storage.delete(segment.ledger_id)
+            raise
+        return segment, writer
+
+    async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Made:
+        """Make a ledger that nobody knows of."""
         try:
             ledger_id = await next_counter_value(
                 store, LEDGER_ID_COUNTER, later=lambda work: self._owner.start(work, "forget-ledger-id-key")
@@ -159,17 +224,6 @@ class LedgerList:
         report = partial(group_done, segment)
         writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)
         segment.reader = writer.reader
-        self.segments.append(segment)
-        try:
-            await self.save()
-        except LedgerError as error:
-            self.segments.remove(segment)
-            await writer.close()
-            if isinstance(error, LedgerUnavailableError):
-                self._deleting.append(ledger_id)  # it may be listed: it goes when the list can be written again
-            else:
-                await self._storage.delete(ledger_id)
-            raise
         return segment, writer
 
     async def save(self, *, is_open: bool = True) -> None:

@@ -139,6 +139,7 @@ class ManagedLedger:
         clock: Clock,
         settings: LedgerSettings | None = None,
         create: bool = True,
+        next_ledger: bool = False,
         on_durable: OnEntriesDurable = _ignore,
         on_failed: OnEntriesFailed = _ignore,
         on_fenced: OnFenced = _ignore,
@@ -146,7 +147,8 @@ class ManagedLedger:
         """Take the topic over under `epoch` and recover it.
 
         The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
-        topic, or was this process, whose opening or closing was cut short, and has it open no longer.
+        topic, or was this process, whose opening or closing was cut short, and has it open no longer. With
+        `next_ledger` the ledger for the next append is made beside the rest, if there were others before.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
@@ -160,15 +162,23 @@ class ManagedLedger:
         ledger._alone = storage.caches.register(ledger._keeper.path)
         ledger._registered = True
         try:
-            await ledger._take_over(create)
+            await ledger._take_over(create, next_ledger)
         except BaseException:
+            ledger._appender.stop()
             ledger._release_readers()
             raise
         return ledger
 
-    async def _take_over(self, create: bool) -> None:
-        ledgers = self._ledgers
-        await ledgers.take_over(create=create, alone=self._alone)
+    async def _take_over(self, create: bool, next_ledger: bool) -> None:
+        ledgers, group_done = self._ledgers, self._appender.group_done if next_ledger else None
+        taking_over = ledgers.take_over(
+            self._store, self.clock, create=create, alone=self._alone, group_done=group_done
+        )
+        made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
+        if isinstance(made, BaseException):
+            raise made
+        if made is not None:
+            self._appender.write_to(*made)
         await ledgers.recover()
         self._last = self._segments.last_position
         await self._cursors.load()
@@ -194,16 +204,6 @@ class ManagedLedger:
             if num_messages < 0:
                 raise ValueError(f"an entry has no negative number of messages: {num_messages}")
         self._appender.extend(entries, contexts)
-
-    def prepare_append(self) -> None:
-        """Make the ledger for the next append ahead of it, in the background, if the topic was ever written to.
-
-        Raises:
-            LedgerFencedError, LedgerClosedError
-        """
-        self.check_open()
-        if len(self._segments):
-            self._appender.prepare()
 
     def check_open(self) -> None:
         if self._state is _State.FENCED:
@@ -381,23 +381,7 @@ class ManagedLedger:
     # ---- trimming ----
 
     def _consumed(self) -> list[Segment]:
-        """Return the closed ledgers before the last entry that no durable cursor still needs, and empty ones."""
-        consumed = []
-        for segment in self._segments:
-            if not segment.closed:
-                continue
-            if segment.entries == 0:
-                consumed.append(segment)
-                continue
-            end = segment.last_position
-            if end.ledger_id == self._last.ledger_id or any(self._needs(c, end) for c in self.cursors.values()):
-                break
-            consumed.append(segment)
-        return consumed
-
-    def _needs(self, cursor: Cursor, end: Position) -> bool:
-        """Tell whether a cursor has not passed `end`, the end of a ledger, nor all that is missing before it."""
-        return cursor.mark_delete < end and self._segments.next_valid(cursor.mark_delete) <= end
+        return self._segments.consumed(self._last, [cursor.mark_delete for cursor in self.cursors.values()])
 
     def _trim_soon(self) -> None:
         if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._consumed()):
@@ -450,14 +434,15 @@ class ManagedLedger:
             self._state = _State.CLOSED
 
     async def _store_last_state(self) -> None:
-        try:
-            for cursor in list(self._cursors.by_name.values()):
-                await cursor.close()
-            for segment in [s for s in self._segments if s.closed and not s.entries]:
-                self._ledgers.drop(segment)
-            await self._ledgers.save(is_open=False)
-        except LedgerError as error:
-            log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
+        """Write the cursors and the list at once, so that a store that writes in groups is waited for once."""
+        for segment in [s for s in self._segments if s.closed and not s.entries]:
+            self._ledgers.drop(segment)
+        writes = (*(cursor.close() for cursor in self._cursors.by_name.values()), self._ledgers.save(is_open=False))
+        for error in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(error, LedgerError):
+                log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
+            elif error is not None:
+                raise error
 
     async def _release_all(self) -> None:
         current = asyncio.current_task()

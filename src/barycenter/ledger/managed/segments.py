@@ -1,7 +1,7 @@
 """The ledgers of a topic in order, and the arithmetic of positions over them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from barycenter.ledger.entry_index import EntryIndex
 from barycenter.ledger.managed.missing import MissingEntries
@@ -185,6 +185,20 @@ class Segments:
             return Position(found[0].ledger_id, found[1])
         last = max(position, self.last_position)
         return Position(last.ledger_id, last.entry_id + 1)
+
+    def consumed(self, last: Position, marks: Collection[Position]) -> list[Segment]:
+        """Return the closed ledgers before that of `last` which all marks, up to which all is acknowledged, have passed
+        with all that is missing before their ends; and empty ones."""
+        consumed = []
+        for segment in self._segments:
+            if not segment.closed:
+                continue
+            if segment.entries:
+                end = segment.last_position
+                if end.ledger_id == last.ledger_id or any(m < end and self.next_valid(m) <= end for m in marks):
+                    break
+            consumed.append(segment)
+        return consumed
 
     def entries_between(self, after: Position, upto: Position) -> int:
         """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -17,39 +18,62 @@ from barycenter.naming.topic import decode_local_name, encode_local_name
 class TopicCursors:
     """The cursors of `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_keeper", "_owner", "_store", "by_name")
+    __slots__ = ("_ahead", "_keeper", "_owner", "_store", "by_name")
 
     def __init__(self, owner: CursorOwner, store: MetadataStore, keeper: RecordKeeper) -> None:
         self._owner = owner
         self._store = store
         self._keeper = keeper
+        self._ahead: dict[str, tuple[RecordKeeper, CursorRecord]] = {}
         self.by_name: dict[str, Cursor] = {}
+
+    async def read_ahead(self) -> None:
+        """Read what `load` will need while the topic is still being taken over; what cannot be read, it reads again."""
+        with suppress(MetadataError):
+            names = await self._store.children(self._keeper.path)
+            keepers = {name: self._cursor_keeper(name) for name in names}
+            found = await asyncio.gather(
+                *(each.load(CursorRecord) for each in keepers.values()), return_exceptions=True
+            )
+            for (name, keeper), record in zip(keepers.items(), found, strict=True):
+                if isinstance(record, CursorRecord):
+                    self._ahead[name] = keeper, record
 
     async def load(self) -> None:
         """Take all cursors over under the owner's epoch: from here on the former owner's writes to them fail.
 
+        The topic was taken over before: which cursors there are is read after that, or one that the former owner made
+        in between would be missed.
+
         Raises:
             LedgerFencedError, LedgerUnavailableError
         """
-        try:
-            names = await self._store.children(self._keeper.path)
-        except MetadataError as error:
-            raise LedgerUnavailableError(str(error)) from error
+        ahead, self._ahead = self._ahead, {}
         try:
             async with asyncio.TaskGroup() as group:
-                for name in names:
-                    group.create_task(self._load(name), name=f"load-cursor-{name}")
+                for name, (keeper, record) in ahead.items():
+                    group.create_task(self._take(name, keeper, record), name=f"load-cursor-{name}")
+                for name in await self._names():
+                    if name not in ahead:
+                        group.create_task(self._take(name, self._cursor_keeper(name)), name=f"load-cursor-{name}")
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def _load(self, encoded_name: str) -> None:
-        keeper = self._cursor_keeper(encoded_name)
+    async def _names(self) -> list[str]:
+        try:
+            return await self._store.children(self._keeper.path)
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+
+    async def _take(self, encoded_name: str, keeper: RecordKeeper, record: CursorRecord | None = None) -> None:
+        """Take a cursor over; `record` is what the keeper has read of it, if it has."""
         while True:
-            record = await keeper.load(CursorRecord)
+            record = record or await keeper.load(CursorRecord)
             if record is None:
                 return
             if await keeper.take_over(msgspec.structs.replace(record, epoch=keeper.epoch)):
                 break
+            record = None
         name = decode_local_name(encoded_name)
         mark_delete = Position(*record.mark_delete)
         cursor = Cursor(self._owner, name, mark_delete, keeper=keeper, properties=record.properties)

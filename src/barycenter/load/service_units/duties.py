@@ -42,7 +42,7 @@ class Role(enum.Enum):
 class Duty(enum.Enum):
     NOTHING = "nothing"
     BEGIN = "begin the term that the record numbers, and serve"
-    CLAIM = "publish Owned"
+    CLAIM = "publish Owned, and open meanwhile the topics that the record names"
     CLAIM_AGAIN = "publish Owned by force, with a number of its own"
     PREPARE = "take the number of the term that is to come"
     """The number is for this transfer alone, and forgotten as soon as another record is seen than the one that began it

@@ -23,6 +23,7 @@ from barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     next_version,
+    topics_to_name,
 )
 
 
@@ -71,14 +72,16 @@ def releasing(
     )
 
 
-def handed_over(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """The source of a transfer serves no more: it is the destination's turn."""
+def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str] = ()) -> ServiceUnitStateData:
+    """The source of a transfer serves no more: it is the destination's turn. Producers wait at `topics`, of which the
+    first are named that a record may name."""
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
         dst_broker=before.dst_broker,
         source_broker=before.source_broker,
         timestamp=now_ms,
         version_id=next_version(before),
+        topics=topics_to_name(topics),
     )
 
 

@@ -23,11 +23,14 @@ records published upon one from before a tombstone: versions begin anew after it
 across a gap or because the same version has come again. A tombstone is put off for longer than a record is on its way;
 failing that, the fence of the ledgers refuses the lower epoch.
 
-Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore `epoch`.
+`topics` is ours too: whoever hands a bundle over names those that producers wait at, and the next owner opens them
+while its own record is on the way. It may name none, or not all; that costs time, and nothing else.
+
+Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore what is ours.
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -41,6 +44,10 @@ NAME_LENGTH: Final = 2048
 """The longest name of a broker in a record."""
 MOST_CHILDREN: Final = 1024
 """The most parts that a bundle is split into."""
+MOST_TOPICS: Final = 64
+"""The most topics that a record names; it is said to all brokers."""
+TOPICS_LENGTH: Final = 8192
+"""The most characters of the topics that a record is given to name."""
 
 
 class ServiceUnitState(enum.StrEnum):
@@ -95,6 +102,7 @@ TRANSITIONS: Final[Mapping[StorageType, Mapping[ServiceUnitState, frozenset[Serv
 """By storage: the states that may follow a state. Init after another state is a tombstone."""
 
 BrokerName = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
+TopicText = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
 Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
 
 
@@ -112,6 +120,7 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: Long = 0
     version_id: Long = FIRST_VERSION
     epoch: Long | None = None
+    topics: Annotated[tuple[TopicText, ...], msgspec.Meta(max_length=MOST_TOPICS)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what nobody can act upon, as Pulsar does."""
@@ -136,6 +145,18 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
 
 def is_named(broker: str | None) -> bool:
     return bool(broker and broker.strip())
+
+
+def topics_to_name(topics: Iterable[str]) -> tuple[str, ...] | None:
+    """Return as many of the first topics as a record may name; None if it names none."""
+    named: list[str] = []
+    left = TOPICS_LENGTH
+    for topic in topics:
+        left -= len(topic)
+        if left < 0 or len(named) == MOST_TOPICS:
+            break
+        named.append(topic)
+    return tuple(named) or None
 
 
 def state_of(record: ServiceUnitStateData | None) -> ServiceUnitState:

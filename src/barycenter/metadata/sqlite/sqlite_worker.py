@@ -8,8 +8,8 @@ in the middle of a write is refused, whatever it believes.
 How a session ends. Its process shows life by a heartbeat, five times per timeout. Every other client ends it when
 it was silent for the timeout (`silence`), or at once if its process is gone (`session_files`).
 
-What the event loop is to hear is collected in order and handed over in one call per round: session events,
-changes (own ones too), and the outcomes of operations after the changes they made.
+What the event loop is to hear is collected in order and handed over in one call per round, or two if there are writes:
+session events, changes (own ones too), and the outcomes of operations after the changes they made.
 
 Time is read here, not passed in: this is the far side of the adapter, which a simulation replaces as a whole.
 """
@@ -206,6 +206,7 @@ class SqliteWorker:
         if reads:
             self._read(reads)
         if writes:
+            self._flush()  # what was read does not wait for the disk
             self._write(writes)
         now = time.monotonic()
         if now >= self._next_poll_s:

@@ -94,6 +94,59 @@ def test_a_transfer_goes_to_whom_it_is_for_and_its_clients_are_sent_there() -> N
     on_virtual_time(scenario)
 
 
+def test_the_next_owner_opens_what_producers_wait_at_for_the_term_that_it_then_begins() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (source, destination, other), bundle = await owned_by_first(cluster)
+        source.topics.written = ["persistent://public/default/t", "persistent://public/default/u"]
+        await release(source, bundle, destination)
+        after = await record_of(cluster, bundle)
+        assert after.topics is None
+        assert destination.topics.prepared == [(bundle, tuple(source.topics.written), after.epoch)]
+        assert [*source.topics.prepared, *other.topics.prepared] == []
+        await release(destination, bundle)
+        await other.lookup(topic("t"))
+        assert len([each for broker in (source, destination, other) for each in broker.topics.prepared]) == 1
+
+    on_virtual_time(scenario)
+
+
+def test_a_number_that_was_not_taken_ahead_of_the_hand_over_opens_nothing_before_its_term() -> None:
+    """Another broker may have been given a lower number meanwhile, which that one would keep from the ledgers."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (source, destination, _), bundle = await owned_by_first(cluster)
+        before = await record_of(cluster, bundle)
+        handed = ServiceUnitStateData(
+            ServiceUnitState.ASSIGNING,
+            dst_broker=destination.broker_id,
+            source_broker=source.broker_id,
+            version_id=before.version_id + 1,
+            topics=("persistent://public/default/t",),
+        )
+        await cluster.admin.put(f"{RECORDS_ROOT}/{bundle}", encode_record(handed))
+        await cluster.until(lambda: destination.owned == [bundle], "it was taken", within_s=30)
+        assert destination.topics.prepared == []
+
+    on_virtual_time(scenario)
+
+
+def test_a_transfer_does_not_wait_for_the_key_that_drew_its_number_to_be_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (source, destination, _), bundle = await owned_by_first(cluster)
+
+        async def never(store: object, path: str) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr("barycenter.metadata.coordination.counter._delete", never)
+        moving = asyncio.ensure_future(release(source, bundle, destination))
+        await cluster.until(lambda: destination.owned == [bundle], "it is served there", within_s=1)
+        await moving
+
+    on_virtual_time(scenario)
+
+
 def test_an_unload_for_nobody_leaves_the_bundle_free_until_it_is_looked_up() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         (owner, other, _), bundle = await owned_by_first(cluster)

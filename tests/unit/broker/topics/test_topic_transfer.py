@@ -314,29 +314,6 @@ async def test_a_transfer_that_was_given_up_ends_when_its_topic_is_asked_for_aga
     assert registry.get_loaded(TOPIC) is loaded
 
 
-async def test_the_next_owner_prepares_what_clients_come_back_to(cluster: TwoBrokers) -> None:
-    """Topics are loaded, and written ones have a ledger to write to; what cannot be loaded is passed over."""
-    written, unwritten, absent = (TopicName.parse(f"persistent://public/default/{n}") for n in ("w", "u", "a"))
-    topic = await open_topic(cluster.a, written)
-    publish(topic, await attach_producer(topic, RecordingLink()), 0, 1)
-    await open_topic(cluster.a, unwritten)
-    await open_topic(cluster.a, LOOSE)
-    names = cluster.a.registry.topics_of_bundle(BUNDLE)
-    assert await cluster.b.registry.prepare(names) == 0
-    await cluster.transfer(cluster.a)
-    assert set(names) == {written, unwritten, LOOSE}
-    assert await cluster.b.registry.prepare([*names, absent]) == 3
-    async with asyncio.timeout(30):
-        there = cluster.b.registry.get_loaded(written)
-        assert isinstance(there, PersistentTopic)
-        while len(there.ledger.stats.ledgers) < 2:
-            await asyncio.sleep(0)
-    other = cluster.b.registry.get_loaded(unwritten)
-    assert isinstance(other, PersistentTopic)
-    assert other.ledger.stats.ledgers == ()
-    assert cluster.b.registry.get_loaded(absent) is None
-
-
 async def test_a_load_under_way_is_waited_for_and_undone(cluster: TwoBrokers) -> None:
     load = asyncio.create_task(open_topic(cluster.a))
     await turns(1)

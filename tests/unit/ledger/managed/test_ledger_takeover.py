@@ -2,17 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from barycenter.ledger.errors import LedgerFencedError, LedgerFullError, LedgerUnavailableError
+from barycenter.ledger.errors import LedgerFencedError, LedgerFullError, LedgerNotFoundError, LedgerUnavailableError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
 from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.position import Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.errors import StoreUnavailableError
+from barycenter.metadata.memory.memory_store import MemoryStore
+from barycenter.metadata.store import Stat
 from support.ledger_world import LedgerWorld
+from support.simulation.loop import VirtualTimeLoop
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
 
@@ -75,6 +81,162 @@ async def test_a_former_owner_makes_no_cursor(world: LedgerWorld) -> None:
     with pytest.raises(LedgerFencedError):
         await old.ledger.open_cursor("sub", "latest")
     assert len(old.fenced) == 1
+
+
+async def test_what_a_living_former_owner_does_to_cursors_until_the_topic_is_taken_over_is_seen(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cursors are read while the record is; until that is written the former owner makes, moves and deletes them."""
+    old = await world.open(1)
+    places = await old.append("a", "b", "c")
+    for name in ("moved", "gone"):
+        await old.ledger.open_cursor(name, "earliest")
+    put = MemoryStore.put
+
+    async def put_late(store: MemoryStore, path: str, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        old.ledger.cursors["moved"].ack_cumulative(places[1])
+        await old.ledger.cursors["moved"].flush()
+        await old.ledger.delete_cursor("gone")
+        await old.ledger.open_cursor("made", "latest")
+        return await put(store, path, *arguments, **options)
+
+    monkeypatch.setattr(MemoryStore, "put", put_late)
+    new = await world.open(2)
+    assert not old.fenced
+    marks = {name: cursor.mark_delete for name, cursor in new.ledger.cursors.items()}
+    assert marks == {"moved": places[1], "made": places[2]}
+    old.ledger.cursors["made"].ack_cumulative(places[2])
+    with pytest.raises(LedgerFencedError):
+        await old.ledger.cursors["moved"].store()
+
+
+async def is_there(world: LedgerWorld, ledger_id: int) -> bool:
+    try:
+        (await world.new_storage().open(ledger_id, entry_count=0)).close()
+    except LedgerNotFoundError:
+        return False
+    return True
+
+
+async def test_a_ledger_made_ahead_is_not_listed_behind_a_later_one(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A living former owner begins another while the topic is taken over: the one made ahead has the lower number."""
+    old = await world.open(1, settings=replace(SMALL, max_entries_per_ledger=1))
+    await old.ledger.open_cursor("keep", "earliest")
+    (first,) = await old.append("a")
+    await old.settle()
+    put = MemoryStore.put
+    numbers = []
+
+    async def put_before(store: MemoryStore, path: str, *arguments: Any, **options: Any) -> Stat:
+        stat = await put(store, path, *arguments, **options)
+        if path.startswith(LEDGER_ID_COUNTER):
+            monkeypatch.undo()
+            numbers.append(int(stat.path.removeprefix(path)))
+            await old.append("b")
+            await old.settle()
+        return stat
+
+    monkeypatch.setattr(MemoryStore, "put", put_before)
+    new = await world.open(2, next_ledger=True)
+    await new.settle()
+    assert numbers[0] not in [ledger.ledger_id for ledger in new.ledger.stats.ledgers]
+    assert not await is_there(world, numbers[0])
+    (position,) = await new.append("c")
+    assert position.ledger_id > numbers[0] > first.ledger_id
+    assert await new.texts() == ["a", "b", "c"]
+
+
+async def test_a_ledger_made_ahead_of_a_takeover_that_is_refused_goes_again(world: LedgerWorld) -> None:
+    owner = await world.open(5)
+    (position,) = await owner.append("a")
+    with pytest.raises(LedgerFencedError):
+        await world.open(4, next_ledger=True)
+    while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
+        await asyncio.wait(tasks)
+    assert not await is_there(world, position.ledger_id + 1)
+    assert not owner.fenced
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_ledger_made_ahead_that_may_be_listed_is_there_for_the_next_owner(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch, *, is_written: bool
+) -> None:
+    """A listed ledger without a file would stand for a lost entry."""
+    first = await world.open(1)
+    (position,) = await first.append("a")
+    await first.ledger.close()
+    put = MemoryStore.put
+
+    async def put_without_answer(store: MemoryStore, path: str, *arguments: Any, **options: Any) -> Stat:
+        if not path.startswith("/managed-ledgers/"):
+            return await put(store, path, *arguments, **options)
+        if is_written:
+            await put(store, path, *arguments, **options)
+        raise StoreUnavailableError(path, "no answer")
+
+    monkeypatch.setattr(MemoryStore, "put", put_without_answer)
+    with pytest.raises(LedgerUnavailableError):
+        await world.open(2, next_ledger=True)
+    monkeypatch.undo()
+    while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
+        await asyncio.wait(tasks)
+    assert await is_there(world, position.ledger_id + 1)
+    third = await world.open(3)
+    assert third.ledger.damaged_ledgers == []
+    assert await third.texts() == ["a"]
+
+
+async def test_a_ledger_made_ahead_is_let_go_when_the_rest_cannot_be_recovered(world: LedgerWorld) -> None:
+    former = await world.open(1)
+    (position,) = await former.append("a")
+    storage = world.new_storage()
+    (await storage.fence(position.ledger_id, epoch=9)).close()
+    with pytest.raises(LedgerFencedError):
+        await world.open(2, next_ledger=True, storage=storage)
+    while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
+        await asyncio.wait(tasks)
+    assert not storage._writers  # type: ignore[attr-defined]
+    await storage.close()
+
+
+def test_a_topic_is_opened_and_closed_in_few_rounds_of_the_store() -> None:
+    """What does not depend on each other is asked at once: each round takes a second here, whatever is in it.
+
+    To open: the list and the cursors' names are read while the next ledger gets its number; the list is written with
+    that one, while the cursors' records are read; these are written. To close: one round.
+    """
+
+    async def rounds() -> tuple[float, float, float]:
+        loop = asyncio.get_running_loop()
+        world = LedgerWorld()
+        owner = await world.open(1)
+        first, _ = await owner.append("a", "b")
+        for number in range(10):
+            await owner.ledger.open_cursor(f"c{number}", "earliest")
+        await owner.ledger.close()
+        world.backend.latency = lambda name, path: 0.5
+        began = loop.time()
+        later = await world.open(2, next_ledger=True)
+        opened = loop.time()
+        await later.append("c")
+        written = loop.time()
+        for cursor in later.ledger.cursors.values():
+            cursor.ack_cumulative(first)
+        closing = loop.time()
+        await later.ledger.close()
+        closed = loop.time()
+        world.backend.latency = None
+        await world.close()
+        return opened - began, written - began, closed - closing
+
+    loop = VirtualTimeLoop()  # type: ignore[abstract]
+    try:
+        assert loop.run_until_complete(rounds()) == (3, 3, 1)
+    finally:
+        loop.tear_down()
 
 
 async def test_epochs_must_rise(world: LedgerWorld) -> None:

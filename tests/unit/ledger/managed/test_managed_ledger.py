@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from barycenter.ledger.position import EARLIEST, EntryInfo, Position
 from barycenter.ledger.settings import LedgerSettings
+from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.naming.topic import TopicName
 from support.ledger_world import TOPIC, LedgerWorld
 
@@ -48,29 +50,23 @@ async def test_a_topic_that_was_never_written_has_no_ledger(world: LedgerWorld) 
     assert owner.ledger.segments.entries_between(EARLIEST, owner.ledger.last_position) == 0
 
 
-async def test_a_ledger_can_be_made_ahead_of_the_append_by_the_next_owner(world: LedgerWorld) -> None:
+async def test_the_next_owner_can_have_a_ledger_made_ahead_of_the_append(world: LedgerWorld) -> None:
     """Only where something was written before; one that stays empty leaves nothing behind."""
-    first = await world.open(1)
-    first.ledger.prepare_append()
-    await first.settle()
+    first = await world.open(1, next_ledger=True)
     assert first.ledger.stats.ledgers == ()
     (written,) = await first.append("x")
     await first.ledger.close()
-    with pytest.raises(LedgerClosedError):
-        first.ledger.prepare_append()
 
-    second = await world.open(2)
-    second.ledger.prepare_append()
-    second.ledger.prepare_append()
-    await second.settle()
+    second = await world.open(2, next_ledger=True)
     made = [ledger.ledger_id for ledger in second.ledger.stats.ledgers]
     assert len(made) == 2
+    assert second.ledger.last_position == written
     await second.ledger.close()
-    third = await world.open(3)
-    assert [ledger.ledger_id for ledger in third.ledger.stats.ledgers] == [written.ledger_id]
-    third.ledger.prepare_append()
+    third = await world.open(3, next_ledger=True)
+    ahead = [ledger.ledger_id for ledger in third.ledger.stats.ledgers]
+    assert ahead[0] == written.ledger_id
     (position,) = await third.append("y")
-    assert position.ledger_id > made[-1]
+    assert position.ledger_id == ahead[1] > made[-1]
     assert await third.texts() == ["x", "y"]
 
 
@@ -307,3 +303,32 @@ async def test_properties_are_kept(world: LedgerWorld) -> None:
     await owner.ledger.set_properties({"a": "b"})
     await owner.ledger.close()
     assert (await world.open(2)).ledger.properties == {"a": "b"}
+
+
+async def test_closing_writes_all_that_the_store_is_to_keep_at_once(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that writes in groups is waited for once: none of the writes begins after another has ended."""
+    owner = await world.open(1)
+    positions = await owner.append("a", "b")
+    for number in range(3):
+        cursor = await owner.ledger.open_cursor(f"c{number}", "earliest")
+        cursor.ack_cumulative(positions[0])
+    await owner.settle()
+    events: list[str] = []
+    put = MemoryStore.put
+
+    async def watched_put(*arguments: Any, **options: Any) -> Any:
+        events.append("begun")
+        result = await put(*arguments, **options)
+        events.append("ended")
+        return result
+
+    for number in range(3):
+        owner.ledger.cursors[f"c{number}"].ack_cumulative(positions[1])
+    monkeypatch.setattr(MemoryStore, "put", watched_put)
+    await owner.ledger.close()
+    assert events == ["begun"] * 4 + ["ended"] * 4
+    monkeypatch.undo()
+    later = await world.open(2)
+    assert {cursor.mark_delete for cursor in later.ledger.cursors.values()} == {positions[1]}

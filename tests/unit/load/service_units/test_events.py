@@ -8,9 +8,13 @@ from barycenter.load.service_units.service_unit_state import (
     FIRST_VERSION,
     GREATEST_VERSION,
     LEAST_VERSION,
+    MOST_TOPICS,
+    TOPICS_LENGTH,
     ServiceUnitState,
     ServiceUnitStateData,
     StorageType,
+    decode_record,
+    encode_record,
 )
 
 S = ServiceUnitState
@@ -53,6 +57,19 @@ def test_a_bundle_goes_through_all_of_its_changes(storage: StorageType) -> None:
     assert [one.epoch for one in records if one.state is S.OWNED] == [7, 8, 9, 10]
     assert [one.force for one in records] == [one is claimed for one in records]
     assert parting.split_service_unit_to_dest_broker == {"0x00000000_0x80000000": None, "0x80000000_0xffffffff": None}
+
+
+def test_who_hands_over_names_as_many_topics_as_a_record_may() -> None:
+    going = events.releasing(events.owned(events.assigning(None, "a", 1), 2, 7), "b", 3)
+    assert events.handed_over(going, 4).topics is None
+    assert events.handed_over(going, 4, ["t"]).topics == ("t",)
+    short = [f"t{number}" for number in range(MOST_TOPICS + 1)]
+    assert events.handed_over(going, 4, short).topics == tuple(short[:-1])
+    long = ["x" * (TOPICS_LENGTH // 2), "y" * (TOPICS_LENGTH // 2), "z"]
+    assert events.handed_over(going, 4, long).topics == tuple(long[:-1])
+    handed = events.handed_over(going, 4, short)
+    assert decode_record(encode_record(handed)) == handed
+    assert events.owned(handed, 5, 8).topics is None
 
 
 @pytest.mark.parametrize("storage", StorageType)

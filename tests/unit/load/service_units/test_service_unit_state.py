@@ -10,6 +10,7 @@ from barycenter.load.service_units.service_unit_state import (
     GREATEST_VERSION,
     LEAST_VERSION,
     MOST_CHILDREN,
+    MOST_TOPICS,
     NAME_LENGTH,
     TRANSITIONS,
     ServiceUnitState,
@@ -37,6 +38,7 @@ def test_a_record_is_written_with_pulsars_names_and_read_again() -> None:
         timestamp=1_700_000_000_000,
         version_id=7,
         epoch=9,
+        topics=("persistent://a/b/c",),
     )
     document = encode_record(record)
     assert json.loads(document) == {
@@ -47,6 +49,7 @@ def test_a_record_is_written_with_pulsars_names_and_read_again() -> None:
         "timestamp": 1_700_000_000_000,
         "versionId": 7,
         "epoch": 9,
+        "topics": ["persistent://a/b/c"],
     }
     assert decode_record(document) == record
 
@@ -102,6 +105,9 @@ def test_numbers_are_bounded_by_64_bits(field: str) -> None:
                 "splitServiceUnitToDestBroker": {str(child): None for child in range(MOST_CHILDREN + 1)},
             }
         ).encode(),
+        json.dumps({"state": "Assigning", "dstBroker": "a:1", "topics": ["t"] * (MOST_TOPICS + 1)}).encode(),
+        json.dumps({"state": "Assigning", "dstBroker": "a:1", "topics": ["t" * (NAME_LENGTH + 1)]}).encode(),
+        b'{"state": "Assigning", "dstBroker": "a:1", "topics": "t"}',
     ],
 )
 def test_what_is_no_record_is_refused(document: bytes) -> None:

@@ -105,6 +105,29 @@ async def test_a_client_that_fell_behind_forgets_what_it_knows(opened):
     assert len(changes.told) < 20
 
 
+async def test_what_is_read_does_not_wait_for_what_is_written(path, opened, monkeypatch):
+    """Also if both were asked for at once, while another process keeps everybody from writing."""
+    store = await opened()
+    await store.put("/a", b"1")
+    take = store._worker._take
+
+    def take_both(wait_s):
+        operations = take(wait_s)
+        while [operation.name for operation in operations] == ["get"]:
+            operations += take(1.0)
+        return operations
+
+    monkeypatch.setattr(store._worker, "_take", take_both)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    reading, writing = asyncio.create_task(store.get("/a")), asyncio.create_task(store.put("/b", b""))
+    assert (await reading).value == b"1"
+    assert not writing.done()
+    other.execute("ROLLBACK")
+    other.close()
+    await writing
+
+
 async def test_a_short_stall_is_waited_out(path, opened):
     """Another process holds the write lock for a while; nothing is lost but time."""
     store = await opened(session_timeout_ms=5000)

@@ -8,6 +8,7 @@ A life is one among others', so it knows them, too: who is registered and owns b
 """
 
 import asyncio
+import functools
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -152,7 +153,8 @@ class Lives(BundleOwner[TermRecord]):
         )
 
     async def _number(self) -> int:
-        return await next_counter_value(self._store, EPOCH_COUNTER)
+        forget = functools.partial(self._spawn, name="forget a number's key")
+        return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
 
     # ---- other brokers ----
 

@@ -331,6 +331,8 @@ class Settling(Lives):
             return Then.WAIT
         prepared = self._prepared.pop(bundle, None)
         if prepared is not None and prepared.version_id == record.version_id - 1:
+            if self._topics is not None and record.topics:
+                self._topics.prepare(bundle, record.topics, prepared.epoch)
             return await self._offer(bundle, record, events.owned(record, self._clock.now_ms(), prepared.epoch))
         if not await self._is_current(bundle) and not self._is_to_be(bundle):
             return await self._offer(bundle, record, self._override(record, None, 0))
@@ -416,7 +418,8 @@ class Settling(Lives):
             else:
                 self._holdings.forget(holding)
         await self._unlock(bundle)
-        return await self._offer(bundle, record, events.handed_over(record, self._clock.now_ms()))
+        topics = self._topics.written_topics(bundle) if self._topics is not None else ()
+        return await self._offer(bundle, record, events.handed_over(record, self._clock.now_ms(), topics))
 
     async def _give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         holding = self._holdings.get(bundle)

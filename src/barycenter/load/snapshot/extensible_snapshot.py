@@ -17,6 +17,7 @@ Source: Pulsar's `LoadManagerContext`: two load-data stores and a registry; and 
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -70,23 +71,24 @@ def windows_of_owners(known: ExtensibleDocument, published: Mapping[str, BundleD
 
     In the sums a bundle without windows counts with its newest figures, as far as its owner lists it.
     """
-    newest = {
+    listed = {
         (broker, each.bundle_name): each.stats
         for broker, top in known.top_bundles.items()
         for each in top.top_bundles_load_data
-        if each.bundle_name not in published
     }
-    figures = dict(published)
+    names = chain(known.owners, (bundle for _, bundle in listed))
+    bundles = {bundle: data for bundle in names if (data := published.get(bundle)) is not None}
+    figures = {
+        bundle: _as_windows(stats)
+        for (broker, bundle), stats in listed.items()
+        if bundle not in bundles and known.owners.get(bundle) == broker
+    }
+    figures.update(bundles)
     held: dict[str, list[str]] = {broker: [] for broker in (*known.loads, *known.lookups)}
     for bundle, owner in known.owners.items():
         held.setdefault(owner, []).append(bundle)
-        stats = newest.get((owner, bundle))
-        if stats is not None:
-            figures[bundle] = _as_windows(stats)
-    listed = {each.bundle_name for top in known.top_bundles.values() for each in top.top_bundles_load_data}
     return Windows(
-        {bundle: published[bundle] for bundle in sorted({*known.owners, *listed} & published.keys())},
-        {broker: broker_averages(names, figures, _NOTHING) for broker, names in held.items()},
+        bundles, {broker: broker_averages(bundles_of, figures, _NOTHING) for broker, bundles_of in held.items()}
     )
 
 

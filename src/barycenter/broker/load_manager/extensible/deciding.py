@@ -7,6 +7,7 @@ Needs numpy; a broker imports it when it first decides.
 Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `UnloadScheduler`, `SplitScheduler`.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -95,7 +96,11 @@ class ExtensibleDecisions:
             owners=dict(self._load_data.owners()),
             traffic=self._traffic(published),
         )
-        return known, NO_WINDOWS if published is None else windows_of_owners(known, published.bundles)
+        if published is None:
+            return known, NO_WINDOWS
+        windows = windows_of_owners(known, published.bundles)
+        await asyncio.sleep(0)  # with many bundles this takes as long as what follows
+        return known, windows
 
     def _traffic(self, published: Published | None) -> TrafficFigures:
         if published is not None:

@@ -83,10 +83,19 @@ class Line:
     def sent(self) -> int:
         return sum(producer.sent for producer in self.producers)
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether all that was sent came by the subscriptions that are consumed as it is sent."""
-        return all(len(each) >= self.sent for name, each in self.arrivals.items() if name != AGAIN)
+    def lacks(self) -> list[str]:
+        """Say what is not acknowledged, or did not come by the subscriptions that are consumed as it is sent."""
+        receipts = {each.prefix: len(each.acknowledged) + len(each.failures) for each in self.producers}
+        of_producers = [
+            f"{self.topic}: {receipts[each.prefix]} of {each.sent} receipts of {each.prefix}"
+            for each in self.producers
+            if receipts[each.prefix] < each.sent
+        ]
+        return of_producers + [
+            f"{self.topic}: {len(each)} of {self.sent} messages by {name!r}"
+            for name, each in self.arrivals.items()
+            if name != AGAIN and len(each) < self.sent
+        ]
 
     def read_again(self, client: Any) -> None:
         """Read all by the subscription that nobody used."""
@@ -170,14 +179,17 @@ class Traffic:
         """Send no more, wait until all is acknowledged and has come, read all again, and check it."""
         await asyncio.to_thread(self._stop_sending)
 
-        async def is_acknowledged() -> bool:
-            return all(len(each.acknowledged) >= each.sent for line in self.lines for each in line.producers)
+        lacking: list[str] = []
 
-        async def has_arrived() -> bool:
-            return all(line.has_arrived for line in self.lines)
+        async def is_all_there() -> bool:
+            lacking[:] = [what for line in self.lines for what in line.lacks()]
+            return not lacking
 
-        await eventually(is_acknowledged, within_s=60, what="all that was sent is acknowledged")
-        await eventually(has_arrived, within_s=60, what="all that was sent has arrived")
+        try:
+            await eventually(is_all_there, within_s=60, what="all that was sent is acknowledged, and has come")
+        except AssertionError as error:
+            error.add_note(f"lacking: {lacking}")
+            raise
         await asyncio.to_thread(self._read_again, service_url)
         for line in self.lines:
             line.check()

@@ -33,6 +33,9 @@ class _Group(NamedTuple):
     publish_times_ms: list[int]
 
 
+_NOTHING: Final = _Group([], [], [])
+
+
 class FileLedgerWriter:
     """Made by `FileLedgerStorage.create`; calls `on_closed` at its end. `append` and `committed` run on the loop,
     `commit` on a worker."""
@@ -114,7 +117,7 @@ class FileLedgerWriter:
         return bool(self._queue)
 
     def committed(self, outcome: object) -> None:
-        if isinstance(outcome, _Group):
+        if isinstance(outcome, _Group) and outcome.sizes:
             self._reader.index.extend(*outcome)
             self._on_durable(self._reader.entry_count - 1, None)
         elif isinstance(outcome, LedgerError):
@@ -132,6 +135,8 @@ class FileLedgerWriter:
         if self._broken:
             return None
         items = self._take()
+        if not items:
+            return _NOTHING  # they were queued before a group was taken, and went with it; the gate was locked after it
         try:
             file = self._folder.files.pin(self._name)
             try:

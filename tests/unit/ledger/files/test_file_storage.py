@@ -2,8 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from threading import Event, Lock, current_thread
+from typing import cast
 
 import pytest
 import structlog
@@ -11,6 +13,7 @@ import structlog
 from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerVersionError
 from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.files.file_writer import FileLedgerWriter
 from barycenter.ledger.storage import LedgerWriter
 
 DEADLINE_S = 30
@@ -159,6 +162,64 @@ async def test_a_number_that_does_not_fit_fails_its_ledger_alone(storage: FileLe
         await changed.wait()
     assert len(failures) == 1
     await written(storage, 2, [b"fine"])
+
+
+class LateGate:
+    """The gate of a writer whose loop stands still between queueing an entry and taking the gate."""
+
+    def __init__(self, writer: FileLedgerWriter, disk: Event) -> None:
+        self._writer, self._disk = writer, disk
+        self._gate = writer.gate
+        self._loop = current_thread()
+        self._is_drained = Event()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        if current_thread() is self._loop:
+            self._disk.set()
+            assert self._is_drained.wait(DEADLINE_S)
+        return self._gate.acquire(blocking)
+
+    def release(self) -> None:
+        self._gate.release()
+        if not self._writer.has_queued():
+            self._is_drained.set()
+
+
+async def test_an_entry_that_went_with_the_group_before_leaves_the_writer_in_order(
+    storage: FileLedgerStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker takes and commits what was just queued before the loop, which is busy elsewhere, takes the gate."""
+    reports: list[int] = []
+    changed, disk = asyncio.Event(), Event()
+
+    def on_durable(entry_id: int, error: LedgerError | None) -> None:
+        assert error is None
+        reports.append(entry_id)
+        changed.set()
+
+    def slowly(descriptor: int, sync: Callable[[int], None] = os.fdatasync) -> None:
+        assert disk.wait(DEADLINE_S)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", slowly)
+    writer = await storage.create(1, epoch=1, on_durable=on_durable)
+    writer.append(b"one", 1, 0)
+    while writer.has_queued():
+        await asyncio.sleep(0)
+    gate = writer.gate
+    writer.gate = cast(Lock, LateGate(writer, disk))
+    writer.append(b"two", 1, 0)
+    writer.gate = gate
+    assert gate.acquire(timeout=DEADLINE_S), "the worker has left it locked"
+    gate.release()
+    writer.append(b"three", 1, 0)
+    async with asyncio.timeout(DEADLINE_S):
+        while writer.reader.entry_count < 3:
+            changed.clear()
+            await changed.wait()
+    assert reports == sorted(set(reports))
+    assert list(await writer.reader.read(0, 2, 100)) == [b"one", b"two", b"three"]
+    await writer.close()
 
 
 async def test_a_closed_storage_refuses_work(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write `pulsar_api_pb2.py` and `pulsar_api_pb2.pyi` anew from `pulsar_api.proto`.
+"""Write the modules of the protobuf definitions anew: Pulsar's protocol, and the part of etcd's API that a store uses.
 
     .venv/bin/python scripts/generate_protocol.py
 
@@ -9,31 +9,45 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROTOCOL_ROOM = Path(__file__).resolve().parent.parent / "src" / "barycenter" / "protocol"
-GENERATED = ("pulsar_api_pb2.py", "pulsar_api_pb2.pyi")
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+PROTOCOL = "barycenter/protocol"
+ETCD = "barycenter/metadata/etcd"
+GENERATED = (
+    f"{PROTOCOL}/pulsar_api_pb2.py",
+    f"{PROTOCOL}/pulsar_api_pb2.pyi",
+    f"{ETCD}/etcd_api_pb2.py",
+    f"{ETCD}/etcd_api_pb2.pyi",
+    f"{ETCD}/etcd_api_pb2_grpc.py",
+    f"{ETCD}/etcd_api_pb2_grpc.pyi",
+)
+"""Relative to the source folder."""
 
 
 def generate(into: Path) -> None:
-    """Write both files into the existing folder `into`.
+    """Write all files below the existing folder `into`, as they lie below the source folder.
 
     Raises:
         subprocess.CalledProcessError: the compiler refused the definitions; it has said why on stderr.
     """
-    plugin = Path(sys.executable).parent / "protoc-gen-mypy"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "grpc_tools.protoc",
-            f"--plugin=protoc-gen-mypy={plugin}",
-            f"--proto_path={PROTOCOL_ROOM}",
-            f"--python_out={into}",
-            f"--mypy_out=quiet:{into}",
-            "pulsar_api.proto",
-        ],
-        check=True,
+    (into / PROTOCOL).mkdir(parents=True, exist_ok=True)
+    protocol = into / PROTOCOL
+    _compile(SOURCE / PROTOCOL, "pulsar_api.proto", f"--python_out={protocol}", f"--mypy_out=quiet:{protocol}")
+    _compile(
+        SOURCE,
+        f"{ETCD}/etcd_api.proto",
+        f"--python_out={into}",
+        f"--mypy_out=quiet:{into}",
+        f"--grpc_python_out={into}",
+        f"--mypy_grpc_out=quiet:{into}",
     )
 
 
+def _compile(folder: Path, definitions: str, *outputs: str) -> None:
+    tools = Path(sys.executable).parent
+    plugins = [f"--plugin={name}={tools / name}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")]
+    command = [sys.executable, "-m", "grpc_tools.protoc", *plugins, f"--proto_path={folder}", *outputs, definitions]
+    subprocess.run(command, check=True)
+
+
 if __name__ == "__main__":
-    generate(PROTOCOL_ROOM)
+    generate(SOURCE)

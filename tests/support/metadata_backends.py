@@ -4,15 +4,23 @@ A new store is one more class with an entry in BACKENDS.
 """
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from kazoo.client import KazooClient
+
+from barycenter.metadata.etcd.etcd_store import EtcdStore
+from barycenter.metadata.etcd.settings import read_settings
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.metadata.sqlite.sqlite_file import SqliteFile
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
+from support.etcd_server import EtcdServer, shared_etcd
+from support.zookeeper_server import ZooKeeperServer, shared_zookeeper
 
 SESSION_TIMEOUT_MS = 1500
 DEADLINE_S = 20.0
@@ -25,6 +33,15 @@ class Backend(Protocol):
     is_durable: bool
     """Whether keys outlive the last client."""
 
+    knows_makers: bool
+    """Whether a lasting key says that this session made it, as ephemeral ones do in every store."""
+
+    tells_of_parents: bool
+    """Whether what lies above a key is told of when it comes and goes, though it is no key itself."""
+
+    keeps_parents_of_sequences: bool
+    """Whether what lies above sequential keys stays when they go, as a key without a value."""
+
     async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataStore: ...
 
     async def expire(self, client: Any) -> None:
@@ -36,6 +53,9 @@ class Backend(Protocol):
 
 class _Backend:
     is_durable = True
+    knows_makers = True
+    tells_of_parents = False
+    keeps_parents_of_sequences = False
 
     def __init__(self, folder: Path) -> None:
         self._clients: list[MetadataStore] = []
@@ -83,7 +103,55 @@ class InSqlite(_Backend):
             file.close()
 
 
-BACKENDS: dict[str, Callable[[Path], Backend]] = {"memory": InMemory, "sqlite": InSqlite}
+class InEtcd(_Backend):
+    """Keys below a name of their own, in the server that all tests of the process share unless one is given."""
+
+    def __init__(self, folder: Path, server: EtcdServer | None = None) -> None:
+        super().__init__(folder)
+        self.server = shared_etcd() if server is None else server
+        self.url = f"{self.server.url}/{uuid.uuid4().hex}"
+
+    async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> EtcdStore:
+        client = await EtcdStore.open(read_settings(self.url), session_timeout_ms=session_timeout_ms)
+        self._clients.append(client)
+        return client
+
+    async def expire(self, client: EtcdStore) -> None:
+        await asyncio.to_thread(self.server.call, "lease/revoke", {"ID": client._session})
+
+
+class InZooKeeper(_Backend):
+    """Keys below a chroot of their own, in the server that all tests of the process share unless one is given."""
+
+    knows_makers = False
+    tells_of_parents = True
+    keeps_parents_of_sequences = True
+
+    def __init__(self, folder: Path, server: ZooKeeperServer | None = None) -> None:
+        super().__init__(folder)
+        self.server = shared_zookeeper() if server is None else server
+        self.servers = f"{self.server.endpoint}/{uuid.uuid4().hex}"
+
+    async def connect(self, session_timeout_ms: int = 4 * SESSION_TIMEOUT_MS) -> ZooKeeperStore:
+        client = await ZooKeeperStore.open(self.servers, session_timeout_ms=session_timeout_ms)
+        self._clients.append(client)
+        return client
+
+    async def expire(self, client: ZooKeeperStore) -> None:
+        known = client._keeper.link_of(None)._client.client_id
+        assert known is not None
+        twin = KazooClient(self.server.endpoint, client_id=known)
+        await asyncio.to_thread(twin.start)
+        await asyncio.to_thread(twin.stop)
+        await asyncio.to_thread(twin.close)
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {
+    "memory": InMemory,
+    "sqlite": InSqlite,
+    "zookeeper": InZooKeeper,
+    "etcd": InEtcd,
+}
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
-"""A process with a client of a SQLite store, driven over its standard input and output by JSON lines.
+"""A process with a client of a store, driven over its standard input and output by JSON lines.
 
-`python -m support.metadata_process PATH SESSION_TIMEOUT_MS` reads `{"id", "do", ...}` and writes
+`python -m support.metadata_process URL SESSION_TIMEOUT_MS` reads `{"id", "do", ...}` and writes
 `{"id", "result" or "error"}`, and `{"told": ...}` for session events and dropped caches as they come.
 """
 
@@ -16,7 +16,8 @@ import structlog
 
 from barycenter.metadata.cache import MetadataCache
 from barycenter.metadata.errors import BadVersionError, MetadataError
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from barycenter.metadata.open import open_store
+from barycenter.metadata.store import MetadataStore
 
 TESTS = Path(__file__).parent.parent
 
@@ -32,9 +33,9 @@ class ProcessClient:
         self._reader = asyncio.create_task(self._read(), name="metadata process reader")
 
     @classmethod
-    async def start(cls, path: Path, session_timeout_ms: int) -> "ProcessClient":
+    async def start(cls, url: str, session_timeout_ms: int) -> "ProcessClient":
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "support.metadata_process", str(path), str(session_timeout_ms)),
+            *(sys.executable, "-m", "support.metadata_process", url, str(session_timeout_ms)),
             cwd=TESTS,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -84,7 +85,7 @@ def say(**message: object) -> None:
     sys.stdout.flush()
 
 
-async def count(store: SqliteStore, path: str, times: int) -> int:
+async def count(store: MetadataStore, path: str, times: int) -> int:
     """Add 1 to the number at `path` so many times by compare-and-set; return how many conflicts there were."""
     conflicts = 0
     while times:
@@ -98,8 +99,8 @@ async def count(store: SqliteStore, path: str, times: int) -> int:
     return conflicts
 
 
-async def serve(path: str, session_timeout_ms: int) -> None:
-    store = await SqliteStore.open(path, session_timeout_ms=session_timeout_ms)
+async def serve(url: str, session_timeout_ms: int) -> None:
+    store = await open_store(url, session_timeout_ms=session_timeout_ms)
     cache = MetadataCache(store, int)
     store.add_invalidator(lambda change: say(told="caches dropped") if change is None else None)
     store.add_session_listener(lambda event: say(told=event.value))

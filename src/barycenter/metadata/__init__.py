@@ -2,8 +2,9 @@
 
 Read `store`, the interface with its promises, and `errors`. `cache` keeps typed values (`codec`) until the store says
 that they changed; `coordination` builds locks, elections and counters on any store; `subtree` deletes a whole branch.
-The stores themselves: `memory` for units and simulation, `sqlite` for the processes of one machine; both are made of
-`store_client`, `listeners`, `conditions` and the state machine of `session`. `open` chooses by URL.
+The stores themselves: `memory` for units and simulation, `sqlite` for the processes of one machine, `zookeeper` and
+`etcd` for those of many; they are made of `store_client`, `listeners`, `conditions` and the state machine of `session`.
+`open` chooses by URL.
 
 What the keys are called and what their values mean is left to those who write them, mostly the `broker`.
 """

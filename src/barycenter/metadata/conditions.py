@@ -11,8 +11,8 @@ Source: Pulsar's `MetadataStore.put` and `MetadataStore.delete`.
 
 from dataclasses import dataclass
 
-from barycenter.metadata.errors import BadVersionError, HasChildrenError, NotFoundError, OtherSessionError
-from barycenter.metadata.store import MUST_NOT_EXIST
+from barycenter.metadata.errors import BadVersionError, GuardError, HasChildrenError, NotFoundError, OtherSessionError
+from barycenter.metadata.store import MUST_NOT_EXIST, Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,13 @@ class PutOptions:
     ephemeral: bool = False
     sequential: bool = False
     if_own: bool = False
+    guard: Guard | None = None
+
+
+def check_guard(guard: Guard | None, actual: int | None) -> None:
+    """Raise unless there is no guard, or its key is at the version it wants; `actual` None: the key is absent."""
+    if guard is not None and guard.version != actual:
+        raise GuardError(guard.path, guard.version, actual)
 
 
 def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:

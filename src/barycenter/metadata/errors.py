@@ -3,16 +3,22 @@
 MetadataError
 ├── NotFoundError          the key is absent
 ├── BadVersionError        the expected version did not hold
-│   └── OtherSessionError  the key was to be this session's own and is another's
+│   ├── OtherSessionError  the key was to be this session's own and is another's
+│   └── GuardError         the key that the write depended on has another version
 ├── AlreadyExistsError     a typed create found the key
 ├── InvalidPathError       the path is not of the store's form
 ├── InvalidValueError      a stored value could not be decoded
 ├── LockBusyError          another session holds the lock
 ├── LockLostError          the lock was released or lost before the operation
+├── NotLeadingError        the write is the leader's, and this session's owner leads no more
+├── FormerEpochError       a command of a leader after which another one leads
 ├── HasChildrenError       a key with children cannot be deleted
 ├── SessionLostError       the session ended; its ephemeral keys are gone
 ├── StoreUnavailableError  the store did not answer; whether a write took effect is unknown
 ├── StoreFileError         the store's file cannot be used: foreign, damaged, or of a newer version
+├── StoreSettingsError     what is configured cannot be: the store's URL, the file with its settings
+├── StoreRefusedError      the store will not do it, now or later; nothing was written
+│   └── ValueTooLargeError it takes no value of this size
 └── StoreClosedError       the store was closed
 """
 
@@ -47,6 +53,10 @@ class OtherSessionError(BadVersionError):
         self.actual = actual
 
 
+class GuardError(BadVersionError):
+    """Of `path`, the guard's key. A kind of BadVersionError, because nothing was written, as with any other."""
+
+
 class AlreadyExistsError(MetadataError):
     def __init__(self, path: str) -> None:
         super().__init__(path, "already exists")
@@ -71,6 +81,18 @@ class LockLostError(MetadataError):
         super().__init__(path, "the lock is no longer held")
 
 
+class NotLeadingError(MetadataError):
+    def __init__(self, path: str, detail: str = "only the leader writes it, and this broker does not lead") -> None:
+        super().__init__(path, detail)
+
+
+class FormerEpochError(MetadataError):
+    def __init__(self, path: str, epoch: int, current: int) -> None:
+        super().__init__(path, f"the command is of leader epoch {epoch}, which is over: it is epoch {current} now")
+        self.epoch = epoch
+        self.current = current
+
+
 class HasChildrenError(MetadataError):
     def __init__(self, path: str) -> None:
         super().__init__(path, "has children")
@@ -86,6 +108,20 @@ class StoreUnavailableError(MetadataError):
 
 class StoreFileError(MetadataError):
     pass
+
+
+class StoreSettingsError(MetadataError):
+    pass
+
+
+class StoreRefusedError(MetadataError):
+    pass
+
+
+class ValueTooLargeError(StoreRefusedError):
+    def __init__(self, path: str, size: int, limit: str) -> None:
+        super().__init__(path, f"a value of {size} bytes is too large: {limit}")
+        self.size = size
 
 
 class StoreClosedError(MetadataError):

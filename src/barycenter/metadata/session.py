@@ -101,7 +101,10 @@ class SessionWatch:
         """The store said that the session has ended."""
         return self._take(Sign.ENDED)
 
-    def renewed(self, sent_at_s: float) -> list[SessionEvent]:
-        """A new session was opened in place of the lost one by a request sent at `sent_at_s`."""
+    def renewed(self, sent_at_s: float, timeout_s: float | None = None) -> list[SessionEvent]:
+        """A new session was opened in place of the lost one by a request sent at `sent_at_s`; `timeout_s` if it has
+        another timeout."""
         self._confirmed_at_s = sent_at_s
+        if timeout_s is not None:
+            self._give_up_after_s = timeout_s * 5 / 6
         return self._take(Sign.RENEWED)

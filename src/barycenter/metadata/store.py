@@ -20,7 +20,8 @@ class Stat:
     """What the store knows of a key besides its value.
 
     `version` is 0 after creation and grows by one with each change; a key that was deleted and created
-    again starts at 0, so a version alone is not a generation. Times are milliseconds since 1970.
+    again starts at 0, so a version alone is not a generation. Times are milliseconds since 1970. Of a lasting
+    key some stores know its maker only in the answer to the put that made it; `created_by_self` is false then.
     """
 
     path: str
@@ -29,6 +30,17 @@ class Stat:
     modified_at_ms: int
     ephemeral: bool
     created_by_self: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What a write may depend on besides the key that it changes: that the key `path` is at `version` (≥ 0).
+
+    Whether it is, and the write, are one step of the store.
+    """
+
+    path: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,7 @@ class MetadataStore(Protocol):
 
     All methods run on the event loop that opened the store, and listeners are called on it, in the
     order of the changes. Every operation on a closed store raises StoreClosedError; one whose outcome is
-    unknown raises StoreUnavailableError.
+    unknown raises StoreUnavailableError. What a store cannot keep of this is in `docs/metadata-stores.md`.
     """
 
     async def get(self, path: str) -> Record | None:
@@ -85,6 +97,7 @@ class MetadataStore(Protocol):
         ephemeral: bool = False,
         sequential: bool = False,
         if_own: bool = False,
+        guard: Guard | None = None,
     ) -> Stat:
         """Write `value` and return the new stat.
 
@@ -92,19 +105,23 @@ class MetadataStore(Protocol):
         An ephemeral key vanishes with this session; the kind is fixed at creation. A sequential put
         appends a number, larger than every one before it in this store's life, to `path`; the stat
         carries the real path. `if_own` demands besides that a key which is replaced was created by this
-        very session, for a version alone does not tell one life of a key from the next.
+        very session, for a version alone does not tell one life of a key from the next. A `guard` is asked first.
 
         Raises:
+            GuardError: the guard does not hold.
             BadVersionError: the expectation did not hold (also for n ≥ 0 and an absent key).
             OtherSessionError: `if_own`, and another session created the key.
             SessionLostError: the session that was current at the call has ended; nothing was written.
         """
         ...
 
-    async def delete(self, path: str, *, expected_version: int | None = None, if_own: bool = False) -> None:
-        """Delete `path`; with `if_own` only if this very session created it.
+    async def delete(
+        self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
+    ) -> None:
+        """Delete `path`; with `if_own` only if this very session created it. A `guard` is asked first.
 
         Raises:
+            GuardError: the guard does not hold.
             NotFoundError: it is absent, whatever version was expected.
             BadVersionError: it has another version.
             OtherSessionError: `if_own`, and another session created it.

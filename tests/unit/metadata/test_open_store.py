@@ -1,10 +1,15 @@
 """Stores by URL."""
 
+import sys
+
 import pytest
 
+from barycenter.metadata.errors import StoreSettingsError
+from barycenter.metadata.etcd.etcd_store import EtcdStore
 from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.metadata.open import UnknownStoreError, open_store
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from support.metadata_backends import InEtcd
 
 
 async def test_a_sqlite_url_names_a_file(tmp_path):
@@ -24,7 +29,35 @@ async def test_a_memory_url_names_what_is_shared_while_it_is_open():
         await store.close()
 
 
-@pytest.mark.parametrize("url", ["", "sqlite", "sqlite:", "zk:localhost:2181", "/a/path", "memory"])
+async def test_an_etcd_url_names_its_servers(tmp_path):
+    backend = InEtcd(tmp_path)
+    store = await open_store(f"etcd:{backend.url}", session_timeout_ms=2000)
+    assert isinstance(store, EtcdStore)
+    await store.close()
+
+
+async def test_what_is_wrong_with_an_etcd_url_or_its_file_is_told(tmp_path):
+    for url, file, why in (
+        ("etcd:localhost:2379", "", "expected etcd:http"),
+        ("etcd:http://localhost:1", str(tmp_path / "none"), "cannot be read"),
+    ):
+        with pytest.raises(StoreSettingsError, match=why):
+            await open_store(url, config_path=file)
+
+
+async def test_a_library_that_is_not_there_is_named(monkeypatch):
+    """The program says then which extra brings it."""
+    for module in ("grpc", "barycenter.metadata.etcd.etcd_store", "barycenter.metadata.etcd.connection"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ModuleNotFoundError, match="grpc") as missed:
+        await open_store("etcd:http://localhost:1")
+    assert missed.value.name == "grpc"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "sqlite", "sqlite:", "zk:", "zk:localhost", "localhost", "zk:h:1,,h:2", "/a/path", "memory"]
+)
 async def test_other_urls_are_refused_by_name(url):
     with pytest.raises(UnknownStoreError, match="sqlite:PATH or memory:NAME"):
         await open_store(url)

@@ -50,6 +50,12 @@ def test_a_lost_session_comes_back_only_by_renewal(watch):
     assert (watch.state, watch.deadline_s) == (SessionState.CONNECTED, 122)
 
 
+def test_a_session_that_was_renewed_with_another_timeout_has_another_deadline(watch):
+    watch.failed(111)
+    watch.renewed(112, 6)
+    assert watch.deadline_s == 117
+
+
 @pytest.mark.parametrize(("failed_at", "events"), [(None, [LOST, ENDED]), (104, [ENDED]), (111, [])])
 def test_the_stores_word_that_it_ended_counts_in_every_state(watch, failed_at, events):
     if failed_at is not None:

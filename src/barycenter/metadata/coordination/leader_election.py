@@ -111,6 +111,7 @@ class LeaderElection(Generic[T]):
         self._told: tuple[LeaderElectionState, T | None] = (self._state, None)
         self._serial = asyncio.Lock()
         self._is_open = False
+        self._declines = False
         self._is_due = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._stops: tuple[Callable[[], None], ...] = ()
@@ -149,6 +150,10 @@ class LeaderElection(Generic[T]):
             self._is_due.set()
             raise
 
+    def decline(self) -> None:
+        """From now on never begin to lead, only see who does; whoever leads does so until `close`."""
+        self._declines = True
+
     async def close(self) -> None:
         """Leave the election; a leader deletes its key if the key is still its own. Idempotent.
 
@@ -180,7 +185,7 @@ class LeaderElection(Generic[T]):
     async def _look_once(self) -> LeaderElectionState:
         record = await self._store.get(self.path)
         if record is None:
-            return await self._lead()
+            return self._became(Finding.DELETED, None) if self._declines else await self._lead()
         stored = self._decode(record)
         version = record.stat.version
         if record.stat.created_by_self:
@@ -188,7 +193,7 @@ class LeaderElection(Generic[T]):
                 data = self._codec.encode(self._proposal)
                 await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
             return self._became(Finding.OWN, self._proposal)
-        if stored is not None and self._same_owner(stored, self._proposal):
+        if not self._declines and stored is not None and self._same_owner(stored, self._proposal):
             # Our own former life, about to expire.
             await self._store.delete(self.path, expected_version=version)
             return await self._lead()

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 
-from barycenter.metadata.conditions import PutOptions, check_delete, check_put, sequential_path
-from barycenter.metadata.store import Notification, NotificationType, Record, Stat, ancestors
+from barycenter.metadata.conditions import PutOptions, check_delete, check_guard, check_put, sequential_path
+from barycenter.metadata.store import Guard, Notification, NotificationType, Record, Stat, ancestors
 
 
 @dataclass(slots=True)
@@ -51,6 +51,7 @@ class KeyTable:
         self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int
     ) -> tuple[Stat, Notification]:
         """Write as `MetadataStore.put` and return the stat with the change to tell."""
+        self._check(options.guard)
         if options.sequential:
             self._last_numbers[path] += 1
             path = sequential_path(path, self._last_numbers[path])
@@ -67,9 +68,16 @@ class KeyTable:
         return _stat(path, key, session), Notification(NotificationType.MODIFIED, path)
 
     def delete(
-        self, path: str, *, session: int, expected_version: int | None = None, if_own: bool = False
+        self,
+        path: str,
+        *,
+        session: int,
+        expected_version: int | None = None,
+        if_own: bool = False,
+        guard: Guard | None = None,
     ) -> Notification:
         """Delete as `MetadataStore.delete` and return the change to tell."""
+        self._check(guard)
         key = self._keys.get(path)
         check_delete(
             path,
@@ -80,6 +88,10 @@ class KeyTable:
             has_children=path in self._child_names,
         )
         return self._remove(path)
+
+    def _check(self, guard: Guard | None) -> None:
+        key = None if guard is None else self._keys.get(guard.path)
+        check_guard(guard, None if key is None else key.version)
 
     def delete_ephemerals(self, session: int) -> list[Notification]:
         """Delete the ephemeral keys that `session` created, in the order of their paths."""

@@ -10,7 +10,6 @@ callbacks of one context so freezes one client: its heartbeats cease and the bac
 
 import asyncio
 import contextvars
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,72 +19,21 @@ from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
 from barycenter.metadata.errors import MetadataError, SessionLostError, StoreUnavailableError
 from barycenter.metadata.memory.key_table import KeyTable
+from barycenter.metadata.memory.link import Channel, Link, NotificationRoute
 from barycenter.metadata.session import SessionState, SessionWatch
-from barycenter.metadata.store import Notification, Record, Stat
+from barycenter.metadata.store import Guard, Notification, Record, Stat
 from barycenter.metadata.store_client import StoreClient
 
 Answer = TypeVar("Answer")
-Callback: TypeAlias = Callable[[], None]
 Latency: TypeAlias = Callable[[str, str], float]
 """Seconds that an operation, given its name and path, takes to the backend; its answer takes as long."""
-NotificationRoute: TypeAlias = Callable[[Notification], float | None]
-"""Seconds that a notification takes to a client; None loses it for good, and nobody learns of it."""
 
 HEARTBEATS_PER_TIMEOUT = 5
 
 
-class _Channel:
-    """Run callbacks in one context, first in first out, each no sooner than its delay."""
-
-    def __init__(self, context: contextvars.Context) -> None:
-        self._context = context
-        self._waiting: deque[tuple[float, Callback]] = deque()
-        self._is_armed = False
-
-    def send(self, delay_s: float, callback: Callback) -> None:
-        self._waiting.append((asyncio.get_running_loop().time() + delay_s, callback))
-        if not self._is_armed:
-            self._arm()
-
-    def _arm(self) -> None:
-        self._is_armed = True
-        loop = asyncio.get_running_loop()
-        due = self._waiting[0][0]
-        if due <= loop.time():
-            loop.call_soon(self._pump, context=self._context)
-        else:
-            loop.call_at(due, self._pump, context=self._context)
-
-    def _pump(self) -> None:
-        now = asyncio.get_running_loop().time()
-        try:
-            while self._waiting and self._waiting[0][0] <= now:
-                _, callback = self._waiting.popleft()
-                callback()
-        finally:
-            self._is_armed = False
-            if self._waiting:
-                self._arm()
-
-
-@dataclass(slots=True)
-class _Link:
-    """The connection of one client, as the backend sees it."""
-
-    requests: _Channel
-    answers: _Channel
-    notifications: _Channel
-    notify: Callable[[Notification], None]
-    session: int | None = None
-    cut: bool = False
-    missed: bool = False
-    """A notification was lost to a cut; the next answer to a heartbeat says so."""
-    route: NotificationRoute | None = None
-
-
 @dataclass(slots=True)
 class _Session:
-    link: _Link
+    link: Link
     timeout_s: float
     heard_at_s: float
     expiry: asyncio.TimerHandle | None = field(default=None, repr=False)
@@ -98,6 +46,10 @@ class MemoryBackend:
         self.keys = KeyTable()
         """What is stored now, for checkers to read; changing it here would go unnoticed by the clients."""
         self.latency = latency
+        self.read_only = False
+        """Whether it refuses every write, while sessions go on."""
+        self.is_down = False
+        """Whether it neither hears nor says anything: see `stop`."""
         self._context = contextvars.copy_context()
         self._sessions: dict[int, _Session] = {}
         self._last_session = 0
@@ -131,6 +83,25 @@ class MemoryBackend:
         client.link.cut = True
         client.abandon()
 
+    def stop(self) -> None:
+        """Be gone, with all that is on its way, until `start`; what is stored stays."""
+        self.is_down = True
+
+    def start(self) -> None:
+        """Be back. Sessions have their whole time from now on, as after a restart of ZooKeeper or etcd."""
+        self.is_down = False
+        now = asyncio.get_running_loop().time()
+        for session in self._sessions.values():
+            session.heard_at_s = now
+
+    def lose_answers(self, client: "MemoryStore", *, lost: bool = True) -> None:
+        """Carry out what the client writes, but do not answer, while `lost`; heartbeats and reads are answered."""
+        client.link.answers_lost = lost
+
+    def disturb_notifications(self, client: "MemoryStore", *, disorderly: bool = True) -> None:
+        """Have each notification to the client come twice, and overtake others, while `disorderly`."""
+        client.link.disorderly = disorderly
+
     def route_notifications(self, client: "MemoryStore", route: NotificationRoute | None) -> None:
         """Have `route` decide how long each notification to the client takes and which are lost.
 
@@ -156,7 +127,7 @@ class MemoryBackend:
 
     # What clients ask for. All that follows runs in the backend's own context.
 
-    def open_session(self, link: _Link, timeout_s: float, former: int | None) -> int:
+    def open_session(self, link: Link, timeout_s: float, former: int | None) -> int:
         """End the link's session `former`, if it still exists, and open a new one.
 
         Asked twice, because the first answer was long in coming, it returns the same session twice.
@@ -192,25 +163,33 @@ class MemoryBackend:
         self, session_id: int, path: str, value: bytes, now_ms: int, options: PutOptions
     ) -> tuple[Stat, Notification]:
         self._live(session_id, path)
+        self._require_writable(path)
         stat, change = self.keys.put(path, value, options, session=session_id, now_ms=now_ms)
         self._announce(change)
         return stat, change
 
     def delete(
-        self, session_id: int, path: str, expected_version: int | None, if_own: bool
+        self, session_id: int, path: str, expected_version: int | None, if_own: bool, guard: Guard | None
     ) -> tuple[None, Notification]:
         self._live(session_id, path)
-        change = self.keys.delete(path, session=session_id, expected_version=expected_version, if_own=if_own)
+        self._require_writable(path)
+        change = self.keys.delete(
+            path, session=session_id, expected_version=expected_version, if_own=if_own, guard=guard
+        )
         self._announce(change)
         return None, change
+
+    def _require_writable(self, path: str) -> None:
+        if self.read_only:
+            raise StoreUnavailableError(path, "the store is read-only")
 
     def delay_s(self, operation: str, path: str) -> float:
         return 0.0 if self.latency is None else self.latency(operation, path)
 
-    def link(self, notify: Callable[[Notification], None]) -> _Link:
+    def link(self, notify: Callable[[Notification], None]) -> Link:
         """Make a link whose far end lives in the caller's context."""
         client = contextvars.copy_context()
-        return _Link(_Channel(self._context), _Channel(client), _Channel(client), notify)
+        return Link(Channel(self._context), Channel(client), Channel(client), notify)
 
     def _live(self, session_id: int, path: str) -> _Session:
         session = self._sessions.get(session_id)
@@ -225,7 +204,10 @@ class MemoryBackend:
 
     def _expire_if_silent(self, session_id: int) -> None:
         session = self._sessions[session_id]
-        if asyncio.get_running_loop().time() < session.heard_at_s + session.timeout_s:
+        now = asyncio.get_running_loop().time()
+        if self.is_down:
+            session.heard_at_s = now
+        if now < session.heard_at_s + session.timeout_s:
             self._watch_session(session_id, session)
         else:
             self._end_session(session_id)
@@ -243,18 +225,23 @@ class MemoryBackend:
     def _announce(self, change: Notification) -> None:
         for session in self._sessions.values():
             link = session.link
-            delay_s = 0.0 if link.route is None else link.route(change)
-            if link.cut:
-                link.missed = True
-            elif delay_s is not None:
-                link.notifications.send(delay_s, lambda link=link: _notify(link, change))  # type: ignore[misc]
+            for _ in range(2 if link.disorderly else 1):
+                delay_s = 0.0 if link.route is None else link.route(change)
+                if self.is_cut(link):
+                    link.missed = True
+                elif delay_s is not None:
+                    send = link.notifications.send_apart if link.disorderly else link.notifications.send
+                    send(delay_s, lambda link=link: self._notify(link, change))  # type: ignore[misc]
 
+    def _notify(self, link: Link, change: Notification) -> None:
+        if self.is_cut(link):
+            link.missed = True
+        else:
+            link.notify(change)
 
-def _notify(link: _Link, change: Notification) -> None:
-    if link.cut:
-        link.missed = True
-    else:
-        link.notify(change)
+    def is_cut(self, link: Link) -> bool:
+        """Whether no message passes between the client of that link and the backend."""
+        return link.cut or self.is_down
 
 
 class MemoryStore(StoreClient):
@@ -291,14 +278,19 @@ class MemoryStore(StoreClient):
         ephemeral: bool = False,
         sequential: bool = False,
         if_own: bool = False,
+        guard: Guard | None = None,
     ) -> Stat:
         session, now_ms = self._writing(path), self._clock.now_ms()
-        options = PutOptions(expected_version, ephemeral, sequential, if_own)
+        options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)
         return await self._request("put", path, lambda: self._backend.put(session, path, value, now_ms, options))
 
-    async def delete(self, path: str, *, expected_version: int | None = None, if_own: bool = False) -> None:
+    async def delete(
+        self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
+    ) -> None:
         session = self._writing(path)
-        await self._request("delete", path, lambda: self._backend.delete(session, path, expected_version, if_own))
+        await self._request(
+            "delete", path, lambda: self._backend.delete(session, path, expected_version, if_own, guard)
+        )
 
     async def children(self, path: str) -> list[str]:
         return await self._request("children", path, lambda: (self._backend.keys.children(path), None))
@@ -367,16 +359,17 @@ class MemoryStore(StoreClient):
         delay_s = self._backend.delay_s(operation, path)
 
         def arrive() -> None:
-            if link.cut:
+            if self._backend.is_cut(link):
                 return
             outcome: Answer | MetadataError
             try:
                 outcome = action()
             except MetadataError as error:
                 outcome = error
-            link.answers.send(delay_s, lambda: None if link.cut else answered(outcome))
+            if not (link.answers_lost and operation in ("put", "delete")):
+                link.answers.send(delay_s, lambda: None if self._backend.is_cut(link) else answered(outcome))
 
-        if not link.cut:
+        if not self._backend.is_cut(link):
             link.requests.send(delay_s, arrive)
 
     def _notified(self, change: Notification) -> None:

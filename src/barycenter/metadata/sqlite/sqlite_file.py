@@ -24,10 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from barycenter.metadata.conditions import PutOptions, check_delete, check_put, sequential_path
+from barycenter.metadata.conditions import PutOptions, check_delete, check_guard, check_put, sequential_path
 from barycenter.metadata.errors import StoreFileError
 from barycenter.metadata.sqlite.silence import SeenSession
-from barycenter.metadata.store import Notification, NotificationType, Record, Stat, parent_path
+from barycenter.metadata.store import Guard, Notification, NotificationType, Record, Stat, parent_path
 
 Result = TypeVar("Result")
 
@@ -141,6 +141,7 @@ class SqliteFile:
 
     def put(self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int) -> Stat:
         """Write as `MetadataStore.put`, in the open transaction. An error of ours leaves nothing written."""
+        self._check(options.guard)
         if options.sequential:
             path = sequential_path(path, self._next_number(path))
         row = self._db.execute(
@@ -164,8 +165,11 @@ class SqliteFile:
         self._changed(NotificationType.MODIFIED, path)
         return Stat(path, version + 1, created_at_ms, now_ms, bool(ephemeral), creator == session)
 
-    def delete(self, path: str, *, expected_version: int | None, if_own: bool, session: int) -> None:
+    def delete(
+        self, path: str, *, expected_version: int | None, if_own: bool, guard: Guard | None, session: int
+    ) -> None:
         """Delete as `MetadataStore.delete`, in the open transaction."""
+        self._check(guard)
         row = self._db.execute("SELECT version, session FROM keys WHERE path = ?", (path,)).fetchone()
         check_delete(
             path,
@@ -176,6 +180,11 @@ class SqliteFile:
             has_children=self._has_children(path),
         )
         self._remove(path)
+
+    def _check(self, guard: Guard | None) -> None:
+        if guard is not None:
+            row = self._db.execute("SELECT version FROM keys WHERE path = ?", (guard.path,)).fetchone()
+            check_guard(guard, None if row is None else row[0])
 
     def _remove(self, path: str) -> None:
         self._db.execute("DELETE FROM keys WHERE path = ?", (path,))

@@ -15,7 +15,7 @@ from barycenter.metadata.errors import MetadataError, StoreUnavailableError
 from barycenter.metadata.sqlite.operations import Operation, Outcome
 from barycenter.metadata.sqlite.sqlite_file import SqliteFile
 from barycenter.metadata.sqlite.sqlite_worker import SqliteWorker
-from barycenter.metadata.store import Notification, Record, SessionEvent, Stat
+from barycenter.metadata.store import Guard, Notification, Record, SessionEvent, Stat
 from barycenter.metadata.store_client import StoreClient
 
 
@@ -91,9 +91,10 @@ class SqliteStore(StoreClient):
         ephemeral: bool = False,
         sequential: bool = False,
         if_own: bool = False,
+        guard: Guard | None = None,
     ) -> Stat:
         session, now_ms, data = self._writing(path), self._clock.now_ms(), bytes(value)
-        options = PutOptions(expected_version, ephemeral, sequential, if_own)
+        options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)
 
         def put(file: SqliteFile) -> Stat:
             return file.put(path, data, options, session=session, now_ms=now_ms)
@@ -101,11 +102,13 @@ class SqliteStore(StoreClient):
         stat: Stat = await self._submit("put", path, put, is_write=True)
         return stat
 
-    async def delete(self, path: str, *, expected_version: int | None = None, if_own: bool = False) -> None:
+    async def delete(
+        self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
+    ) -> None:
         session = self._writing(path)
 
         def delete(file: SqliteFile) -> None:
-            file.delete(path, expected_version=expected_version, if_own=if_own, session=session)
+            file.delete(path, expected_version=expected_version, if_own=if_own, guard=guard, session=session)
 
         await self._submit("delete", path, delete, is_write=True)
 

@@ -237,6 +237,19 @@ def test_an_election_that_fails_for_want_of_the_store_is_tried_again_every_five_
     on_virtual_time(scenario)
 
 
+async def test_whoever_declines_sees_who_leads_and_never_begins_to(candidates, backend):
+    one, two, three = candidates
+    assert [await each.elect() for each in candidates] == [LEADING, FOLLOWING, FOLLOWING]
+    for each in (one, two):
+        each.decline()
+    assert (one.state, await one.elect()) == (LEADING, LEADING)
+    await one.close()
+    await eventually(lambda: (two.state, two.leader_if_known()) == (FOLLOWING, "candidate 2"))
+    await three.close()
+    assert await two.elect() is NO_LEADER
+    assert len(backend.keys) == 0
+
+
 def test_a_lost_notification_is_made_up_for_by_the_recheck():
     async def scenario(world: World) -> None:
         leading, following = world.machine("leader").store, world.machine("follower").store

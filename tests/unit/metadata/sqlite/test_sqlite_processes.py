@@ -22,7 +22,7 @@ async def start(path):
     started = []
 
     async def start(session_timeout_ms):
-        client = await ProcessClient.start(path, session_timeout_ms)
+        client = await ProcessClient.start(f"sqlite:{path}", session_timeout_ms)
         started.append(client)
         return client
 

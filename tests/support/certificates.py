@@ -1,0 +1,40 @@
+"""Certificates for servers and clients on loopback, of an authority that the tests make."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """PEM files: who signed, and what a server or client on loopback shows."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Have openssl make an authority, and a certificate of it for loopback that servers and clients may show."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl on the PATH to make certificates with")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Certificates(folder / "ca.pem", folder / "cert.pem", folder / "key.pem")
+    extensions = folder / "extensions"
+    extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    ca_key, request = folder / "ca.key", folder / "request.pem"
+    _openssl("req", "-x509", *key, "-keyout", ca_key, "-out", made.authority, "-subj", "/CN=tests", "-days", "2")
+    _openssl("req", *key, "-keyout", made.key, "-out", request, "-subj", "/CN=loopback")
+    signed_by = ("-CA", made.authority, "-CAkey", ca_key, "-CAcreateserial")
+    _openssl("x509", "-req", "-in", request, *signed_by, "-out", made.certificate, "-days", "2", "-extfile", extensions)
+    return made
+
+
+def _openssl(*arguments: str | Path) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

@@ -6,12 +6,14 @@ LedgerError
 ├── LedgerVersionError       a later release wrote the file
 ├── LedgerNotFoundError      the ledger's file is absent
 ├── LedgerUnreadableError    the ledger's file may not be read, or is none; a hand can mend that
+├── LedgerFolderUnfitError   the folder cannot hold ledgers safely; nothing was written
 ├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or these are being checked
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
 ├── LedgerClosedError        the writer, or the whole storage, was closed
 └── LedgerUnavailableError   the metadata store did not answer; whether a write took effect is unknown
 """
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 
@@ -56,6 +58,15 @@ class LedgerUnreadableError(LedgerError):
     def __init__(self, text: str, file: str) -> None:
         super().__init__(f"{text}. Mend its rights, or put the right file in its place")
         self.file = file
+
+
+class LedgerFolderUnfitError(LedgerError):
+    """`problems` are pairs of why, and what to do."""
+
+    def __init__(self, folder: str, problems: Sequence[tuple[str, str]]) -> None:
+        told = "; ".join(f"{why} ({mend})" for why, mend in problems)
+        super().__init__(f"{folder} cannot hold ledgers: {told}")
+        self.problems = tuple(problems)
 
 
 class LedgerFolderInUseError(LedgerError):

@@ -147,7 +147,7 @@ class MemoryLedgerStorage:
         self.disk = disk or MemoryDisk()
         self._delay = durability_delay_s
         self._caches = caches or Caches.of(tail_bytes=16 << 20)
-        self._writers: set[MemoryLedgerWriter] = set()
+        self._writers: dict[MemoryLedgerWriter, None] = {}  # a set's order would differ from run to run
         self._crashed = False
         self._identity = self.disk.next_identity()
 
@@ -164,7 +164,7 @@ class MemoryLedgerStorage:
         if not self.disk.has_space(1):
             raise LedgerFullError(f"memory ledger {ledger_id}: no space left")
         writer = MemoryLedgerWriter(self, self.disk.add(ledger_id, epoch), on_durable)
-        self._writers.add(writer)
+        self._writers[writer] = None
         return writer
 
     async def fence(self, ledger_id: int, *, epoch: int) -> MemoryLedgerReader:
@@ -203,7 +203,7 @@ class MemoryLedgerStorage:
         return self._delay() if self._delay is not None else None
 
     def forget(self, writer: "MemoryLedgerWriter") -> None:
-        self._writers.discard(writer)
+        self._writers.pop(writer, None)
 
     def _check_alive(self) -> None:
         if self._crashed:

@@ -22,7 +22,7 @@ def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | No
         LedgerCorruptedError: the file is not of this ledger, or so damaged that nothing of it was found.
         LedgerVersionError: a later release wrote it.
     """
-    size = os.fstat(descriptor).st_size
+    size = os.lseek(descriptor, 0, os.SEEK_END)  # asked of the disk where a file is opened past caches, as fstat is not
     read = partial(read_exactly, descriptor)
     try:
         header = fmt.decode_header(path, read(0, fmt.HEADER_SIZE), ledger_id)

@@ -7,6 +7,9 @@ Fencing. A later owner writes its epoch into the fence field, then reads. The wr
 fdatasync and before it reports. Whichever way the two interleave, an entry that is reported was complete in the
 file before the fence was written, so the later owner has read it.
 
+Both go by what is in the file, not by what this machine remembers of it: where a file system keeps memories that
+other machines do not refresh, all of this is done without them (`LedgerFolder`).
+
 The fence is written under the file's lock, for a writer whose disk is full holds that while it shortens the file
 (`file_writer`). It is waited for within bounds, in case the writer's process is stopped just there.
 """
@@ -41,7 +44,8 @@ _LOCK_INTERVAL_S: Final = 0.005
 
 class FileLedgerStorage:
     """Ledger files under `root`, which is created. `sync` False leaves durability to the operating system: it
-    survives the end of the process, not of the machine.
+    survives the end of the process, not of the machine. `direct` goes past this machine's caches, for a file system
+    that several mount (`folder_needs`).
 
     Raises (on construction): LedgerFolderInUseError, LedgerError: as `shared_lock`.
     """
@@ -54,8 +58,9 @@ class FileLedgerStorage:
         caches: Caches | None = None,
         max_open_files: int = 256,
         commit_threads: int = 2,
+        direct: bool = False,
     ) -> None:
-        self.folder = LedgerFolder(str(Path(root)), sync=sync, max_open_files=max_open_files)
+        self.folder = LedgerFolder(str(Path(root)), sync=sync, max_open_files=max_open_files, direct=direct)
         self._caches = caches or Caches.of()
         self._commit_threads = commit_threads
         self._committer: GroupCommitter | None = None
@@ -113,7 +118,7 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
         os.makedirs(parent, mode=FOLDER_MODE, exist_ok=True)
         _sync(folder, os.path.dirname(parent))
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
     except FileExistsError as error:
         raise LedgerError(f"{path}: exists already") from error
     try:
@@ -163,7 +168,7 @@ def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
     Where the header is damaged the fence is written all the same: a former owner's writer will find it.
     """
     path = folder.path(ledger_id)
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # its own, as locks belong to an opening of the file
+    descriptor = os.open(path, folder.flags)  # its own, as locks belong to an opening of the file
     try:
         _lock(path, descriptor)
         fenced_by = _fenced_by(path, descriptor, ledger_id)

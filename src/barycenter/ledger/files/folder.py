@@ -32,9 +32,14 @@ T = TypeVar("T")
 
 
 class LedgerFolder:
-    """What a storage and its writers and readers share. `sync` says whether bytes are forced to the disk."""
+    """What a storage and its writers and readers share. `sync` says whether bytes are forced to the disk.
 
-    def __init__(self, root: str, *, sync: bool, max_open_files: int) -> None:
+    `flags` are those with which files of ledgers are opened. With `direct` no byte passes through this machine's
+    caches: a write carries the bytes it was given and none of the page around them, and a read has what other machines
+    wrote.
+    """
+
+    def __init__(self, root: str, *, sync: bool, max_open_files: int, direct: bool) -> None:
         """Make the folder if need be, and hold it together with others until `close`.
 
         Raises:
@@ -44,7 +49,9 @@ class LedgerFolder:
         self.root = root
         self._lock = shared_lock(root)
         self.sync = sync
-        self.files = OpenFiles(max_open_files)
+        self.direct = direct
+        self.flags = os.O_RDWR | os.O_CLOEXEC | (os.O_DIRECT | os.O_DSYNC if direct else 0)
+        self.files = OpenFiles(max_open_files, self.flags)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-files")
         self._closed = False
 

@@ -20,8 +20,9 @@ class OpenFiles:
     A pinned file is never closed, so there may be more for a moment: one per thread at work.
     """
 
-    def __init__(self, max_open: int) -> None:
+    def __init__(self, max_open: int, flags: int) -> None:
         self._max_open = max_open
+        self._flags = flags
         self._files: OrderedDict[str, _File] = OrderedDict()
         self._lock = Lock()
 
@@ -29,7 +30,7 @@ class OpenFiles:
         return len(self._files)
 
     def pin(self, path: str) -> _File:
-        """Return the file, opened for reading and writing if it is not; `unpin` it after use.
+        """Return the file, opened with the flags if it is not; `unpin` it after use.
 
         Raises:
             OSError: it cannot be opened.
@@ -40,7 +41,7 @@ class OpenFiles:
                 file.pins += 1
                 self._files.move_to_end(path)
                 return file
-        return self._add(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), pins=1)
+        return self._add(path, os.open(path, self._flags), pins=1)
 
     def adopt(self, path: str, descriptor: int) -> None:
         """Take over a file that was just created."""

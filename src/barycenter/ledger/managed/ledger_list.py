@@ -38,6 +38,7 @@ LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
 
 GroupDone: TypeAlias = Callable[[Segment, int, LedgerError | None], None]
 Made: TypeAlias = tuple[Segment, LedgerWriter]
+Making: TypeAlias = asyncio.Task[Made]
 """A ledger to write to."""
 
 
@@ -73,22 +74,21 @@ class LedgerList:
 
     # ---- taking over ----
 
-    async def take_over(
-        self, store: MetadataStore, clock: Clock, *, create: bool, alone: bool, group_done: GroupDone | None = None
-    ) -> Made | None:
+    def make_next(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Making:
+        """Begin to make the ledger to write to, for `take_over` or `undo`."""
+        return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
+
+    async def take_over(self, *, create: bool, alone: bool, making: Making | None) -> Made | None:
         """Make the record this owner's; from then on the former owner's writes to it fail.
 
-        `alone` says that nothing else in this process has the topic open. With `group_done` the next ledger is made
-        meanwhile, and listed in the same write; it is returned if there were others before.
+        `alone` says that nothing else in this process has the topic open. The next ledger, if one is being made, is
+        listed in the same write; it is returned if there were others before, and undone if not.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
             LedgerNotFoundError: there is no such topic and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
         """
-        if group_done is None:
-            return await self._take_over(create, alone, None)
-        making = asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
         is_listed = True  # or may be, if it is not known whether the record was written
         made = None
         try:
@@ -98,11 +98,15 @@ class LedgerList:
             is_listed = False
             raise
         finally:
-            if made is None:
-                self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
+            if made is None and making is not None:
+                self.undo(making, is_listed=is_listed)
         return made
 
-    async def _take_over(self, create: bool, alone: bool, making: asyncio.Task[Made] | None) -> Made | None:
+    def undo(self, making: Making, *, is_listed: bool) -> None:
+        """Close a ledger that is not used, and delete it unless it may be in the list: there it has to be found."""
+        self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
+
+    async def _take_over(self, create: bool, alone: bool, making: Making | None) -> Made | None:
         keeper = self._keeper
         while True:
             record = await self._read(create, alone)
@@ -130,7 +134,7 @@ class LedgerList:
             raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
         return record
 
-    async def _made(self, making: asyncio.Task[Made], before: Sequence[LedgerRecord]) -> Made | None:
+    async def _made(self, making: Making, before: Sequence[LedgerRecord]) -> Made | None:
         """Wait for the next ledger; None if there is none, or a living former owner has begun a later one."""
         await asyncio.wait([making])
         if (error := making.exception()) is not None:
@@ -138,8 +142,7 @@ class LedgerList:
             return None
         return made if (made := making.result())[0].ledger_id > before[-1].ledger_id else None
 
-    async def _undo(self, making: asyncio.Task[Made], *, is_listed: bool) -> None:
-        """Close a ledger that is not used, and delete it unless it may be in the list: there it has to be found."""
+    async def _undo(self, making: Making, *, is_listed: bool) -> None:
         with suppress(LedgerError):
             segment, writer = await making
             await writer.close()

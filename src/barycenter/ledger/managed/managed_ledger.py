@@ -139,7 +139,7 @@ class ManagedLedger:
         clock: Clock,
         settings: LedgerSettings | None = None,
         create: bool = True,
-        next_ledger: bool = False,
+        closed: asyncio.Event | None = None,
         on_durable: OnEntriesDurable = _ignore,
         on_failed: OnEntriesFailed = _ignore,
         on_fenced: OnFenced = _ignore,
@@ -147,8 +147,8 @@ class ManagedLedger:
         """Take the topic over under `epoch` and recover it.
 
         The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
-        topic, or was this process, whose opening or closing was cut short, and has it open no longer. With
-        `next_ledger` the ledger for the next append is made beside the rest, if there were others before.
+        topic, or was this process, whose opening or closing was cut short, and has it open no longer. `closed` is set
+        when that owner has closed it: the ledger for the next append is made beside that, and nothing else before.
 
         Raises:
             LedgerFencedError: an owner of this or a higher epoch has it.
@@ -162,18 +162,24 @@ class ManagedLedger:
         ledger._alone = storage.caches.register(ledger._keeper.path)
         ledger._registered = True
         try:
-            await ledger._take_over(create, next_ledger)
+            await ledger._take_over(create, closed)
         except BaseException:
             ledger._appender.stop()
             ledger._release_readers()
             raise
         return ledger
 
-    async def _take_over(self, create: bool, next_ledger: bool) -> None:
-        ledgers, group_done = self._ledgers, self._appender.group_done if next_ledger else None
-        taking_over = ledgers.take_over(
-            self._store, self.clock, create=create, alone=self._alone, group_done=group_done
-        )
+    async def _take_over(self, create: bool, closed: asyncio.Event | None) -> None:
+        ledgers = self._ledgers
+        making = None
+        if closed is not None:
+            making = ledgers.make_next(self._store, self.clock, self._appender.group_done)
+            try:
+                await closed.wait()
+            except BaseException:
+                ledgers.undo(making, is_listed=False)
+                raise
+        taking_over = ledgers.take_over(create=create, alone=self._alone, making=making)
         made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
         if isinstance(made, BaseException):
             raise made

@@ -17,7 +17,7 @@ from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.metadata.store import Stat
-from support.ledger_world import LedgerWorld
+from support.ledger_world import CLOSED, LedgerWorld
 from support.simulation.loop import VirtualTimeLoop
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
@@ -140,7 +140,7 @@ async def test_a_ledger_made_ahead_is_not_listed_behind_a_later_one(
         return stat
 
     monkeypatch.setattr(MemoryStore, "put", put_before)
-    new = await world.open(2, next_ledger=True)
+    new = await world.open(2, closed=CLOSED)
     await new.settle()
     assert numbers[0] not in [ledger.ledger_id for ledger in new.ledger.stats.ledgers]
     assert not await is_there(world, numbers[0])
@@ -153,7 +153,7 @@ async def test_a_ledger_made_ahead_of_a_takeover_that_is_refused_goes_again(worl
     owner = await world.open(5)
     (position,) = await owner.append("a")
     with pytest.raises(LedgerFencedError):
-        await world.open(4, next_ledger=True)
+        await world.open(4, closed=CLOSED)
     while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
         await asyncio.wait(tasks)
     assert not await is_there(world, position.ledger_id + 1)
@@ -179,7 +179,7 @@ async def test_a_ledger_made_ahead_that_may_be_listed_is_there_for_the_next_owne
 
     monkeypatch.setattr(MemoryStore, "put", put_without_answer)
     with pytest.raises(LedgerUnavailableError):
-        await world.open(2, next_ledger=True)
+        await world.open(2, closed=CLOSED)
     monkeypatch.undo()
     while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
         await asyncio.wait(tasks)
@@ -195,7 +195,7 @@ async def test_a_ledger_made_ahead_is_let_go_when_the_rest_cannot_be_recovered(w
     storage = world.new_storage()
     (await storage.fence(position.ledger_id, epoch=9)).close()
     with pytest.raises(LedgerFencedError):
-        await world.open(2, next_ledger=True, storage=storage)
+        await world.open(2, closed=CLOSED, storage=storage)
     while tasks := [task for task in asyncio.all_tasks() if "ledger" in task.get_name()]:
         await asyncio.wait(tasks)
     assert not storage._writers  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ def test_a_topic_is_opened_and_closed_in_few_rounds_of_the_store() -> None:
         await owner.ledger.close()
         world.backend.latency = lambda name, path: 0.5
         began = loop.time()
-        later = await world.open(2, next_ledger=True)
+        later = await world.open(2, closed=CLOSED)
         opened = loop.time()
         await later.append("c")
         written = loop.time()

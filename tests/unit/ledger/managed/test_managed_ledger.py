@@ -14,7 +14,7 @@ from barycenter.ledger.position import EARLIEST, EntryInfo, Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.naming.topic import TopicName
-from support.ledger_world import TOPIC, LedgerWorld
+from support.ledger_world import CLOSED, TOPIC, LedgerWorld
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)
 
@@ -52,17 +52,17 @@ async def test_a_topic_that_was_never_written_has_no_ledger(world: LedgerWorld) 
 
 async def test_the_next_owner_can_have_a_ledger_made_ahead_of_the_append(world: LedgerWorld) -> None:
     """Only where something was written before; one that stays empty leaves nothing behind."""
-    first = await world.open(1, next_ledger=True)
+    first = await world.open(1, closed=CLOSED)
     assert first.ledger.stats.ledgers == ()
     (written,) = await first.append("x")
     await first.ledger.close()
 
-    second = await world.open(2, next_ledger=True)
+    second = await world.open(2, closed=CLOSED)
     made = [ledger.ledger_id for ledger in second.ledger.stats.ledgers]
     assert len(made) == 2
     assert second.ledger.last_position == written
     await second.ledger.close()
-    third = await world.open(3, next_ledger=True)
+    third = await world.open(3, closed=CLOSED)
     ahead = [ledger.ledger_id for ledger in third.ledger.stats.ledgers]
     assert ahead[0] == written.ledger_id
     (position,) = await third.append("y")

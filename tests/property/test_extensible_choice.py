@@ -38,8 +38,9 @@ def test_placement_draws_from_what_its_oracle_allows(
     found = {None if choice.broker is None else snapshot.brokers.names[choice.broker] for choice in choices}
     assert found == (oracle.least_usage(among, case.ema, difference) if among else {None})
     for choice in choices:
-        assert len(choice.rejected) == choice.rejected_count == max(0, len(among) - 1)
-        for alternative in choice.rejected:
+        _, rejected = choice.figures()
+        assert len(rejected) == choice.rejected_count == max(0, len(among) - 1)
+        for alternative in rejected:
             assert (alternative.code is Code.EQUAL) == (alternative.name in found)
             assert alternative.name in case.ema or alternative.code in (Code.EQUAL, Code.NO_LOAD_DATA)
 

@@ -242,7 +242,8 @@ BUNDLES: Final = [bundle_name(number, namespace) for number in (3, 99) for names
 def placed(
     manager: ManagerKind, name: str, version: PulsarVersion, snapshot: LoadSnapshot, seed: int
 ) -> tuple[Placement, ...]:
-    return selection_of(placement_config(manager, name, version), manager).place(snapshot, BUNDLES, random.Random(seed))
+    selection = selection_of(placement_config(manager, name, version), manager)
+    return tuple(selection.place(snapshot, BUNDLES, random.Random(seed)))
 
 
 @every_placement

@@ -3,6 +3,7 @@
 Free of numpy, since every broker passes placements on.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,12 +23,32 @@ def bundles_of_round(config: "BrokerConfig") -> int:
     return config.barycenter_max_bundles_per_round or NO_LIMIT
 
 
-class Placement(msgspec.Struct, frozen=True, gc=False):
-    """`broker` (an id) shall own `bundle`; None: no broker qualifies."""
+class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """`broker` (an id) shall own `bundle`; None: no broker qualifies.
+
+    `why` makes the reason, the same one each time: to tell what else was possible takes longer than to choose, and
+    nobody asks of most bundles of a round.
+    """
 
     bundle: str
     broker: str | None
-    reason: Reason
+    why: Callable[[], Reason]
+
+    @property
+    def reason(self) -> Reason:
+        return self.why()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Placement):
+            return NotImplemented
+        return (self.bundle, self.broker, self.reason) == (other.bundle, other.broker, other.reason)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @staticmethod
+    def because(reason: Reason, bundle: str, broker: str | None) -> "Placement":
+        """Return a placement whose reason is there already."""
+        return Placement(bundle, broker, lambda: reason)
 
 
 class Unload(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,6 @@ Free of numpy, so that every broker can hold memories in documents.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 import msgspec
@@ -57,8 +56,7 @@ class Strategy(ABC, Generic[Memory]):
         return self.start()
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(msgspec.Struct, frozen=True):
     """What the strategy used last remembers; another one starts anew."""
 
     strategy: type[Strategy[Any]] | None = None

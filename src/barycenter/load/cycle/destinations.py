@@ -2,7 +2,7 @@
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -75,8 +75,9 @@ class Selection(ABC, Generic[Memory]):
         """Begin a round that carries out `plan`; `snapshot` is the load of now."""
 
     @abstractmethod
-    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> tuple[Placement, ...]:
-        """Choose owners of unowned bundles one after the other; each counts for its broker when the next is chosen."""
+    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> Iterator[Placement]:
+        """Choose owners of unowned bundles one after the other, each when it is asked for; it counts for its broker
+        from then on."""
 
 
 Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemory], tuple[Placement, SelectionMemory]]
@@ -132,12 +133,12 @@ class FilteredSelection(Selection[SelectionMemory]):
     ) -> "FilteredDestinations":
         return FilteredDestinations(self, plan, snapshot, memory, rng, requests)
 
-    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> tuple[Placement, ...]:
+    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> Iterator[Placement]:
         """See `Selection`. A bundle that the snapshot does not know counts with the default data, as for the leader."""
-        memory, found = self.start(), []
+        memory = self.start()
         for bundle in bundles:
             placement, memory = self.choose(snapshot, PlacementRequest(bundle), rng, memory)
-            found.append(placement)
+            yield placement
             if placement.broker is None or snapshot.is_on_its_way(bundle, placement.broker):
                 continue
             row = snapshot.bundles.row_with_windows(bundle)
@@ -145,7 +146,6 @@ class FilteredSelection(Selection[SelectionMemory]):
                 snapshot = snapshot.adding_preallocation(placement.broker, bundle, default_bundle_data())
             else:
                 snapshot = snapshot.moving(row, placement.broker)
-        return tuple(found)
 
 
 class FilteredDestinations(Destinations[SelectionMemory]):
@@ -174,7 +174,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         if request.namespace in selection.excluded_namespaces:
             return stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,))
         if not selection.vetoes and unload.destination is not None:
-            return Placement(unload.bundle, unload.destination, unload.reason)
+            return Placement.because(unload.reason, unload.bundle, unload.destination)
         veto = unload_veto(snapshot, request, unload.source) if selection.vetoes else None
         if veto is not None:
             reason = msgspec.structs.replace(veto, cause=unload.reason)

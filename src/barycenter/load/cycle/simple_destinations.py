@@ -4,7 +4,7 @@ Source: Pulsar's `SimpleLoadManagerImpl.doLoadShedding`, `getLeastLoaded`.
 """
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,9 +50,9 @@ class SimpleSelection(Selection[SimpleMemory]):
     ) -> "SimpleDestinations":
         return SimpleDestinations(self, snapshot, memory, rng, requests)
 
-    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> tuple[Placement, ...]:
+    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> Iterator[Placement]:
         chosen = SimpleDestinations(self, snapshot, self.start(), rng, PlacementRequest)
-        return tuple(chosen.select(bundle) for bundle in bundles)
+        return map(chosen.select, bundles)
 
 
 class SimpleDestinations(Destinations[SimpleMemory]):
@@ -113,7 +113,7 @@ class NextLookup(Destinations[None]):
     def choose(self, unload: Unload) -> Placement | Refusal:
         if namespace_of(unload.bundle) in self._excluded_namespaces:
             return stays(unload, Code.EXCLUDED_NAMESPACE, settings=(EXCLUDED_KEY,))
-        return Placement(unload.bundle, None, unload.reason)
+        return Placement.because(unload.reason, unload.bundle, None)
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
         """Where it goes is not known yet."""

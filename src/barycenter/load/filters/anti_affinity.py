@@ -35,20 +35,25 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
     if members is None:
         return None
     group = snapshot.policies.groups[namespace]
-    counts = _reported(snapshot, group, members)
-    if snapshot.extensible is not None:
-        return counts
+    reported = counts = _reported(snapshot, group, members)
     arriving = snapshot.on_their_way.arriving
-    brokers = len(snapshot.brokers)
+    if snapshot.extensible is not None or not arriving:
+        return counts
+    memo, key = snapshot.bundles.memo, ("group with arriving", group)
+    before = memo.get(key)  # asked for a bundle that is to leave, and then where it shall go
+    if before is not None and before[0] is arriving and before[1] is reported:
+        found: Integers = before[2]
+        return found
+    first: list[int] = []
     for name in members if len(members) <= arriving.most else [each for each in arriving if each in set(members)]:
         coming = arriving.get_or_none(name)
         if coming:
             row = snapshot.namespace_row(name)
-            here = np.array(list(coming))
-            if row is not None:
-                here = here[snapshot.bundles.reported(row, brokers)[here] == 0]
-            counts = counts.copy()
-            counts[here] += 1
+            here = () if row is None else snapshot.bundles.holding(row, len(counts))
+            first += [broker for broker in coming if broker not in here]
+    if first:
+        counts = counts + np.bincount(first, minlength=len(counts))
+    memo[key] = arriving, reported, counts
     return counts
 
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from barycenter.load.reasons import Alternative, Code, Compared, of_figures
-from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, namespace_of
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, namespace_of
 
 Comparisons = Callable[[Sequence[int]], Sequence[Compared]]
 """What was compared of the brokers in some rows; asked only if somebody shall be told of them."""
@@ -22,14 +22,14 @@ class FilterFailedError(Exception):
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
-    """The bundle to place; `non_persistent` says that it holds non-persistent topics."""
+    """The bundle to place; `non_persistent` says that it holds non-persistent topics. `namespace` is the bundle's."""
 
     bundle: str
     non_persistent: bool = False
+    namespace: str = ""
 
-    @property
-    def namespace(self) -> str:
-        return namespace_of(self.bundle)
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "namespace", namespace_of(self.bundle))
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -37,7 +37,7 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     `codes` say it of the brokers in these rows, the first that names a row, and `code` of all others; `compared`, if
     anything was, by which figures. `note` is told whoever is chosen. `ignored`: the filter would have left nobody, so
-    it kept all.
+    it kept all. `counted` is how many it kept, if it counted them.
     """
 
     among: Flags
@@ -49,14 +49,20 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
     codes: tuple[tuple[Flags, Code], ...] = ()
     note: str = ""
     ignored: bool = False
+    counted: int | None = None
 
-    def alternatives(self, snapshot: LoadSnapshot, brokers: Sequence[int]) -> list[Alternative]:
-        """Say why the brokers in these rows were removed."""
+    @property
+    def left(self) -> int:
+        """How many are kept."""
+        return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
+
+    def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:
+        """Say why the brokers in these rows, of those of all `names`, were removed."""
         compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
         for rows, code in reversed(self.codes):
             codes = [code if rows[row] else before for row, before in zip(brokers, codes, strict=True)]
-        return list(map(Alternative, [snapshot.brokers.names[row] for row in brokers], codes, compared))
+        return list(map(Alternative, [names[row] for row in brokers], codes, compared))
 
 
 def compare(
@@ -81,5 +87,6 @@ def narrowed(
     note: str = "",
 ) -> FilterOutcome:
     """Return that of the candidates `among` these are kept."""
-    gone = int(np.count_nonzero(among)) - int(np.count_nonzero(kept))
-    return FilterOutcome(among, kept, gone, code, settings, compared, codes, note)
+    left = int(np.count_nonzero(kept))
+    gone = int(np.count_nonzero(among)) - left
+    return FilterOutcome(among, kept, gone, code, settings, compared, codes, note, counted=left)

@@ -18,12 +18,13 @@ Source: Pulsar's `AvgShedder` (5.0.1).
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
+from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
@@ -118,5 +119,10 @@ def drawn(candidates: Flags, rng: random.Random, code: Code, *compared: Compared
         return no_choice(NAME)
     chosen = int(rows[rng.randrange(len(rows))])
     return PlacementChoice(
-        chosen, NAME, code, compared, rejected_count=len(rows) - 1, settings=_KEYS if compared else ()
+        chosen,
+        NAME,
+        code,
+        rejected_count=len(rows) - 1,
+        settings=_KEYS if compared else (),
+        figures=partial(Figures, compared),
     )

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
+import msgspec
 import numpy as np
 
-from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
+from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, no_choice
 from barycenter.load.placement.score_order import ScoreOrder
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, of_figures
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
-from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -56,23 +57,14 @@ class LeastLongTermMessageRate(Placer[None]):
         The rate is in + out, infinite above the overload limit (strict). Neither short-term data nor the bundle to be
         placed play a part.
         """
-        memo, key = snapshot.brokers.memo, (NAME, self)
-        reported: Floats | None = memo.get(key)
-        if reported is None:
-            usage = snapshot.brokers.weighted_usage(self.weights)
-            reported = memo[key] = np.where(usage > self.overload_limit, np.inf, snapshot.brokers.long.rate)
-        return reported + snapshot.preallocated_long_rate
+        return self._known(snapshot.brokers).scores(snapshot)
 
-    def _ranked(self, snapshot: LoadSnapshot, scores: Floats, candidates: Flags) -> list[int]:
-        """Return the best candidates, best first; one more than a reason names."""
-        memo, key = snapshot.brokers.memo, (f"{NAME} order", self)
-        order: ScoreOrder | None = memo.pop(key, None)  # nobody else changes it meanwhile
-        if order is None:
-            order = ScoreOrder(scores)
-        else:
-            order.follow(scores)
-        found = order.least(candidates, MAX_ALTERNATIVES + 1)
-        memo[key] = order
+    def _known(self, brokers: BrokerTable) -> "_Known":
+        found: _Known | None = brokers.memo.get((NAME, self))
+        if found is None:
+            usage = brokers.weighted_usage(self.weights)
+            reported = np.where(usage > self.overload_limit, np.inf, brokers.long.rate)
+            found = brokers.memo[NAME, self] = _Known(reported)
         return found
 
     def decide(
@@ -82,49 +74,80 @@ class LeastLongTermMessageRate(Placer[None]):
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory
-        scores = self.scores(snapshot)
-        ranked = self._ranked(snapshot, scores, candidates)
+        known = self._known(snapshot.brokers)
+        scores = known.scores(snapshot)
+        ranked = known.ranked(scores, candidates, count)
         figures = list(map(scores.item, ranked))
         least, equal = figures[0], figures.count(figures[0])
-        best = ranked[:equal] if equal < len(figures) else (candidates & (scores == least)).nonzero()[0].tolist()
-        chosen = best[rng.randrange(len(best)) if len(best) > 1 else 0]
+        if equal < len(figures):
+            chosen = ranked[rng.randrange(equal) if equal > 1 else 0]
+        else:  # there may be more of them than a reason names
+            best = (candidates & (scores == least)).nonzero()[0]
+            chosen = best.item(rng.randrange(len(best)) if len(best) > 1 else 0)
         place = ranked.index(chosen) if chosen in ranked else -1
         del ranked[place], figures[place]
         choice = PlacementChoice(
-            broker=chosen,
-            strategy=NAME,
-            code=Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
-            compared=(self._compared(snapshot, chosen, least, ranked, figures),),
-            rejected=self._rejected(snapshot, ranked, figures, least),
-            rejected_count=count - 1,
-            settings=_KEYS,
+            chosen,
+            NAME,
+            Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
+            count - 1,
+            _KEYS,
+            _Ranked(self, snapshot.brokers, chosen, least, tuple(ranked), tuple(figures)),
         )
         return choice, memory
 
-    def _compared(
-        self, snapshot: LoadSnapshot, chosen: int, least: float, others: list[int], figures: list[float]
-    ) -> Compared:
-        if least == math.inf:
-            return self._of_limit(snapshot, chosen, ">")
-        if not others or figures[0] == math.inf:
-            return self._of_limit(snapshot, chosen, "<=")
-        against = f"that of {snapshot.brokers.names[others[0]]}"
-        return Compared("long-term rate", least, "<=", against, figures[0], "msg/s")
 
-    def _of_limit(self, snapshot: LoadSnapshot, broker: int, relation: str) -> Compared:
-        return self._of_limits(snapshot, [broker], relation)[0]
+class _Ranked(msgspec.Struct, frozen=True, gc=False):
+    """Makes the figures of a choice, `scores` being those of the `others`, the best that were not chosen."""
 
-    def _of_limits(self, snapshot: LoadSnapshot, brokers: list[int], relation: str) -> list[Compared]:
-        usage = snapshot.brokers.weighted_usage(self.weights)
-        return of_figures("usage", map(usage.item, brokers), relation, "overload limit", self.overload_limit, "%")
+    strategy: LeastLongTermMessageRate
+    brokers: BrokerTable
+    chosen: int
+    least: float
+    others: tuple[int, ...]
+    scores: tuple[float, ...]
 
-    def _rejected(
-        self, snapshot: LoadSnapshot, rows: list[int], figures: list[float], least: float
-    ) -> tuple[Alternative, ...]:
-        equal = figures.count(least)
-        below_limit = len(rows) - (0 if least == math.inf else figures.count(math.inf))
-        higher = of_figures("long-term rate", figures[equal:below_limit], ">", "least", least, "msg/s")
-        overloaded = self._of_limits(snapshot, rows[below_limit:], ">")
+    def __call__(self) -> Figures:
+        scores, others, least = self.scores, self.others, self.least
+        equal = scores.count(least)
+        below_limit = len(others) - (0 if least == math.inf else scores.count(math.inf))
+        higher = of_figures("long-term rate", scores[equal:below_limit], ">", "least", least, "msg/s")
+        overloaded = self._of_limits(others[below_limit:], ">")
         codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
-        names = map(snapshot.brokers.names.__getitem__, rows)
-        return tuple(map(Alternative, names, codes, [*repeat(None, equal), *higher, *overloaded]))
+        names = map(self.brokers.names.__getitem__, others)
+        rejected = map(Alternative, names, codes, [*repeat(None, equal), *higher, *overloaded])
+        return Figures((self._compared(),), tuple(rejected))
+
+    def _compared(self) -> Compared:
+        if self.least == math.inf:
+            return self._of_limits((self.chosen,), ">")[0]
+        if not self.others or self.scores[0] == math.inf:
+            return self._of_limits((self.chosen,), "<=")[0]
+        against = f"that of {self.brokers.names[self.others[0]]}"
+        return Compared("long-term rate", self.least, "<=", against, self.scores[0], "msg/s")
+
+    def _of_limits(self, rows: tuple[int, ...], relation: str) -> list[Compared]:
+        usage, limit = self.brokers.weighted_usage(self.strategy.weights), self.strategy.overload_limit
+        return of_figures("usage", map(usage.item, rows), relation, "overload limit", limit, "%")
+
+
+class _Known:
+    """What is known of a table of brokers: scores without preallocated bundles, and the order by the last scores."""
+
+    def __init__(self, reported: Floats) -> None:
+        self._reported = reported
+        self._orders: list[ScoreOrder] = []
+
+    def scores(self, snapshot: LoadSnapshot) -> Floats:
+        return self._reported + snapshot.preallocated_long_rate
+
+    def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
+        """Return the best of so many candidates, best first; one more than a reason names."""
+        if self._orders:
+            order = self._orders.pop()  # nobody else changes it meanwhile
+            order.follow(scores)
+        else:
+            order = ScoreOrder(scores)
+        found = order.least(candidates, count, MAX_ALTERNATIVES + 1)
+        self._orders = [order]
+        return found

@@ -12,16 +12,17 @@ brokers that left are dropped at once.
 """
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
+import msgspec
 import numpy as np
 
 from barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
-from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -30,19 +31,19 @@ NAME: Final = "LeastResourceUsageWithWeight"
 _KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
 
 
-@dataclass(frozen=True)
-class LeastResourceUsageMemory:
-    """Smoothed usage (a fraction) of each broker of `names`; NaN: none."""
+class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
+    """Smoothed usage (a fraction) of each broker of `names`; NaN: none. `is_whole` if it is known that all have one."""
 
     names: tuple[str, ...] = ()
-    usage: Floats = field(default_factory=lambda: np.zeros(0))
+    usage: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
+    is_whole: bool = False
 
-    def of(self, brokers: BrokerTable) -> Floats:
-        """Return one usage for each of `brokers`."""
+    def of(self, brokers: BrokerTable) -> Self:
+        """Return the memory of these brokers."""
         if self.names is brokers.names or self.names == brokers.names:
-            return self.usage
+            return self
         known = dict(zip(self.names, self.usage.tolist(), strict=True))
-        return np.array([known.get(name, np.nan) for name in brokers.names], float)
+        return type(self)(brokers.names, np.array([known.get(name, np.nan) for name in brokers.names], float))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +79,29 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
         broker without history, without bundles or without messages.
         """
-        rows = candidates.nonzero()[0]
-        if not len(rows):
+        if not np.count_nonzero(candidates):
             return no_choice(NAME), memory
-        past = memory.of(snapshot.brokers)
+        before = memory.of(snapshot.brokers)
+        past = before.usage
         usage, part, idle = self._usage(snapshot.brokers)
-        smoothed = np.where(np.isnan(past) | idle, usage, past * self.history_weight + part)
-        scores = np.where(candidates, smoothed, past)
-        choice = draw_below_average(snapshot, rows, scores, self.difference, rng, strategy=NAME, settings=_KEYS)
-        return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores)
+        scores: Floats = past * self.history_weight
+        scores += part
+        if len(idle):
+            scores[idle] = usage[idle]
+        if not before.is_whole:
+            scores = np.where(np.isnan(past), usage, scores)
+        np.putmask(scores, ~candidates, past)
+        is_whole = before.is_whole or not np.isnan(scores).any()
+        choice = draw_below_average(
+            snapshot.brokers, candidates, scores, self.difference, rng, strategy=NAME, settings=_KEYS
+        )
+        return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores, is_whole)
 
-    def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Flags]:
+    def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Integers]:
         """Return each broker's usage, that times `1 - history_weight`, and which take it for their history at once."""
-        found: tuple[Floats, Floats, Flags] | None = brokers.memo.get((NAME, self))
+        found: tuple[Floats, Floats, Integers] | None = brokers.memo.get((NAME, self))
         if found is None:
             usage, latest = brokers.weighted_usage(self.weights), brokers.latest
             idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
-            found = brokers.memo[NAME, self] = usage, (1 - self.history_weight) * usage, idle
+            found = brokers.memo[NAME, self] = usage, (1 - self.history_weight) * usage, idle.nonzero()[0]
         return found

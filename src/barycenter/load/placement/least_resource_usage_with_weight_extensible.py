@@ -52,12 +52,11 @@ class LeastResourceUsageWithWeight(Placer[None]):
 
         The mean is that of the candidates whose load is known.
         """
-        rows = candidates.nonzero()[0]
-        if not len(rows):
+        if not np.count_nonzero(candidates):
             return no_choice(NAME), memory
         keys = (DIFFERENCE_KEY,)
         choice = draw_below_average(
-            snapshot, rows, _usage(snapshot), self.difference, rng, strategy=NAME, settings=keys
+            snapshot.brokers, candidates, _usage(snapshot), self.difference, rng, strategy=NAME, settings=keys
         )
         return choice, memory
 

@@ -2,7 +2,8 @@
 
 import random
 from abc import abstractmethod
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,19 +16,25 @@ _SAMPLED: Final = 8
 """Of many values, one in so many tells about where the least end; looked at are about three times too many."""
 
 
-class PlacementChoice(msgspec.Struct, frozen=True, gc=False):
-    """`broker` is a row, None if there was no candidate.
+class Figures(NamedTuple):
+    """By what a broker was chosen. `rejected` are the other candidates, best first, at most 16 of them."""
 
-    `rejected` are the other candidates, best first, at most 16 of `rejected_count`.
+    compared: tuple[Compared, ...] = ()
+    rejected: tuple[Alternative, ...] = ()
+
+
+class PlacementChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """`broker` is a row, None if there was no candidate; `rejected_count` how many others there were.
+
+    `figures` are made if somebody shall be told, of what was known at the choice.
     """
 
     broker: int | None
     strategy: str
     code: Code
-    compared: tuple[Compared, ...] = ()
-    rejected: tuple[Alternative, ...] = ()
     rejected_count: int = 0
     settings: tuple[str, ...] = ()
+    figures: Callable[[], Figures] = Figures
 
 
 class Placer(Strategy[Memory]):

@@ -12,12 +12,14 @@ Source: Pulsar's `RoundRobinBrokerSelector`.
 
 import random
 from dataclasses import dataclass
-from itertools import compress
 from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import msgspec
+import numpy as np
 
 from barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
@@ -26,12 +28,24 @@ NAME: Final = "RoundRobinBrokerSelector"
 _WRAP: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRobinMemory:
-    """How often was chosen (0 again after 2^31 - 1), and the order of the last copy of the candidates."""
+class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
+    """How often was chosen (0 again after 2^31 - 1), and the last copy of the candidates: `rows` of all `names`."""
 
     counter: int = 0
-    order: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    rows: Integers = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The candidates of the last copy."""
+        return tuple(self.names[row] for row in self.rows.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RoundRobinMemory):
+            return NotImplemented
+        return (self.counter, self.order) == (other.counter, other.order)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +72,11 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
         if not len(rows):
             return no_choice(NAME), memory
         brokers, position = snapshot.brokers, memory.counter % len(rows)
-        order, hit = memory.order, None
+        names, order, hit = memory.names, memory.rows, None
         if len(order) == len(rows):
-            hit = brokers.index.get(order[position])
+            hit = brokers.index.get(names[order.item(position)])
         if hit is None or not candidates[hit]:
-            order, hit = tuple(compress(brokers.names, candidates.tobytes())), int(rows[position])
+            names, order, hit = brokers.names, rows, rows.item(position)
         choice = PlacementChoice(
             hit,
             NAME,
@@ -70,4 +84,4 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
             rejected_count=len(rows) - 1,
             settings=("loadBalancerSheddingExcludedNamespaces",),
         )
-        return choice, RoundRobinMemory(0 if memory.counter >= _WRAP else memory.counter + 1, order)
+        return choice, RoundRobinMemory(0 if memory.counter >= _WRAP else memory.counter + 1, names, order)

@@ -4,8 +4,6 @@ from bisect import bisect_left
 from itertools import islice
 from typing import Final
 
-import numpy as np
-
 from barycenter.load.snapshot.load_snapshot import Flags, Floats
 
 _MANY: Final = 16
@@ -40,9 +38,9 @@ class ScoreOrder:
         self._scores = scores
         return None
 
-    def least(self, among: Flags, count: int) -> list[int]:
-        """Return the first `count` of the rows `among`; fewer if there are not so many."""
-        if np.count_nonzero(among) * _MANY < len(among):
+    def least(self, among: Flags, flagged: int, count: int) -> list[int]:
+        """Return the first `count` of the rows `among`, in which so many are flagged; fewer if there are no more."""
+        if flagged * _MANY < len(among):
             few = among.nonzero()[0]
             found: list[int] = few[self._scores[few].argsort(kind="stable")[:count]].tolist()
             return found

@@ -11,7 +11,7 @@ Source: Pulsar's `ModularLoadManagerImpl.selectBroker` (4.x).
 
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import msgspec
@@ -72,17 +72,16 @@ class SelectionSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionMemory:
+class SelectionMemory(msgspec.Struct, frozen=True):
     """What the strategies remember from one selection to the next."""
 
     placement: Remembered = NOTHING_REMEMBERED
-    round_robin: RoundRobinMemory = field(default_factory=RoundRobinMemory)
+    round_robin: RoundRobinMemory = msgspec.field(default_factory=RoundRobinMemory)
 
     def updated(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
         """Return this with what `placer` remembers changed."""
         after = self.placement.then(placer, change(placer, self.placement.of(placer)))
-        return self if after is self.placement else replace(self, placement=after)
+        return self if after is self.placement else msgspec.structs.replace(self, placement=after)
 
 
 def select_broker(
@@ -95,9 +94,9 @@ def select_broker(
 ) -> tuple[Placement, SelectionMemory]:
     """Return who shall own the bundle, and what is to be remembered; the caller preallocates it."""
     policies = policy_candidates(snapshot, request)
-    outcomes, notes = _narrowed(snapshot, request, settings, policies)
+    outcomes, notes, left = _narrowed(snapshot, request, settings, policies)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
-    if not outcomes[-1].kept.any() and policies.kept.any():
+    if not left and policies.left:
         notes.append("no broker passed the filters, so they were put aside")
         outcomes = [policies]
     choice, memory = chosen_by(snapshot, outcomes[-1].kept, request, placer, rng, memory)
@@ -144,10 +143,12 @@ def next_in_turn(
 
 def _narrowed(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: SelectionSettings, policies: FilterOutcome
-) -> tuple[list[FilterOutcome], list[str]]:
-    """Return what each filter keeps of what the one before did, policies first, and what went unusually."""
-    outcomes, notes = [policies], [policies.note] if policies.note else []
-    outcomes.append(max_topics(snapshot, policies.kept, settings.max_topics))
+) -> tuple[list[FilterOutcome], list[str], int]:
+    """Return what each filter keeps of what the one before did, policies first, what went unusually, and how many
+    brokers are left."""
+    outcomes, notes = [policies, max_topics(snapshot, policies.kept, settings.max_topics)], []
+    if policies.note:
+        notes.append(policies.note)
     if outcomes[-1].ignored:
         notes.append(f"all candidates were above {outcomes[-1].settings[0]}, so it was ignored")
     candidates = outcomes[-1].kept
@@ -161,15 +162,18 @@ def _narrowed(
         except FilterFailedError as error:
             notes.append(f"versions were not compared and all candidates came back: {error}")
             outcomes = [policies]
-    return outcomes, notes
+    left = policies.left
+    for outcome in outcomes:
+        if outcome is not policies:
+            left -= outcome.gone
+    return outcomes, notes, left
 
 
 def _chosen_again(placement: Placement, overload: Compared) -> Placement:
-    reason = Reason(
-        code=Code.CHOSEN_AGAIN,
-        subject=placement.reason.subject,
-        compared=(overload,),
-        settings=(_OVERLOAD_KEY,),
-        cause=msgspec.structs.replace(placement.reason, subject=""),
-    )
-    return msgspec.structs.replace(placement, reason=reason)
+    def why() -> Reason:
+        reason = placement.reason
+        cause = msgspec.structs.replace(reason, subject="")
+        subject, settings = reason.subject, (_OVERLOAD_KEY,)
+        return Reason(code=Code.CHOSEN_AGAIN, subject=subject, compared=(overload,), settings=settings, cause=cause)
+
+    return Placement(placement.bundle, placement.broker, why)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.outcome import FilterOutcome
 from barycenter.load.placement.placer import PlacementChoice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Reason
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import BrokerTable, LoadSnapshot
 
 
 def explained(
@@ -20,39 +22,52 @@ def explained(
 
     `outcomes` are those of the filters that count, in their order, each one's candidates what the one before kept; what
     the last one kept was chosen from. The brokers that were removed come after those that the strategy rejected, by
-    name.
+    name. None of these is to be changed afterwards.
     """
-    shown, keys = choice.rejected, choice.settings
-    narrowing = [outcome for outcome in outcomes if outcome.gone]
-    removed = 0
-    if narrowing:
-        removed = sum([outcome.gone for outcome in narrowing])
-        keys = tuple(dict.fromkeys((*keys, *(key for outcome in narrowing for key in outcome.settings))))
-        if len(shown) < MAX_ALTERNATIVES:
-            shown += _removed(snapshot, narrowing, MAX_ALTERNATIVES - len(shown))
-    broker = None if choice.broker is None else snapshot.brokers.names[choice.broker]
-    reason = Reason(
-        code=choice.code,
-        strategy=choice.strategy,
-        subject=broker or "",
-        compared=choice.compared,
-        alternatives=shown,
-        more_alternatives=choice.rejected_count + removed - len(shown),
-        settings=keys,
-        flags=() if choice.broker is None else snapshot.flags_of_broker(choice.broker),
-        detail="; ".join(notes),
-    )
-    return Placement(bundle, broker, reason)
+    brokers, narrowing = snapshot.brokers, tuple([outcome for outcome in outcomes if outcome.gone])
+    broker = None if choice.broker is None else brokers.names[choice.broker]
+    return Placement(bundle, broker, _Explained(brokers, choice, narrowing, tuple(notes)))
 
 
-def _removed(snapshot: LoadSnapshot, narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
+class _Explained(msgspec.Struct, frozen=True, gc=False):
+    """Makes the reason of a choice. `narrowing` are the filters that removed somebody.
+
+    Of the snapshot it keeps the brokers alone: placements are kept for a whole round.
+    """
+
+    brokers: BrokerTable
+    choice: PlacementChoice
+    narrowing: tuple[FilterOutcome, ...]
+    notes: tuple[str, ...]
+
+    def __call__(self) -> Reason:
+        brokers, choice, narrowing = self.brokers, self.choice, self.narrowing
+        compared, shown = choice.figures()
+        removed = sum(outcome.gone for outcome in narrowing)
+        if len(shown) < MAX_ALTERNATIVES and narrowing:
+            shown += _removed(brokers.names, narrowing, MAX_ALTERNATIVES - len(shown))
+        keys = (key for outcome in narrowing for key in outcome.settings)
+        return Reason(
+            code=choice.code,
+            strategy=choice.strategy,
+            subject="" if choice.broker is None else brokers.names[choice.broker],
+            compared=compared,
+            alternatives=shown,
+            more_alternatives=choice.rejected_count + removed - len(shown),
+            settings=tuple(dict.fromkeys((*choice.settings, *keys))),
+            flags=() if choice.broker is None else brokers.flags_of(choice.broker),
+            detail="; ".join(self.notes),
+        )
+
+
+def _removed(names: Sequence[str], narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
     """Return the first so many that were removed, by name, each with what its filter says."""
     rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count].tolist()
     if len(narrowing) == 1:
-        return tuple(narrowing[0].alternatives(snapshot, rows))
+        return tuple(narrowing[0].alternatives(names, rows))
     found: dict[int, Alternative] = {}
     for outcome in narrowing:
         gone = [row for row in rows if not outcome.kept.item(row)]
-        found.update(zip(gone, outcome.alternatives(snapshot, gone), strict=True))
+        found.update(zip(gone, outcome.alternatives(names, gone), strict=True))
         rows = [row for row in rows if row not in found]
     return tuple(found[row] for row in sorted(found))

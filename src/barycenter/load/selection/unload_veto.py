@@ -8,8 +8,6 @@
 Source: Pulsar's `ModularLoadManagerImpl.shouldNamespacePoliciesUnload`, `shouldAntiAffinityNamespaceUnload`.
 """
 
-import numpy as np
-
 from barycenter.load.filters.anti_affinity import ANTI_AFFINITY_SETTING, anti_affinity_veto
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
@@ -21,7 +19,7 @@ def unload_veto(snapshot: LoadSnapshot, request: PlacementRequest, source: str) 
     """Return why the bundle has to stay with its broker `source`; None: it may leave."""
     allowed = policy_candidates(snapshot, request)
     row = snapshot.brokers.index.get(source)
-    if np.count_nonzero(allowed.kept) == (row is not None and bool(allowed.kept[row])):
+    if allowed.left == (row is not None and bool(allowed.kept[row])):
         return Reason(code=Code.POLICIES_FORBID, subject=request.bundle, settings=allowed.settings, detail=allowed.note)
     compared = anti_affinity_veto(snapshot, allowed.kept, request.namespace)
     if compared is None:

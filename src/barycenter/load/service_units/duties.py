@@ -44,7 +44,7 @@ class Duty(enum.Enum):
     BEGIN = "begin the term that the record numbers, and serve"
     CLAIM = "publish Owned, and open meanwhile the topics that the record names"
     CLAIM_AGAIN = "publish Owned by force, with a number of its own"
-    PREPARE = "take the number of the term that is to come"
+    PREPARE = "take the number of the term that is to come, and make ledgers for the topics that the record names"
     """The number is for this transfer alone, and forgotten as soon as another record is seen than the one that began it
     or the very next: `service_unit_state` on epochs."""
     HAND_OVER = "close the topics, keep the clients, publish Assigning"

@@ -59,9 +59,15 @@ def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch
 
 
 def releasing(
-    before: ServiceUnitStateData, destination: str | None, now_ms: int, *, force: bool = False
+    before: ServiceUnitStateData,
+    destination: str | None,
+    now_ms: int,
+    *,
+    force: bool = False,
+    topics: Iterable[str] = (),
 ) -> ServiceUnitStateData:
-    """Have the owner give a bundle up, for `destination` or for nobody in particular."""
+    """Have the owner give a bundle up, for `destination` or for nobody in particular. The owner itself may name topics
+    that producers are attached to, as in `handed_over`: they are still open."""
     return ServiceUnitStateData(
         ServiceUnitState.RELEASING,
         dst_broker=destination,
@@ -69,6 +75,7 @@ def releasing(
         force=force,
         timestamp=now_ms,
         version_id=next_version(before),
+        topics=topics_to_name(topics),
     )
 
 

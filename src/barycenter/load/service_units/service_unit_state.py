@@ -24,7 +24,9 @@ across a gap or because the same version has come again. A tombstone is put off 
 failing that, the fence of the ledgers refuses the lower epoch.
 
 `topics` is ours too: whoever hands a bundle over names those that producers wait at, and the next owner opens them
-while its own record is on the way. It may name none, or not all; that costs time, and nothing else.
+while its own record is on the way. An owner that gives a bundle up of itself names them from the first record on, and
+the next one makes ledgers to write to while they are still open. Either may name none, or not all; that costs time,
+and nothing else.
 
 Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore what is ours.
 """

@@ -248,7 +248,7 @@ class AvgVerdicts:
             subject=snapshot.brokers.names[broker],
             compared=compared,
             settings=settings,
-            flags=snapshot.flags_of_broker(broker),
+            flags=snapshot.brokers.flags_of(broker),
             detail=f"{detail}{self.scores[partner]:.4g} %",
         )
 

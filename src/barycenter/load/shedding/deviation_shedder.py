@@ -258,7 +258,7 @@ class DeviationVerdicts:
             compared=(
                 Compared("metric", value, ">" if above else "<=", "mean + tolerated deviation", line, self.member.unit),
             ),
-            flags=snapshot.flags_of_broker(broker),
+            flags=snapshot.brokers.flags_of(broker),
         )
 
 

@@ -21,6 +21,8 @@ def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
     """Return the first `most` positions of `figures` by falling figure, equal ones in their order; none may be NaN."""
     if len(figures) // 2 <= most < len(figures):
         return heaviest_first(figures)[:most]
+    if most == 1 < len(figures):
+        return np.array([figures.argmax()], np.int64)
     if most < len(figures):
         least = np.partition(figures, len(figures) - most)[len(figures) - most] if most else np.inf
         heavier = np.flatnonzero(figures > least)
@@ -38,6 +40,13 @@ def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
     keys = np.sort(np.cumsum(starts)[tied] * count + order[tied])
     order[tied] = keys % count
     return order
+
+
+def heaviest_figures(figures: Floats, most: int = NO_LIMIT) -> Floats:
+    """Return the `most` greatest figures, falling: those that `heaviest_first` returns the positions of."""
+    if most < len(figures) // 2:
+        figures = np.partition(figures, len(figures) - most)[len(figures) - most :]
+    return np.sort(figures)[::-1][:most]
 
 
 def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers]:

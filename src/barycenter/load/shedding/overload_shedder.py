@@ -101,5 +101,5 @@ class OverloadVerdicts:
             subject=snapshot.brokers.names[broker],
             compared=tuple(compared),
             settings=(_KEY,),
-            flags=snapshot.flags_of_broker(broker),
+            flags=snapshot.brokers.flags_of(broker),
         )

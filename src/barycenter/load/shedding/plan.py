@@ -16,7 +16,7 @@ import numpy as np
 
 from barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
-from barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
+from barycenter.load.shedding.ordering import by_group, heaviest_figures, heaviest_first, sheddable_rows
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
@@ -163,40 +163,42 @@ def take_heaviest(
     brokers that have more are flagged, too. Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
     """
     short, rows = snapshot.bundles.short, sheddable_rows(snapshot, sheds)
-    order, edges = by_group(snapshot.bundles.owner[rows], len(snapshot.brokers))
-    rows = rows[order]
     traffic = short.throughput_in[rows] + short.throughput_out[rows]
+    order, edges = by_group(snapshot.bundles.owner[rows], len(snapshot.brokers))
+    traffic = traffic[order]
     givers = np.flatnonzero(np.diff(edges))
+    owned = [slice(edges[broker], edges[broker + 1]) for broker in givers.tolist()]
+    sums = [_until(traffic[own], float(need[giver]), most + 1) for own, giver in zip(owned, givers, strict=True)]
+    counts, waiting = np.array([len(before) for before in sums], np.int64), None
+    if counts.sum() > most:
+        shares = _in_proportion(counts, need[givers], most)
+        waiting = np.zeros(len(snapshot.brokers), bool)
+        waiting[givers] = shares < counts
+        counts = shares
     kept, kept_before = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for broker in givers.tolist():
-        start, end = edges[broker], edges[broker + 1]
-        heaviest, before = _until(traffic[start:end], float(need[broker]), most + 1)
-        kept.append(rows[start:end][heaviest])
-        kept_before.append(before)
-    counts = np.array([len(before) for before in kept_before[1:]], np.int64)
-    if counts.sum() <= most:
-        return np.concatenate(kept), np.concatenate(kept_before), None
-    shares = _in_proportion(counts, need[givers], most)
-    for place, share in enumerate(shares.tolist(), 1):
-        kept[place], kept_before[place] = kept[place][:share], kept_before[place][:share]
-    waiting = np.zeros(len(snapshot.brokers), bool)
-    waiting[givers] = shares < counts
+    for own, before, count in zip(owned, sums, counts.tolist(), strict=True):
+        if count:
+            kept.append(rows[order[own][heaviest_first(traffic[own], count)]])
+            kept_before.append(before[:count])
     return np.concatenate(kept), np.concatenate(kept_before), waiting
 
 
-def _until(traffic: Floats, need: float, most: int) -> tuple[Integers, Floats]:
-    """Return the positions of the heaviest until `need` is reached, at least one and `most`, and the sum before each.
+def _until(traffic: Floats, need: float, most: int) -> Floats:
+    """Return the sum before each of the heaviest until `need` is reached, which are one at least and `most`.
 
-    Few are enough as a rule, so that the others need not be sorted.
+    Which bundles they are is not asked: figures sort faster than positions by figures.
     """
     look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
     while True:
-        heaviest = heaviest_first(traffic, look)
-        before = np.concatenate(([0.0], np.cumsum(traffic[heaviest])[:-1]))
-        enough = np.flatnonzero(~(before < need))
-        if len(enough) or len(heaviest) == len(traffic) or look == most:
-            count = max(1, int(enough[0]) if len(enough) else len(heaviest))
-            return heaviest[:count], before[:count]
+        falling = heaviest_figures(traffic, look)
+        before = np.empty(len(falling))
+        before[0] = 0.0
+        np.add.accumulate(falling[:-1], out=before[1:])
+        is_wanting = before < need
+        if not is_wanting.all():
+            return before[: max(1, int(is_wanting.argmin()))]
+        if len(falling) == len(traffic) or look == most:
+            return before
         look = min(8 * look, most)
 
 
@@ -219,4 +221,4 @@ def sequential_mean(values: Floats) -> float:
 
 def sequential_sum(values: Floats) -> float:
     """Return the sum, one after the other and each rounded: neither numpy's pairs nor what `sum` does since 3.12."""
-    return float(np.add.accumulate(values)[-1]) if len(values) else 0.0
+    return np.add.accumulate(values).item(-1) if len(values) else 0.0

@@ -151,7 +151,7 @@ class RangeVerdicts:
             subject=snapshot.brokers.names[broker],
             compared=(self._below(snapshot), self._judged(snapshot)),
             settings=(_THRESHOLD_KEY, _MINIMUM_KEY),
-            flags=snapshot.flags_of_broker(broker),
+            flags=snapshot.brokers.flags_of(broker),
         )
 
     def _below(self, snapshot: LoadSnapshot) -> Compared:

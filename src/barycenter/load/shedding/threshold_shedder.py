@@ -155,7 +155,7 @@ class ThresholdVerdicts:
             subject=snapshot.brokers.names[broker],
             compared=compared,
             settings=settings,
-            flags=snapshot.flags_of_broker(broker),
+            flags=snapshot.brokers.flags_of(broker),
             detail=f"usage now {self.usage[broker] * 100:.4g} %, smoothed {self.scores[broker] * 100:.4g} %, "
             f"mean {self.mean * 100:.4g} %",
         )

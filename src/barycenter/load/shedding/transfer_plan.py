@@ -216,7 +216,7 @@ class TransferVerdicts:
             subject=snapshot.brokers.names[broker],
             compared=compared,
             settings=_SETTINGS.get(code, ()),
-            flags=snapshot.flags_of_broker(broker) + (old if code is not Code.OUTDATED_LOAD_DATA else ()),
+            flags=snapshot.brokers.flags_of(broker) + (old if code is not Code.OUTDATED_LOAD_DATA else ()),
             detail=detail or (_usage(load, broker) if load.has_load[broker] else ""),
             upon=UPON[load.traffic],
         )
@@ -375,11 +375,14 @@ class TransferPlan(ShedPlan):
         yield from ShedPlan.refusals(self)
         load, names = extensible_load(self.snapshot), self.snapshot.bundles.names
         moving = set(self.rows.tolist())
+        listed = np.flatnonzero(load.top >= 0)
+        listed = listed[np.lexsort((load.top[listed], self.snapshot.bundles.owner[listed]))]
+        edges = self.snapshot.bundles.owner[listed].searchsorted(np.arange(len(self.snapshot.brokers) + 1))
         for turn in self.verdicts.turns:
             if turn.stop is None and turn.outcome in (Code.NO_TOP_BUNDLES, Code.TOO_FEW_BUNDLES):
                 continue
-            rows = np.flatnonzero((self.snapshot.bundles.owner == turn.imbalance.greatest) & (load.top >= 0))
-            for row in rows[np.argsort(load.top[rows])].tolist():
+            giver = turn.imbalance.greatest
+            for row in listed[edges[giver] : edges[giver + 1]].tolist():
                 reason = None if row in moving else self.verdicts.bundle(self.snapshot, turn, row)
                 if reason is not None:
                     yield Refusal("unload", names[row], reason)

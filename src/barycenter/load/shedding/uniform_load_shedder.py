@@ -213,7 +213,7 @@ class UniformVerdicts:
             subject=snapshot.brokers.names[broker],
             compared=compared,
             settings=settings,
-            flags=snapshot.flags_of_broker(broker),
+            flags=snapshot.brokers.flags_of(broker),
         )
 
     def _verdict(self, snapshot: LoadSnapshot, broker: int) -> tuple[Code, tuple[Compared, ...], tuple[str, ...]]:

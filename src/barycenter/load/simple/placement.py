@@ -25,6 +25,7 @@ no choice here, and the caller draws one that is registered.
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -34,7 +35,7 @@ from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.placement.avg_shedder_pins import Pins
-from barycenter.load.placement.placer import PlacementChoice, no_choice
+from barycenter.load.placement.placer import Figures, PlacementChoice, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, Reason
 from barycenter.load.selection.selection_reason import explained
 from barycenter.load.simple.quotas import Quotas
@@ -95,7 +96,7 @@ def select_broker(
     row = None if waiting is None else snapshot.brokers.index.get(waiting)
     if waiting is not None and (row is None or not snapshot.policies.isolation or outcomes[0].kept[row]):
         reason = Reason(code=Code.PREALLOCATED, strategy=settings.strategy.value, subject=waiting)
-        return Placement(request.bundle, waiting, reason), ranking, memory
+        return Placement.because(reason, request.bundle, waiting), ranking, memory
     outcomes.append(even_distribution(snapshot, outcomes[0].kept, request.namespace))
     registered = np.array([name in live for name in snapshot.brokers.names], bool)
     before = outcomes[-1].kept
@@ -168,8 +169,11 @@ def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSet
         broker=chosen,
         strategy=name,
         code=code,
-        compared=_compared(ranking, code, least, load, settings),
-        rejected=tuple(_rejected(ranking, code, chosen, row) for row in others[:MAX_ALTERNATIVES].tolist()),
+        figures=partial(
+            Figures,
+            _compared(ranking, code, least, load, settings),
+            tuple(_rejected(ranking, code, chosen, row) for row in others[:MAX_ALTERNATIVES].tolist()),
+        ),
         rejected_count=len(others),
         settings=(_STRATEGY_KEY, _UNDERLOAD_KEY) if by_rate else (_STRATEGY_KEY, _UNDERLOAD_KEY, _OVERLOAD_KEY),
     )
@@ -243,8 +247,11 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
         broker=chosen,
         strategy=name,
         code=code,
-        compared=(Compared("weight", float(weights[place]), "of", "all", float(total)),) if total > 0 else (),
-        rejected=tuple(rejected(*other) for other in others[:MAX_ALTERNATIVES]),
+        figures=partial(
+            Figures,
+            (Compared("weight", float(weights[place]), "of", "all", float(total)),) if total > 0 else (),
+            tuple(rejected(*other) for other in others[:MAX_ALTERNATIVES]),
+        ),
         rejected_count=len(others),
         settings=(_STRATEGY_KEY,),
     )

@@ -145,7 +145,7 @@ class SimpleShedPlan:
             subject=self.snapshot.brokers.names[broker],
             compared=(usage,),
             settings=(_OVERLOAD_KEY,),
-            flags=self.snapshot.flags_of_broker(broker),
+            flags=self.snapshot.brokers.flags_of(broker),
         )
 
     def __iter__(self) -> Iterator[Unload]:

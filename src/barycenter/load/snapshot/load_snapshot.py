@@ -35,9 +35,6 @@ Flags: TypeAlias = NDArray[np.bool_]
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 """The rows of `BrokerTable.usage`, `.limit` and `.percent`."""
 
-_FEW: Final = 16
-"""Rows of an array that are changed sooner one by one."""
-
 LARGEST_COUNT: Final = 2**53
 """Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
 
@@ -119,6 +116,10 @@ class BrokerTable:
             found = self.memo["runs class", name] = self.everyone if found.all() else found
         return found
 
+    def flags_of(self, broker: int) -> tuple[str, ...]:
+        """Say what is doubtful of the broker in that row."""
+        return (f"{self.names[broker]} reported figures that are no numbers",) if self.suspect.item(broker) else ()
+
     @cached_property
     def most_topics(self) -> int:
         """The most topics that a broker reports; 0 without brokers."""
@@ -131,7 +132,7 @@ class BrokerTable:
         """
         found: Floats | None = self.memo.get(("weighted usage", weights))
         if found is None:
-            found = self.memo["weighted usage", weights] = self._weighted(weights)
+            found = self.memo["weighted usage", weights] = largest_weighted(self.percent, weights)
             found.flags.writeable = False
         return found
 
@@ -139,19 +140,6 @@ class BrokerTable:
     def memo(self) -> dict[tuple[str, object], Any]:
         """What was computed of the table, by a word and a key; it lives as long as the table."""
         return {}
-
-    def _weighted(self, weights: ResourceWeights) -> Floats:
-        cpu, _, direct_memory, bandwidth_in, bandwidth_out = self.percent
-        terms = (
-            cpu * weights.cpu,
-            direct_memory * weights.direct_memory,
-            bandwidth_in * weights.bandwidth_in,
-            bandwidth_out * weights.bandwidth_out,
-        )
-        largest: Floats = terms[0]
-        for term in terms[1:]:
-            largest = np.where(term > largest, term, largest)  # of 0 and -0 the first, as Pulsar's maximum
-        return largest / 100
 
 
 @dataclass(frozen=True)
@@ -207,6 +195,18 @@ class BundleTable:
             return self.namespace, None
         order = np.argsort(self.namespace, kind="stable")
         return self.namespace[order], order
+
+    def holders(self, namespace: int, brokers: int) -> Indices | Integers:
+        """Return which brokers report bundles of a namespace; one may stand there several times."""
+        owners = self.owner[self._rows_of_namespace(namespace)]
+        return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
+
+    def holding(self, namespace: int, brokers: int) -> frozenset[int]:
+        """Return the same as a set, found once for each namespace."""
+        found: frozenset[int] | None = self.memo.get(("holding", namespace))
+        if found is None:
+            found = self.memo["holding", namespace] = frozenset(self.holders(namespace, brokers).tolist())
+        return found
 
     def reported(self, namespace: int, brokers: int) -> Integers:
         """Return how many bundles of a namespace each broker reports. Not to be changed."""
@@ -291,10 +291,10 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
         long_rate[broker] += bounded_rate(rate)
         topics[broker] += bounded_count(topic_count)
-        most_topics = max(self.most_topics, int(topics[broker]))
-        arriving, pairs = self.arriving, self.pairs
-        if (broker, bundle) not in pairs:
-            pairs = pairs.adding((broker, bundle), True)
+        most_topics = max(self.most_topics, topics.item(broker))
+        arriving, pairs, pair = self.arriving, self.pairs, (broker, bundle)
+        if pair not in pairs:
+            pairs = pairs.adding(pair, True)
             if not bundles.is_reported_by(broker, bundle, row):
                 namespace = namespace_of(bundle)
                 before = arriving.get_or_none(namespace) or {}
@@ -364,17 +364,7 @@ class LoadSnapshot:
         Not to be changed.
         """
         row, brokers = self.namespace_row(namespace), len(self.brokers)
-        counts = np.zeros(brokers, np.int64) if row is None else self.bundles.reported(row, brokers)
-        arriving = self.on_their_way.arriving.get_or_none(namespace)
-        if not arriving:
-            return counts
-        counts = counts.copy()
-        if len(arriving) > _FEW:
-            counts[list(arriving)] += list(arriving.values())
-        else:
-            for broker, more in arriving.items():
-                counts[broker] += more
-        return counts
+        return counted(self.bundles, row, brokers, self.on_their_way.arriving.get_or_none(namespace) or {})
 
     def namespace_row(self, namespace: str) -> int | None:
         """Return the place of a namespace that has bundles."""
@@ -410,12 +400,17 @@ class LoadSnapshot:
         """Tell whether `bundle` counts for `broker` already, as a preallocation."""
         return (self.brokers.index[broker], bundle) in self.on_their_way.pairs
 
-    def flags_of_broker(self, broker: int) -> tuple[str, ...]:
-        return (
-            (f"{self.brokers.names[broker]} reported figures that are no numbers",)
-            if self.brokers.suspect.item(broker)
-            else ()
-        )
+
+def counted(bundles: BundleTable, namespace: int | None, brokers: int, arriving: Mapping[int, int]) -> Integers:
+    """Return how many bundles of a namespace each broker reports, those added that it is about to get.
+
+    Not to be changed.
+    """
+    counts = np.zeros(brokers, np.int64) if namespace is None else bundles.reported(namespace, brokers)
+    if arriving:
+        counts = counts.copy()
+        counts[list(arriving)] += list(arriving.values())
+    return counts
 
 
 def raw_percent(usage: Floats, limit: Floats) -> Floats:
@@ -427,6 +422,24 @@ def raw_percent(usage: Floats, limit: Floats) -> Floats:
         quotient = usage.astype(np.float32) / limit.astype(np.float32)
         percent = quotient * np.float32(100)
     return np.where(limit > 0, percent, np.float32(0)).astype(np.float64)
+
+
+def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
+    """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
+
+    `percent` has a row for each of RESOURCES. The column form of `load_report.weighted_resource_usage`.
+    """
+    cpu, _, direct_memory, bandwidth_in, bandwidth_out = percent
+    terms = (
+        cpu * weights.cpu,
+        direct_memory * weights.direct_memory,
+        bandwidth_in * weights.bandwidth_in,
+        bandwidth_out * weights.bandwidth_out,
+    )
+    largest: Floats = terms[0]
+    for term in terms[1:]:
+        largest = np.where(term > largest, term, largest)  # of 0 and -0 the first, as Pulsar's maximum
+    return largest / 100
 
 
 def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable:

@@ -62,7 +62,7 @@ def test_the_history_takes_a_step_with_each_placement_and_restarts_on_an_idle_br
     choice, memory = settings.decide(snapshot, everyone, "", random.Random(1), memory)
     assert memory.usage.tolist() == [pytest.approx(0.77), 0.5]
     assert (choice.broker, choice.code) == (1, Code.BELOW_AVERAGE)
-    assert [other.code for other in choice.rejected] == [Code.NOT_BELOW_AVERAGE]
+    assert [other.code for other in choice.figures().rejected] == [Code.NOT_BELOW_AVERAGE]
     _, memory = settings.decide(snapshot, everyone, "", random.Random(1), memory)
     assert memory.usage.tolist() == [pytest.approx(0.743), 0.5]
 

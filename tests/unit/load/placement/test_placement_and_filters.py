@@ -235,11 +235,11 @@ def test_round_robin_keeps_its_order_while_the_candidates_are_as_many() -> None:
     """The remembered order is taken anew only when the number differs or the hit is no candidate."""
     snapshot = Cluster().add("a").add("b").add("c").snapshot()
     flags = lambda text: np.array([name in text for name in "abc"], bool)  # noqa: E731
-    memory = RoundRobinMemory(counter=0, order=("b", "a"))
+    memory = RoundRobinMemory(0, ("b", "a"), np.arange(2))
     choice, memory = RoundRobinBrokerSelector().decide(snapshot, flags("ab"), "", random.Random(0), memory)
-    assert (choice.broker, memory) == (1, RoundRobinMemory(1, ("b", "a")))
+    assert (choice.broker, memory) == (1, RoundRobinMemory(1, ("b", "a"), np.arange(2)))
     choice, memory = RoundRobinBrokerSelector().decide(snapshot, flags("bc"), "", random.Random(0), memory)
-    assert (choice.broker, memory) == (2, RoundRobinMemory(2, ("b", "c")))
+    assert (choice.broker, memory) == (2, RoundRobinMemory(2, ("b", "c"), np.arange(2)))
     wrapped = RoundRobinBrokerSelector().decide(
         snapshot, flags("ab"), "", random.Random(0), RoundRobinMemory(2**31 - 1)
     )[1]

@@ -59,7 +59,7 @@ def test_figures_that_are_no_numbers_count_as_0_and_are_flagged() -> None:
     snapshot = cluster.snapshot()
     assert snapshot.brokers.suspect.tolist() == [False, True]
     assert np.round(snapshot.brokers.weighted_usage(ResourceWeights()), 6).tolist() == [0.5, 0.3]
-    assert "odd" in snapshot.flags_of_broker(1)[0]
+    assert "odd" in snapshot.brokers.flags_of(1)[0]
 
 
 def test_a_limit_near_0_does_not_make_a_usage_infinite() -> None:

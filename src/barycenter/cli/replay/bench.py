@@ -1,0 +1,103 @@
+"""`barycenter balance-bench`: every strategy in every scenario, and whether it went as expected."""
+
+import os
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+
+import click
+import msgspec
+
+from barycenter.cli.failure import fail, in_words
+from barycenter.cli.progress import with_progress
+from barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
+from barycenter.cli.replay.running import write_whole
+from barycenter.cli.replay.seeds import seeds_of
+from barycenter.load.managers import StrategyError, in_its_place
+from barycenter.replay.grid import settings_of
+from barycenter.replay.measures import Measures
+from barycenter.replay.scenario import BENCHED, Case, catalogue, run_case
+
+UNEXPECTED = 3
+
+
+@click.command(name="balance-bench")
+@click.option("--scenario", "names", multiple=True, help="A scenario; repeated. Unless given, all.")
+@click.option("--strategy", "strategies", multiple=True, default=BENCHED, help="As of `replay`; repeated.")
+@click.option("--seeds", default="1-3", show_default=True, metavar="N | A-B", help="Seeds of the scenarios.")
+@click.option(
+    "--processes", default=lambda: os.cpu_count() or 1, show_default="processors", type=click.IntRange(1, 256)
+)
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the page, in Markdown.")
+@click.option("--list", "only_list", is_flag=True, help="Tell what scenarios there are.")
+def command(
+    names: tuple[str, ...],
+    strategies: tuple[str, ...],
+    seeds: str,
+    processes: int,
+    out: Path | None,
+    only_list: bool,
+) -> None:
+    """Run every strategy in every scenario, and tell how well it balances and whether that was expected.
+
+    A scenario is a cluster in trouble, drawn from a seed; figures are medians over the seeds. docs/balance-bench.md is
+    made by this command, docs/measures.md defines the figures.
+
+    Ends with 0, with 1 if a strategy is not known, with 2 for wrong usage, with 3 if something was not as expected.
+    """
+    known = catalogue()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise click.UsageError(f"--scenario {unknown[0]}: there is none; {in_its_place(unknown[0], known)}")
+    cases = [known[name] for name in names] or list(known.values())
+    if only_list:
+        for case in cases:
+            click.echo(f"{case.name}: {case.about}")
+        return
+    numbers = seeds_of(seeds)
+    try:
+        for strategy in strategies:
+            settings_of(strategy, {})
+        tables = _run(cases, strategies, numbers, processes)
+        for table in tables:
+            print_table_of(table)
+        if out is not None:
+            write_whole(out, page(tables, strategies, seeds).encode())
+    except (StrategyError, OSError) as error:
+        fail(in_words(error))
+        return
+    if not all(expected.holds(table.figures) for table in tables for expected in table.case.expected):
+        sys.exit(UNEXPECTED)
+
+
+def _run(cases: list[Case], strategies: tuple[str, ...], seeds: list[int], processes: int) -> list[Table]:
+    jobs = [(case.name, strategy, seed) for case in cases for strategy in strategies for seed in seeds]
+    if processes == 1 or len(jobs) == 1:
+        found = [_measured(job) for job in with_progress(jobs, "replaying")]
+    else:
+        with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
+            waiting = [pool.submit(_measured, job) for job in jobs]
+            found = [task.result() for task in with_progress(waiting, "replaying")]
+    of = dict(zip(jobs, found, strict=True))
+    return [
+        Table(case, {name: _medians([of[case.name, name, seed] for seed in seeds]) for name in strategies})
+        for case in cases
+    ]
+
+
+def _measured(job: tuple[str, str, int]) -> Measures:
+    name, strategy, seed = job
+    return run_case(catalogue()[name], strategy, seed)
+
+
+def _medians(runs: list[Measures]) -> Figures:
+    """Return the median of each figure that is a number; of when it was even that after the last event."""
+    found: dict[str, float] = {}
+    rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]
+    for name in rows[0]:
+        values = [value[-1] if isinstance(value := row[name], tuple) else value for row in rows]
+        found[name] = median(float("inf") if value is None else float(str(value)) for value in values)
+    return found

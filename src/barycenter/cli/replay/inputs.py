@@ -1,0 +1,190 @@
+"""What `barycenter replay --input` can name: a data folder, CSV traces, or made-up load."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from barycenter.cli.ask.settings_in_force import in_force
+from barycenter.cli.folders import check_load_folder
+from barycenter.pipeline.history import END_OF_TIME, History
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.replay.capacity import Capacity
+from barycenter.replay.csv_traces import demand_of, read_trace
+from barycenter.replay.demand import Demand, ReplayInputError
+from barycenter.replay.events import Event
+from barycenter.replay.generated import Shape, broker_names, generated
+from barycenter.replay.recorded import Samples, Usages, recording
+from barycenter.replay.simulator import Cluster
+
+GENERATED: Final = "generated"
+_CSV_KEYS: Final = {"brokers": int, "bundles": int, "topics": int, "scale": float, "bytes_a_message": float}
+_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+
+
+class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read, as typed: so small that each process, or Spark task, can be given it and read for itself."""
+
+    paths: tuple[str, ...]
+    shape: dict[str, str] = {}
+    since_ms: int = 0
+    until_ms: int = END_OF_TIME
+    step_ms: int = 60_000
+
+
+@dataclass(frozen=True)
+class Input:
+    """What is replayed: `settings` are those that came with it, `doubts` what a reader should know of it."""
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+
+
+def read_input(spec: InputSpec, seed: int = 0) -> Input:
+    """Return what `spec` names; made-up load and the bundles of traces are drawn by `seed`.
+
+    Raises:
+        ReplayInputError: it cannot be replayed; the text says why.
+        NoHistoryError: a data folder has no tables of that time.
+        WrongFolderError: a folder is none of load.
+        ConfigError: a broker.conf in it is none.
+        OSError: it cannot be read.
+    """
+    first = spec.paths[0]
+    if first == GENERATED:
+        return _generated(spec, seed)
+    if first.endswith(".csv"):
+        return _of_csv(spec, seed)
+    if len(spec.paths) > 1:
+        raise ReplayInputError(f"give one data folder, or CSV files alone, not {', '.join(spec.paths)}")
+    if spec.shape:
+        raise ReplayInputError(f"--shape is for CSV traces and made-up load; {first} has the shape that was recorded")
+    return _of_folder(spec, Path(first))
+
+
+def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> dict[str, Any]:
+    found = {}
+    for key, text in shape.items():
+        if key not in kinds:
+            raise ReplayInputError(f"--shape {key}={text}: {what} has {', '.join(sorted(kinds))}")
+        try:
+            found[key] = kinds[key](text)
+        except ValueError:
+            raise ReplayInputError(f"--shape {key}={text}: give a number") from None
+        if not 0 <= found[key] < 1e15:
+            raise ReplayInputError(f"--shape {key}={text}: give a number from 0 on")
+    return found
+
+
+def _generated(spec: InputSpec, seed: int) -> Input:
+    kinds = {each.name: int if each.type in (int, "int") else float for each in fields(Shape)} | {"cores": float}
+    numbers = _numbers(spec.shape, kinds, "made-up load")
+    capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
+    shape = Shape(**{"step_ms": spec.step_ms, **numbers})
+    return Input(generated(shape, seed), Cluster(dict.fromkeys(broker_names(shape.brokers), capacity)))
+
+
+def _of_csv(spec: InputSpec, seed: int) -> Input:
+    numbers = _numbers(spec.shape, {**_CSV_KEYS, "cores": float}, "a CSV input")
+    capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
+    traces = []
+    for name in spec.paths:
+        with Path(name).open(newline="") as lines:
+            traces.append(read_trace(name, lines))
+    step_ms = min(spec.step_ms, traces[0].step_ms)
+    named = [replace(trace, name=Path(trace.name).stem) for trace in traces]
+    demand = demand_of(named, step_ms=step_ms, seed=seed, **numbers)
+    within = _within(demand, spec)
+    return Input(within, Cluster(dict.fromkeys(broker_names(numbers.get("brokers", 5)), capacity)))
+
+
+def _within(demand: Demand, spec: InputSpec) -> Demand:
+    first = max(0, -(-(spec.since_ms - demand.start_ms) // demand.step_ms))
+    end = min(demand.steps, -(-(spec.until_ms - demand.start_ms) // demand.step_ms))
+    return demand.period(first, end)
+
+
+def _of_folder(spec: InputSpec, folder: Path) -> Input:
+    check_load_folder(folder)
+    history = History(PipelineLayout.of(folder), since_ms=spec.since_ms, until_ms=spec.until_ms)
+    try:
+        samples = history.rows("bundle_samples", _SAMPLES)
+        usages = history.rows("broker_usage", _USAGES)
+        reports = history.rows("load_reports", _REPORTS)
+    except (KeyError, pa.ArrowInvalid) as error:
+        raise ReplayInputError(
+            f"the tables of {folder} are of another version: {error}; `barycenter pipeline refold` makes them anew"
+        ) from error
+    found = recording(_samples(samples), _usages(usages, reports), step_ms=spec.step_ms)
+    settings, doubts = in_force(folder, found.demand.start_ms + found.demand.steps * spec.step_ms)
+    told = (str(found.fit),) if found.fit else ()
+    return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts))
+
+
+_IDENTITY: Final = ("broker", "incarnation", "sequence")
+_SAMPLES: Final = ("bundle", "broker", "reported_at", *_FIGURES, "topics", "consumers", "producers")
+_USAGES: Final = (
+    *(*_IDENTITY, "reported_at", "cpu_usage", "cpu_limit", "memory_limit", "bandwidth_in_limit"),
+    "bandwidth_out_limit",
+)
+_REPORTS: Final = (*_IDENTITY, *_FIGURES)
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table.column(name).to_numpy(zero_copy_only=False)
+
+
+def _ms(table: pa.Table) -> Any:
+    return table.column("reported_at").cast(pa.int64()).to_numpy() // 1000
+
+
+def _samples(rows: pa.Table) -> Samples:
+    return Samples(
+        rows.column("bundle").to_pylist(),
+        rows.column("broker").to_pylist(),
+        _ms(rows),
+        np.array([_column(rows, name) for name in _FIGURES], float).reshape(4, -1),
+        _column(rows, "consumers") + _column(rows, "producers"),
+        _column(rows, "topics"),
+    )
+
+
+def _usages(rows: pa.Table, reports: pa.Table) -> Usages:
+    keys = zip(*(reports.column(name).to_pylist() for name in _IDENTITY), strict=True)
+    row_of = {key: row for row, key in enumerate(keys)}
+    mine = zip(*(rows.column(name).to_pylist() for name in _IDENTITY), strict=True)
+    places = np.array([row_of.get(key, -1) for key in mine], np.int64)
+    known = places >= 0
+    rate_in, rate_out, bytes_in, bytes_out = (_column(reports, name)[places] for name in _FIGURES)
+    return Usages(
+        rows.column("broker").to_pylist(),
+        _ms(rows),
+        np.where(known, _column(rows, "cpu_usage"), -1.0),
+        _column(rows, "cpu_limit"),
+        _column(rows, "memory_limit"),
+        np.minimum(_column(rows, "bandwidth_in_limit"), _column(rows, "bandwidth_out_limit")),
+        rate_in + rate_out,
+        bytes_in + bytes_out,
+    )
+
+
+def shape_of(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the pairs of `--shape key=value`.
+
+    Raises:
+        ReplayInputError: one is none.
+    """
+    found = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise ReplayInputError(f"--shape {pair}: give key=value")
+        found[key.strip()] = value.strip()
+    return found

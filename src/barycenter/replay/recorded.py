@@ -1,0 +1,227 @@
+"""Demand and cluster out of a recorded history: the columns of the pipeline's tables.
+
+A sample of a bundle counts until its next one, since brokers report only what changed enough: for `SILENCE_MS` at the
+most, and no longer than until a report tells of a part of it. Bundles are the smallest that were seen; what a larger
+one carried before its split is shared out by the widths of its parts. A broker is there from its first report to its
+last. CPU is fitted to what brokers that were not saturated reported; limits are the last that a broker told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from barycenter.load.snapshot.load_snapshot import Floats, Integers
+from barycenter.naming.bundle import Bundle, BundleRange
+from barycenter.naming.errors import InvalidNameError
+from barycenter.replay.capacity import Capacity, CapacityModel, Fit, fit
+from barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
+from barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
+from barycenter.replay.simulator import Cluster
+
+SILENCE_MS: Final = 20 * 60_000
+"""Beyond the longest time between two reports of a broker that lives, which is 15 minutes unless configured."""
+SATURATED: Final = 0.98
+"""A broker that uses this part of its CPU tells nothing of what its traffic would take."""
+_FIT_SAMPLES: Final = 8
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A row a sample, in any order: `bundle_samples` of the pipeline. Times are epoch ms; `figures` has four rows."""
+
+    bundle: Sequence[str]
+    broker: Sequence[str]
+    at_ms: Integers
+    figures: Floats
+    sessions: Integers
+    topics: Integers
+
+
+@dataclass(frozen=True)
+class Usages:
+    """A row a report: `broker_usage` with the traffic of the same report, in + out. CPU in percent of one core, limits
+    in the units of reports; what is unknown is -1."""
+
+    broker: Sequence[str]
+    at_ms: Integers
+    cpu: Floats
+    cpu_limit: Floats
+    memory_limit: Floats
+    network_limit: Floats
+    rate: Floats
+    throughput: Floats
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a history amounts to, and what is doubtful of it."""
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...]
+    fit: Fit | None
+    doubts: tuple[str, ...]
+
+
+def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Recording:
+    """Return the demand of the time from the first sample to the last.
+
+    Raises:
+        ReplayInputError: there is nothing, a name or figure is wrong, or nobody reported for a long time.
+    """
+    if not len(samples.at_ms):
+        raise ReplayInputError("the history has no sample of a bundle in that period; choose one that it covers")
+    start_ms = int(samples.at_ms.min()) // step_ms * step_ms
+    end_ms = int(samples.at_ms.max()) // step_ms * step_ms + step_ms
+    _check_gaps(np.unique(samples.at_ms))
+    cluster, events, fitted, doubts = _brokers(samples, usages, start_ms, end_ms, step_ms)
+    demand = _demand(samples, start_ms, (end_ms - start_ms) // step_ms, step_ms, cluster)
+    return Recording(demand, cluster, tuple(events), fitted, tuple(doubts))
+
+
+def _check_gaps(times: Integers) -> None:
+    for before, after in pairwise(times.tolist()):
+        if after - before > SILENCE_MS:
+            raise ReplayInputError(
+                f"nobody reported between {before} and {after} (epoch ms), {(after - before) / 60_000:.0f} min; choose"
+                " a period without this gap"
+            )
+
+
+def _brokers(
+    samples: Samples, usages: Usages, start_ms: int, end_ms: int, step_ms: int
+) -> tuple[Cluster, list[Event], Fit | None, list[str]]:
+    seen: dict[str, tuple[int, int]] = {}
+    for broker, at in (
+        *zip(samples.broker, samples.at_ms.tolist(), strict=True),
+        *zip(usages.broker, usages.at_ms.tolist(), strict=True),
+    ):
+        first, last = seen.get(broker, (at, at))
+        seen[broker] = (min(first, at), max(last, at))
+    doubts: list[str] = []
+    events: list[Event] = []
+    brokers: dict[str, Capacity] = {}
+    capacities = _capacities(usages)
+    for broker, (first, last) in sorted(seen.items()):
+        if broker not in capacities:
+            doubts.append(f"the limits of {broker} are not known, so it is taken to be like most: {Capacity()}")
+        capacity = capacities.get(broker, Capacity())
+        if first <= start_ms + SILENCE_MS:
+            brokers[broker] = capacity
+        else:
+            events.append(BrokerAdded(first, broker, capacity))
+        if last < end_ms - SILENCE_MS:
+            events.append(BrokerRemoved(last // step_ms * step_ms + step_ms, broker))
+    # one that is saturated would have used more
+    known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
+    fitted = None
+    if int(known.sum()) >= _FIT_SAMPLES:
+        fitted = fit(usages.cpu[known], usages.rate[known], usages.throughput[known])
+        if fitted.determination < 0.5:
+            doubts.append(f"CPU does not follow traffic well: {fitted}")
+    else:
+        doubts.append(f"CPU of {int(known.sum())} reports is known, too few to fit; {CapacityModel()} is taken")
+    return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, doubts
+
+
+def _capacities(usages: Usages) -> Mapping[str, Capacity]:
+    found = {}
+    order = np.argsort(usages.at_ms, kind="stable").tolist()
+    for row in order:
+        cpu, memory, network = (
+            float(each[row]) for each in (usages.cpu_limit, usages.memory_limit, usages.network_limit)
+        )
+        if cpu > 0:
+            default = Capacity()
+            found[usages.broker[row]] = Capacity(
+                cpu / 100,
+                memory if memory > 0 else default.memory_mib,
+                network if network > 0 else default.network_kbits,
+            )
+    return found
+
+
+def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: Cluster) -> Demand:
+    leaves = smallest(sorted(set(samples.bundle)))
+    names = tuple(sorted({leaf for parts in leaves.values() for leaf, _ in parts}))
+    place = {name: row for row, name in enumerate(names)}
+    figures = np.zeros((4, steps, len(names)))
+    sessions, topics = np.zeros(len(names)), np.zeros(len(names))
+    owners: dict[str, tuple[int, str]] = {}
+    order = np.lexsort((samples.at_ms, np.array(samples.bundle, object).astype(str)))
+    rows = order.tolist()
+    first_ms: dict[str, int] = {}
+    for row in rows:
+        first_ms.setdefault(samples.bundle[row], int(samples.at_ms[row]))
+    # what a report before the period told of a bundle is not known: its first sample stands for it
+    wholes: dict[str, list[str]] = {}
+    for whole, parts in leaves.items():
+        for leaf, _ in parts:
+            wholes.setdefault(leaf, []).append(whole)
+    earliest_ms = {
+        bundle: min(first_ms[whole] for leaf, _ in leaves[bundle] for whole in wholes[leaf]) for bundle in leaves
+    }
+    for position, row in enumerate(rows):
+        bundle, at = samples.bundle[row], int(samples.at_ms[row])
+        following = rows[position + 1] if position + 1 < len(rows) else None
+        is_last = following is None or samples.bundle[following] != bundle
+        until = at + SILENCE_MS if is_last else min(int(samples.at_ms[following]), at + SILENCE_MS)
+        # a bundle that a report tells parts of is no more
+        ended = [first_ms[leaf] for leaf, _ in leaves[bundle] if leaf != bundle and first_ms.get(leaf, 0) > at]
+        until = min([until, *ended])
+        begin = 0 if at <= earliest_ms[bundle] and at < start_ms + SILENCE_MS else (at - start_ms) // step_ms
+        end = max(begin + 1, -(-(until - start_ms) // step_ms)) if is_last else (until - start_ms) // step_ms
+        for leaf, share in leaves[bundle]:
+            column = place[leaf]
+            figures[:, begin:end, column] = samples.figures[:, row, None] * share
+            sessions[column] = max(sessions[column], float(samples.sessions[row]) * share)
+            topics[column] = max(topics[column], float(samples.topics[row]) * share)
+            if leaf not in owners or owners[leaf][0] > at:
+                owners[leaf] = (at, samples.broker[row])
+    demand = Demand(
+        start_ms,
+        step_ms,
+        names,
+        np.arange(len(names)),
+        np.full(len(names), SPREAD, np.int64),
+        figures[0],
+        figures[1],
+        figures[2],
+        figures[3],
+        np.rint(sessions).astype(np.int64),
+        np.rint(topics).astype(np.int64),
+        tuple(owners[name][1] if owners[name][1] in cluster.brokers else "" for name in names),
+    )
+    check(demand)
+    return demand
+
+
+def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
+    """Return for each bundle the smallest ones that it consists of, with what share of it each has by width.
+
+    Raises:
+        ReplayInputError: a name is none.
+    """
+    ranges: dict[str, list[tuple[BundleRange, str]]] = {}
+    for name in bundles:
+        try:
+            bundle = Bundle.parse(name)
+        except InvalidNameError as error:
+            raise ReplayInputError(f"{name} is no bundle: {error}") from None
+        ranges.setdefault(str(bundle.namespace), []).append((bundle.range, name))
+    found: dict[str, list[tuple[str, float]]] = {}
+    for mine in ranges.values():
+        mine.sort(key=lambda each: (each[0].lower, -each[0].upper))
+        leaves = [
+            each
+            for each, after in zip(mine, [*mine[1:], None], strict=True)
+            if after is None or after[0].upper > each[0].upper
+        ]
+        for whole, name in mine:
+            parts = [(leaf, each) for leaf, each in leaves if whole.lower <= leaf.lower and leaf.upper <= whole.upper]
+            width = sum(leaf.width for leaf, _ in parts)
+            found[name] = [(each, leaf.width / width) for leaf, each in parts]
+    return found

@@ -1,0 +1,27 @@
+"""All consumers of a broker stop for a minute and run for a minute, for ever."""
+
+from barycenter.replay.scenario import Case, Expected
+from barycenter.replay.scenarios.consumers_on_and_off import waves
+
+CASE = Case(
+    "consumers-swing-wide",
+    "Four brokers at 50 %, evenly; on one of them all consumers read for a minute and pause for a minute, which takes"
+    " it up and down by 25 points.",
+    lambda seed: waves(seed, 0.5, 1.0),
+    (
+        Expected(
+            "AvgShedder",
+            "unloads",
+            ">=",
+            1,
+            "hits belong to a broker, on whichever side of the gap it is: up and down by turns counts as eight rounds",
+        ),
+        Expected(
+            "UniformLoadShedder+LeastLongTermMessageRate",
+            "unloads",
+            ">=",
+            10,
+            "a threshold on rates of one moment follows the wave",
+        ),
+    ),
+)

@@ -1,0 +1,52 @@
+"""`barycenter balance-bench`: its tables, its page, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from barycenter.replay.scenario import catalogue
+
+SMALL = ("--scenario", "all-above-threshold", "--strategy", "AvgShedder", "--seeds", "1")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, ["balance-bench", *words, "--processes", "1"])
+
+
+def test_a_scenario_is_told_with_what_was_expected(tmp_path: Path) -> None:
+    done = run(*SMALL, "--out", str(tmp_path / "page.md"))
+    assert done.exit_code == 0, done.output
+    assert "all-above-threshold: Five brokers at 92 %" in done.stdout
+    assert "as expected: unloads of AvgShedder == 0" in done.stdout
+    page = (tmp_path / "page.md").read_text()
+    assert "| [all-above-threshold](#all-above-threshold) |" in page
+    assert "- As expected: unloads of AvgShedder == 0" in page
+
+
+def test_what_was_not_expected_is_told_by_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = catalogue()["all-above-threshold"]
+    monkeypatch.setattr("barycenter.replay.scenario.Expected.holds", lambda *_: False)
+    done = run(*SMALL)
+    assert done.exit_code == 3
+    assert done.stdout.count("NOT AS EXPECTED") == len(case.expected)
+
+
+def test_scenarios_are_listed() -> None:
+    done = run("--list")
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == list(catalogue())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("--scenario", "broker-aded"), 2, "did you mean broker-added"),
+        ((*SMALL, "--strategy", "AvgSheder"), 1, "did you mean AvgShedder"),
+        ((*SMALL, "--seeds", "a"), 2, "give a number, or a range"),
+    ],
+)
+def test_words_that_are_wrong_are_answered(words: tuple[str, ...], code: int, text: str) -> None:
+    done = run(*words)
+    assert done.exit_code == code
+    assert text in done.stderr.replace("\n", " ")

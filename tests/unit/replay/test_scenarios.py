@@ -1,0 +1,54 @@
+"""The scenarios of balance-bench go as they say, by their first seed."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from barycenter.replay.scenario import BENCHED, EVERY, NONE, Case, Expected, catalogue, run_case
+
+CASES = catalogue()
+PAGE = (Path(__file__).parents[3] / "docs" / "balance-bench.md").read_text()
+FEW = ("AvgShedder", "simple")
+"""Who stands for every strategy here; balance-bench runs all."""
+
+
+def figures(case: Case, strategy: str) -> dict[str, float]:
+    found = msgspec.structs.asdict(run_case(case, strategy, 1))
+    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_scenario_goes_as_expected(case: Case) -> None:
+    wanted = {name for each in case.expected for name in (each.strategy, each.than) if name} - {EVERY}
+    if any(each.strategy == EVERY for each in case.expected):
+        wanted |= set(FEW)
+    of = {name: figures(case, name) for name in sorted(wanted)}
+    assert case.expected
+    for expected in case.expected:
+        assert expected.holds(of), f"{expected}: {of}"
+
+
+def test_a_scenario_is_drawn_from_its_seed() -> None:
+    for case in CASES.values():
+        if case.name in ("one-empty-of-hundred", "daily-swing"):
+            continue  # as the others, and large
+        one, same, other = (case.make(seed).demand.rate_in for seed in (1, 1, 2))
+        assert (one == same).all()
+        assert (one != other).any()
+
+
+def test_expectations_can_fail() -> None:
+    of = {NONE: {"unloads": 0.0, "regret": 0.2}, "a": {"unloads": 3.0, "regret": 0.1}}
+    assert Expected("a", "unloads", "==", 3, "").holds(of)
+    assert not Expected("a", "unloads", "==", 2, "").holds(of)
+    assert Expected("a", "regret", "<", 0.6, "", than=NONE).holds(of)
+    assert not Expected("a", "regret", "<", 0.4, "", than=NONE).holds(of)
+    assert Expected(EVERY, "unloads", ">", 0, "").holds(of)
+    assert Expected("who is not run", "unloads", "==", 9, "").holds(of)
+
+
+def test_the_page_is_of_these_scenarios_and_strategies() -> None:
+    assert [line[3:] for line in PAGE.splitlines() if line.startswith("## ")][1:] == list(CASES)
+    assert all(f"| {name} |" in PAGE for name in BENCHED)
+    assert "Not as expected" not in PAGE

@@ -18,6 +18,7 @@ from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.position import EntryInfo
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from support.stale_files import two_machines
 
 DEADLINE_S = 30
 
@@ -61,13 +62,18 @@ class Place:
     second: LedgerStorage
 
 
-@pytest.fixture(params=["memory", "file"])
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+@pytest.fixture(params=["memory", "file", "file on two machines"])
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
     if request.param == "memory":
         disk = MemoryDisk()
         place = Place(MemoryLedgerStorage(disk), MemoryLedgerStorage(disk))
-    else:
+    elif request.param == "file":
         place = Place(FileLedgerStorage(tmp_path / "ledgers"), FileLedgerStorage(tmp_path / "ledgers"))
+    else:
+        _, first, second = two_machines(tmp_path, monkeypatch)
+        place = Place(FileLedgerStorage(first, direct=True), FileLedgerStorage(second, direct=True))
     yield place
     await place.first.close()
     await place.second.close()

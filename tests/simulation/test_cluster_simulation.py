@@ -5,13 +5,16 @@
 .venv/bin/python -m pytest tests/simulation -k survives --sim-seed 4711  (one again, with its last events)
 """
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from barycenter.broker.topics.registry import TopicRegistry
 from support.commit import first_of_commit
 from support.simulation.cluster import Settings
+from support.simulation.faults import OF_ALL, OF_ONE
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
 
@@ -19,13 +22,10 @@ pytestmark = pytest.mark.simulation
 
 LAST_EVENTS = 60
 
-FIRST_FAULTS = (
-    *("crash", "stop", "pause", "session loss", "store partition", "partition", "reset", "notifications"),
-    *("unload", "unload to", "split", "lookups", "burst", "full disk"),
-)
 ONCE_FAILED = {
-    **dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), FIRST_FAULTS),
-    88864119: (*FIRST_FAULTS, "lost registrations"),
+    **dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), OF_ONE[:-1]),
+    88864119: OF_ONE,
+    141: (*OF_ONE, *OF_ALL),
 }
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 
@@ -139,3 +139,31 @@ def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
 
     monkeypatch.setattr(boundaries, "boundaries_value", with_gap)
     assert check_that_fails(range(30), faults=("split", "burst")) == "tiling"
+
+
+def test_a_doubt_that_is_forgotten_is_caught(monkeypatch):
+    """A term that withholds a receipt while a clock is wrong, and gives the next one when it is put right."""
+    detector = "barycenter.broker.ownership.term.PauseDetector"
+    monkeypatch.setattr(f"{detector}.has_paused", lambda self: self._has_stood_still() or self._is_overdue())
+    assert check_that_fails(range(40), faults=("clock jump", "clock jump", "burst")) == "receipts in order"
+
+
+def test_what_is_left_of_a_lock_is_missed_when_nobody_clears_it_up(monkeypatch):
+    """An unload whose end the store does not answer leaves a lock behind that keeps all brokers from the bundle."""
+    monkeypatch.setattr("barycenter.broker.ownership.locks.BundleLocks.scrub_later", lambda self, bundle: None)
+    monkeypatch.setattr("barycenter.broker.ownership.locks.BundleLocks.scrub_idle", lambda self, bundle: None)
+    found = check_that_fails(range(40), faults=("read-only store", "lost answers", "unload"))
+    assert found in {"served in time", "every message arrives"}
+
+
+def test_a_hand_over_that_takes_too_long_is_caught(monkeypatch):
+    """A broker that keeps a bundle for a quarter of a minute when its topics are closed."""
+    honest = TopicRegistry.close_bundle
+
+    async def tarry(self, bundle, *, reason):
+        closed = await honest(self, bundle, reason=reason)
+        await asyncio.sleep(15)
+        return closed
+
+    monkeypatch.setattr(TopicRegistry, "close_bundle", tarry)
+    assert check_that_fails(range(3), faults=("burst",)) == "served in time"

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
+from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
 from barycenter.broker.ownership.channel.records import OwnershipRecords
 from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT, StoreRecords
 from barycenter.broker.ownership.channel.topic_records import TopicRecords, keeps_earlier
@@ -226,7 +227,7 @@ class InTopic(Place):
     def __init__(self, loop: VirtualTimeLoop, *, deduplicates: bool = False) -> None:
         super().__init__(loop)
         self._network = Network(loop, random.Random(1))
-        self._backend, self._disk = MemoryBackend(), MemoryDisk()
+        self.backend, self._disk = MemoryBackend(), MemoryDisk()
         self._config = BrokerConfig(managed_ledger_max_entries_per_ledger=20, broker_deduplication_enabled=deduplicates)
         self._terms = 0
         self._clients: dict[str, SystemTopicClient] = {}
@@ -251,7 +252,7 @@ class InTopic(Place):
     def _make_broker(self) -> OneBroker:
         return OneBroker(
             self._config,
-            backend=self._backend,
+            backend=self.backend,
             disk=self._disk,
             ledgers=MemoryLedgerStorage(self._disk, durability_delay_s=lambda: 0.001),
             clock=SimClock(self.loop, 0),
@@ -297,7 +298,7 @@ class InTopic(Place):
         self._server.crash()
         self._network.crashed(self._server)
         self._broker.ledgers.crash(survivors=lambda queued: queued // 2)  # type: ignore[attr-defined]
-        self._backend.crash(self._broker.store)
+        self.backend.crash(self._broker.store)
         await self._serve()
         for name, client in self._clients.items():
             node = next((view.node for view in self.views if view.node.name == name), self._other)
@@ -318,9 +319,36 @@ class InTopic(Place):
         await self._other.spawn(self._clients[self._other.name].close(), "close")
 
 
+class Followed(InTopic):
+    """Messages of a topic, as the place that the key in the metadata store names; what it names may change."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__(loop)
+        self.stores: dict[str, MemoryStore] = {}
+        self.followed: dict[str, FollowingRecords] = {}
+        self.made: dict[str, Callable[[StorageType], StoreRecords | TopicRecords]] = {}
+        """All by the name of the view's node."""
+
+    def _make(self, node: Node) -> View:
+        store = self.stores[node.name] = self.backend.connect(SimClock(self.loop, 0), SESSION_MS)
+        client = self._connect(node)
+
+        def make(place: StorageType) -> StoreRecords | TopicRecords:
+            return StoreRecords(store) if place is StorageType.METADATA_STORE else TopicRecords(client)
+
+        async def clean_up() -> None:
+            await client.close()
+            await store.close()
+
+        self.made[node.name] = make
+        self.followed[node.name] = FollowingRecords(store, node.name, lambda: StorageType.SYSTEM_TOPIC, make)
+        return View(node, self.followed[node.name], clean_up)
+
+
 PLACES: Final[dict[str, Callable[[VirtualTimeLoop], Place]]] = {
     "store": InStore,
     "topic": InTopic,
+    "topic that is followed": Followed,
     "topic that deduplicates": partial(InTopic, deduplicates=True),
 }
 

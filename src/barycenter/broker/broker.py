@@ -20,6 +20,7 @@ from typing import Final, Protocol, TypeAlias
 import structlog
 
 from barycenter.broker.changes import StoreWatch
+from barycenter.broker.cluster.administration import administered
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
@@ -98,10 +99,12 @@ class Broker:
         self.state = BrokerState.INIT
         self._start_web = web
         self._on_fatal = on_fatal
-        self.resources = Resources(env.store, self.config)
+        administration = administered(env.store, lambda epoch: self.control.leadership.superseded(epoch))
+        self.resources = Resources(administration, self.config)
         self.control = ControlPlane(
             self.config,
             env,
+            administration=administration,
             directory=self.resources,
             load_manager=load_manager or configured_load_manager,
         )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -44,11 +45,17 @@ from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from barycenter.load.strategies import check_change
 from barycenter.logs.decision_log import DecisionLog
+from barycenter.metadata.coordination.epochs import EpochGate
 from barycenter.metadata.errors import MetadataError
+from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import heartbeat_namespaces
 
 log = structlog.get_logger(__name__)
+
+_SEE_OFF_S: Final = 15.0
+"""How long a leader that leaves goes on to lead for others that leave."""
+_SEE_OFF_PAUSE_S: Final = 0.05
 
 
 class ControlPlane:
@@ -59,7 +66,9 @@ class ControlPlane:
         *,
         directory: TopicDirectory,
         load_manager: LoadManagerFactory,
+        administration: MetadataStore | None = None,
     ) -> None:
+        """`administration` is the store for what administrators change; that of `env` unless given."""
         self.config = config
         self.env = env
         self.incarnation = f"{env.random.getrandbits(64):016x}"
@@ -68,7 +77,7 @@ class ControlPlane:
         self._topic_loads: Callable[[Bundle], Iterable[TopicLoad]] = lambda _bundle: ()
         session_timeout_s = config.current.metadata_store_session_timeout_millis / 1000
         store = env.store
-        self.dynamic_configuration = DynamicConfiguration(store, config)
+        self.dynamic_configuration = DynamicConfiguration(administration or store, config)
         self._warnings = ConfigurationWarnings(config)
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
@@ -137,6 +146,7 @@ class ControlPlane:
             directory,
             affinities,
             lambda: self.load_manager,
+            EpochGate(store, LEADER_PATH),
             topic_loads=lambda bundle: self._topic_loads(bundle),
             traffic_limits=lambda: TrafficLimits.of(config.current),
         )
@@ -183,7 +193,9 @@ class ControlPlane:
                 bundles=self.bundles,
                 bundle_stats=lambda: self._bundle_stats(),
                 owned_bundles=self.ownership.owned_bundles,
-                is_leader=self.leadership.is_leader,
+                is_leader=self.leadership.may_act,
+                leader_epoch=self.leadership.epoch,
+                leader_store=self.leadership.store,
                 leader_web_url=self._leader_web_url,
                 boundaries=self._boundaries,
                 channel=None if self.channel is None else self.channel.ownership,
@@ -200,6 +212,7 @@ class ControlPlane:
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
+            RecordsElsewhereError: the ownership records are in another place than this broker is told.
             MixedOwnershipError: brokers run that keep ownership so that this one may not run beside them.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
@@ -232,15 +245,34 @@ class ControlPlane:
         await self._switch.settle()
         tell = partial(self._tell_handed_over, reason)
         if self.channel is not None:  # it has to be known until the last bundle has another owner
+            self.leadership.decline()  # it accepts no connections any more, so could not serve the internal topics
             if self._switch.is_made and isinstance(self.load_manager, ChoosesSuccessors):
                 await self.load_manager.announce_leaving()
             handed_over = await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
+            if self.leadership.is_leader():
+                await self._see_others_off()
             await self.leadership.resign()
             await self._disable()
             return handed_over
         await self._disable()
         await self.leadership.resign()
         return await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
+
+    async def _see_others_off(self) -> None:
+        """Serve the ownership channel until others that are leaving, too, have handed over by it, or for a while.
+
+        Another leader would have to be one of those that stay, and there may be none: a whole cluster is being stopped.
+        """
+        assert self.channel is not None
+        assert self.urls is not None
+        manager = self.load_manager
+        with suppress(TimeoutError, MetadataError):
+            async with asyncio.timeout(_SEE_OFF_S):
+                while isinstance(manager, ChoosesSuccessors):
+                    others = await manager.leaving_brokers() - {self.urls.broker_id}
+                    if others.isdisjoint(self.channel.ownership.concerned()):
+                        return
+                    await asyncio.sleep(_SEE_OFF_PAUSE_S)
 
     async def _disable(self) -> None:
         if self._switch.is_made:
@@ -285,7 +317,11 @@ class ControlPlane:
 
         shedding_s = current_minutes("load_balancer_shedding_interval_minutes")
         if self.channel is not None:
-            return (Duty("load shedding", self._shed, shedding_s), self.channel.monitor_duty())
+            return (
+                Duty("load shedding", self._shed, shedding_s),
+                self.channel.monitor_duty(),
+                self.channel.syncer_duty(),
+            )
         quotas_s = current_minutes("load_balancer_resource_quota_update_interval_minutes")
         return (
             Duty("load shedding", self._shed, shedding_s),
@@ -295,9 +331,16 @@ class ControlPlane:
 
     async def _refuse_mixed_ownership(self) -> None:
         assert self.urls is not None
-        mine = BY_LOCKS if self.channel is None else self.channel.ownership.keeping
+        mine = BY_LOCKS if self.channel is None else self.channel.keeping
         class_name = manager_in_force(self.config.current).class_name
-        await refuse_mixed_ownership(self.env.store, self.registration, mine, self.urls.broker_id, class_name)
+        await refuse_mixed_ownership(
+            self.env.store,
+            self.registration,
+            mine,
+            self.urls.broker_id,
+            class_name,
+            is_synced=self.config.current.load_balancer_service_unit_table_view_syncer != "None",
+        )
 
     async def _choose_successor(self, bundle: Bundle, without: Collection[str]) -> str | None:
         """Return who shall own a bundle, other than some brokers; None: nobody can.

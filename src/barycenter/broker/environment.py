@@ -15,13 +15,20 @@ from barycenter.naming.bundle import Bundle
 
 
 class Peers(Protocol):
-    """The other brokers, as the leader commands them. `broker_url` is the web URL of the broker asked."""
+    """The other brokers, as the leader commands them. `broker_url` is the web URL of the broker asked.
 
-    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+    `epoch` is the number of the leader's term; whoever knows a later one refuses. None: it is no command of a leader.
+    """
+
+    async def unload_bundle(
+        self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
+    ) -> None:
         """Have `bundle` unloaded by its owner, whichever broker that is; `destination` is a broker id."""
         ...
 
-    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None: ...
+    async def split_bundle(
+        self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
+    ) -> None: ...
 
     async def close(self) -> None: ...
 

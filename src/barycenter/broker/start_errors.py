@@ -3,6 +3,7 @@
     BrokerStartError
     ├── BrokerIdInUseError  another running process has this broker's id
     ├── MixedOwnershipError brokers run whose load manager keeps ownership in another place
+    ├── RecordsElsewhereError  the ownership records are in another place than this broker's
     └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
 
 Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
@@ -34,7 +35,18 @@ class MixedOwnershipError(BrokerStartError):
             f"This broker's load manager is {class_name}, and brokers are running that keep ownership in another "
             f"place: {running}. Two brokers would serve one topic. To change over broker by broker, set "
             "loadManagerMigrationEnabled=true first (brokers update-dynamic-config); else stop those first, or set "
-            "loadManagerClassName and loadManagerServiceUnitStateTableViewClassName to theirs."
+            "loadManagerClassName to theirs."
+        )
+
+
+class RecordsElsewhereError(BrokerStartError):
+    """`place` is where the records are, `configured` where this broker was told that they are."""
+
+    def __init__(self, place: str, configured: str) -> None:
+        super().__init__(
+            f"The ownership records of this cluster are kept in the {place}, and this broker's "
+            f"loadManagerServiceUnitStateTableViewClassName says the {configured}. Set it to that of the {place}; or, "
+            "to move the records, set loadBalancerServiceUnitTableViewSyncer first (brokers update-dynamic-config)."
         )
 
 

@@ -19,9 +19,11 @@ from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.namespaces.policies import BundlesData, Policies
+from barycenter.broker.ownership.channel.places.place import SOURCES
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.load.managers import ManagerKind, manager_in_force
+from barycenter.load.service_units.service_unit_state import StorageType
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.metadata.store import Notification
 from barycenter.naming.bundle import Bundle
@@ -37,6 +39,8 @@ NAMESPACE = NamespaceName.parse("public/default")
 WALL_CLOCK_START_MS = 1_800_000_000_000
 BROKER_PORT = 6650
 WEB_PORT = 8080
+OPERATION_TIMEOUT_S = 5.0
+"""After what a broker gives up a request to the store whose answer does not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,14 @@ class Settings:
 
 
 class SimClock:
-    """Wall clock of one machine: the loop's time, off by `skew_ms`."""
+    """Wall clock of one machine: the loop's time, off by `skew_ms`, which may be set."""
 
     def __init__(self, loop: VirtualTimeLoop, skew_ms: int) -> None:
         self._loop = loop
-        self._skew_ms = skew_ms
+        self.skew_ms = skew_ms
 
     def now_ms(self) -> int:
-        return WALL_CLOCK_START_MS + round((self._loop.time() - START_S) * 1000) + self._skew_ms
+        return WALL_CLOCK_START_MS + round((self._loop.time() - START_S) * 1000) + self.skew_ms
 
 
 class SimPeers:
@@ -85,11 +89,15 @@ class SimPeers:
         self._cluster = cluster
         self._node = node
 
-    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
-        await self._cluster.command(self._node, broker_url, "unload", bundle, destination)
+    async def unload_bundle(
+        self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
+    ) -> None:
+        await self._cluster.command(self._node, broker_url, "unload", bundle, destination, epoch)
 
-    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
-        await self._cluster.command(self._node, broker_url, "split", bundle, algorithm)
+    async def split_bundle(
+        self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
+    ) -> None:
+        await self._cluster.command(self._node, broker_url, "split", bundle, algorithm, epoch)
 
     async def close(self) -> None:
         return
@@ -102,6 +110,7 @@ class BrokerProcess:
         self.index = index
         self.name = f"broker-{index}"
         self.node = Node(cluster.loop, self.name)
+        self.clock: SimClock
         self.store: MemoryStore
         self.ledgers: MemoryLedgerStorage
         self.died = cluster.loop.create_future()
@@ -134,8 +143,10 @@ class BrokerProcess:
     def _build(self) -> Broker:
         cluster = self._cluster
         source = cluster.random
-        clock = SimClock(cluster.loop, source.randint(-500, 500))
-        self.store = cluster.backend.connect(clock, cluster.settings.session_timeout_ms)
+        clock = self.clock = SimClock(cluster.loop, source.randint(-500, 500))
+        self.store = cluster.backend.connect(
+            clock, cluster.settings.session_timeout_ms, operation_timeout_ms=round(OPERATION_TIMEOUT_S * 1000)
+        )
         cluster.backend.route_notifications(self.store, cluster.notification_delay_s)
         self.ledgers = MemoryLedgerStorage(
             cluster.disk, durability_delay_s=lambda: source.uniform(0.0002, cluster.settings.durability_delay_s)
@@ -250,6 +261,9 @@ class Cluster:
     async def settle(self) -> None:
         """End every fault: all brokers run, are connected, and hear everything."""
         self.lost_notifications = self.late_notifications_s = 0.0
+        self.backend.read_only = False
+        if self.backend.is_down:
+            self.backend.start()
         self.network.heal()
         for index, process in enumerate(self.processes):
             if process.node.paused:
@@ -275,6 +289,19 @@ class Cluster:
                 return
         raise SimulationError("start", f"broker-{index} does not come up: {self.processes[index].main!r}")
 
+    async def forget_trouble(self, within_s: float) -> None:
+        """Wait until no request of before waits for an answer, and ownership records are where they are asked to be.
+
+        Raises:
+            SimulationError: they were not moved there within `within_s`.
+        """
+        await asyncio.sleep(OPERATION_TIMEOUT_S)
+        deadline = self.loop.time() + within_s
+        while any(_is_moving(process.control) for process in self.up()):
+            if self.loop.time() > deadline:
+                raise SimulationError("records are moved", f"not all followed within {within_s:g} s")
+            await asyncio.sleep(0.2)
+
     def up(self) -> list[BrokerProcess]:
         """Return the brokers that serve: started, alive, not paused."""
         return [process for process in self.processes if process.is_up and not process.node.paused]
@@ -285,7 +312,9 @@ class Cluster:
 
     # ---- commands, as they come over the admin REST
 
-    async def command(self, sender: Node, web_url: str, what: str, bundle: Bundle, argument: str | None) -> None:
+    async def command(
+        self, sender: Node, web_url: str, what: str, bundle: Bundle, argument: str | None, epoch: int | None
+    ) -> None:
         """Have the broker at `web_url` unload or split `bundle`, or rather whoever owns it.
 
         Raises:
@@ -297,22 +326,39 @@ class Cluster:
         if not target.is_up or self.network.is_cut(sender.name, name):
             raise ConnectionRefusedError(111, f"{web_url} does not answer")
         async with asyncio.timeout(30):
-            await asyncio.shield(_heard(target.node.spawn(self._carry_out(target, what, bundle, argument), what)))
+            work = self._carry_out(target, what, bundle, argument, epoch)
+            await asyncio.shield(_heard(target.node.spawn(work, what)))
         await asyncio.sleep(self.network.delay_s(sender.name, name))
 
-    async def _carry_out(self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None) -> None:
+    async def _carry_out(
+        self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None, epoch: int | None
+    ) -> None:
         """What the REST layer does with such a command, at the broker that owns the bundle."""
         owner = next((each for each in self.up() if each.control.ownership.is_owned(bundle)), None)
         if owner is None:
             return
         if what == "split":
-            work = owner.control.namespaces.split_bundle(bundle, algorithm=argument or "", unload=False)
+            work = owner.control.namespaces.split_bundle(
+                bundle, algorithm=argument or "", unload=False, leader_epoch=epoch
+            )
             await _heard(owner.node.spawn(work, f"split {bundle}"))
             return
         if argument is not None:
             asked.control.namespaces.set_destination(bundle, argument)
-        unload = owner.control.namespaces.unload_bundle(bundle, destination=argument)
+        unload = owner.control.namespaces.unload_bundle(bundle, destination=argument, leader_epoch=epoch)
         await _heard(owner.node.spawn(unload, f"unload {bundle}"))
+
+
+def _is_moving(control: ControlPlane) -> bool:
+    """Whether this broker knows its ownership records elsewhere than where they were asked to be moved to."""
+    source = SOURCES.get(control.config.current.load_balancer_service_unit_table_view_syncer)
+    if source is None or control.channel is None:
+        return False
+    gauges = dict(control.channel.syncer.samples())
+    place = (
+        StorageType.METADATA_STORE if gauges.get("barycenter_ownership_records_in_store") else StorageType.SYSTEM_TOPIC
+    )
+    return not gauges or bool(gauges["barycenter_ownership_records_moving"]) or place is source
 
 
 def _heard(task: "asyncio.Task[T]") -> "asyncio.Task[T]":

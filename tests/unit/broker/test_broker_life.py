@@ -5,16 +5,21 @@ import random
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
 from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.environment import Environment
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.broker.wire.server import PortInUseError
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
+from barycenter.load.managers import ManagerKind
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
 from support.control_cluster import LoopClock, NoPeers
@@ -43,7 +48,7 @@ class World:
             store = self.backend.connect(LoopClock(), 10_000)
             ledgers = MemoryLedgerStorage(self.disk)
             env = Environment(store, ledgers, LoopClock(), random.Random(name), NoPeers())
-            return Broker(config, env, load_manager=NoopLoadManager, **options)
+            return Broker(config, env, **{"load_manager": NoopLoadManager, **options})
 
         return node.call(make), node
 
@@ -64,6 +69,10 @@ def on_virtual_time(scenario):
         assert not loop.failures, loop.failures
     finally:
         loop.tear_down()
+
+
+def extensible_in_memory(context: LoadManagerContext) -> ExtensibleLoadManager:
+    return ExtensibleLoadManager(context, LoadManagerEnvironment.in_memory(context))
 
 
 class FakeWeb:
@@ -240,6 +249,32 @@ def test_a_hot_bundle_is_cut_between_its_topics_by_what_they_carried():
         assert all(broker.registry.get_loaded(topic.name) is topic for topic in topics)
         again = broker.namespaces.split_bundle(children[0], algorithm="flow_or_qps_equally_divide")
         assert await node.spawn(again, "split") == [], "no more than the limit"
+
+    on_virtual_time(scenario)
+
+
+def test_brokers_that_stop_together_hand_over_while_their_leader_serves_the_channel():
+    async def scenario(world):
+        config = {
+            "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+            "default_number_of_namespace_bundles": 32,
+        }
+        started = [await world.started(name, config=config, load_manager=extensible_in_memory) for name in "abc"]
+        brokers = [broker for broker, _ in started]
+        (leader,) = [broker for broker in brokers if broker.control.leadership.is_leader()]
+        ownership = leader.control.channel.ownership
+        asker, node = started[0]
+        for number in range(100):
+            name = TopicName.parse(f"persistent://public/default/t{number}")
+            await node.spawn(asker.lookup.lookup(name), "lookup")
+        assert ownership.concerned() == {broker.broker_id for broker in brokers}
+        with capture_logs() as logs:
+            await asyncio.gather(*(node.spawn(broker.stop(), "stop") for broker, node in started))
+        assert ownership.concerned() == set(), "the leader has read that everything was handed over"
+        events = [each["event"] for each in logs]
+        assert events.count("broker_left") == len(brokers)
+        assert "bundle_not_handed_over" not in events
+        assert not [each for each in logs if each["event"] == "leadership_changed" and each["leads"]]
 
     on_virtual_time(scenario)
 

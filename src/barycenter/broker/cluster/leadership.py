@@ -2,14 +2,18 @@
 
 | event | this broker | duties |
 |---|---|---|
-| elected | leads | start |
+| elected | takes an epoch, then leads | start |
 | another elected, own key gone | follows | stop |
 | session lost | follows, though its key may stand for a while | stop |
-| session re-established, key survived or won again | leads | start |
+| session re-established, key survived or won again | takes an epoch, then leads | start |
+| another epoch was taken, though nobody told that another leads | takes one itself if its key stands | stop |
 | resigned (it is about to stop) | follows, its key is deleted; it still sees who leads | stop |
 
 The election itself never tells a leader that it was deposed while it could not reach the store; this class does,
-at SESSION_LOST. Source: Pulsar's `LeaderElectionService`, where the same broker goes on believing.
+at SESSION_LOST. A leader that stood still is not told in time: the store refuses what it writes through `store`, and
+other brokers what it commands under its `epoch`. See `leader_term` for the states.
+
+Source: Pulsar's `LeaderElectionService`, where the same broker goes on believing, and writes on.
 """
 
 import asyncio
@@ -22,10 +26,12 @@ import msgspec
 import structlog
 
 from barycenter.broker.changes import NextChange
+from barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
 from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.coordination.epochs import Epoch, FencedStore, epoch_path, read_epoch, take_epoch
 from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
-from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.store import MetadataStore, SessionEvent
+from barycenter.metadata.errors import MetadataError, NotLeadingError
+from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +39,9 @@ LEADER_PATH: Final = "/loadbalance/leader"
 CHANNEL_LEADER_PATH: Final = "/loadbalance/extension/leader"
 """Where brokers of the extensible load manager elect theirs: it leads those of no other."""
 _AGREE_PAUSE_S: Final = 0.1
+_FAILED_PAUSE_S: Final = 1.0
+_FIRST_EPOCH_S: Final = 5.0
+"""How long the start of a broker waits for the epoch of the term that it won."""
 
 
 class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,16 +68,20 @@ class Leadership:
         self._cache = MetadataCache(store, LeaderValue)
         self._election: LeaderElection[LeaderValue] | None = None
         self._session_lost = False
-        self._losses = 0
         self._resigned = False
-        self._was_leader = False
+        self._state = TermState.FOLLOWS
+        self._epoch: Epoch | None = None
+        self._taking: asyncio.Task[None] | None = None
+        self.store = FencedStore(store, self.epoch, self.superseded)
+        """The metadata store, for what only the leader writes."""
         self.times_won = 0
         """How often this broker began to lead."""
         self._duties: tuple[Duty, ...] = ()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._broker_id = ""
+        self._tasks: dict[asyncio.Task[None], None] = {}  # a set's order would differ from run to run
         self._change = NextChange()
         self._listeners: list[Callable[[], None]] = []
-        self._stop_listening: Callable[[], None] | None = None
+        self._stop_listening: list[Callable[[], None]] = []
 
     @property
     def is_started(self) -> bool:
@@ -77,12 +90,40 @@ class Leadership:
 
     def is_leader(self) -> bool:
         """Whether this broker leads now, as far as it can know."""
+        return self._state is TermState.LEADS and self._is_elected()
+
+    def epoch(self) -> Epoch:
+        """Return the epoch of the term in which this broker leads.
+
+        Raises:
+            NotLeadingError: it does not.
+        """
+        if self._epoch is None or not self.is_leader():
+            raise NotLeadingError(epoch_path(self._path))
+        return self._epoch
+
+    def _is_elected(self) -> bool:
         return (
             self._election is not None
             and not self._resigned
             and not self._session_lost
             and self._election.state is LeaderElectionState.LEADING
         )
+
+    def may_act(self) -> bool:
+        """Whether this broker may do now what only a leader may: it leads, and its session cannot be over.
+
+        A process that stood still finds that out before it hears of a lost session.
+        """
+        return self.is_leader() and not self._store.session_is_overdue
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether this broker leads as far as it was told: listeners hear of each change.
+
+        `is_leader` may be false for a moment in between, while the election looks at the key again.
+        """
+        return self._state is TermState.LEADS
 
     def leader(self) -> LeaderValue | None:
         """Return the leader as known now; None while there is none. Never waits."""
@@ -95,27 +136,38 @@ class Leadership:
         return self.leader() or await self._cache.get(self._path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
-        """Enter the election and return when the first round is over. Duties start as soon as it is won."""
-        self._duties = duties
+        """Enter the election and return when the first round is over. Duties start as soon as it is won and an epoch
+        taken."""
+        self._duties, self._broker_id = duties, broker_id
         proposal = LeaderValue(broker_id, web_url or "")
-        self._stop_listening = self._store.add_session_listener(self._on_session_event)
+        self._stop_listening = [
+            self._store.add_session_listener(self._on_session_event),
+            self._store.add_listener(self._on_notification),
+        ]
         self._election = LeaderElection(
-            self._store, self._path, LeaderValue, proposal, on_state=lambda state: self._on_state()
+            self._store, self._path, LeaderValue, proposal, on_state=lambda state: self._look()
         )
         try:
             await self._election.elect()
         except MetadataError as error:
             log.warning("leader_not_elected", reason=str(error))  # goes on in the background
-        self._on_state()
+        self._look()
+        if self._taking is not None:
+            await asyncio.wait([self._taking], timeout=_FIRST_EPOCH_S)
+
+    def decline(self) -> None:
+        """Begin to lead no more, from now on; whoever leads does so until it resigns."""
+        if self._election is not None:
+            self._election.decline()
 
     async def resign(self) -> None:
         """Leave the election and give the leader's key up, if it is ours. Idempotent."""
         if self._resigned:
             return
         self._resigned = True
-        self._on_state()
-        if self._stop_listening is not None:
-            self._stop_listening()
+        self._look()
+        for stop in self._stop_listening:
+            stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._election is not None:
             try:
@@ -138,58 +190,94 @@ class Leadership:
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
             self._session_lost = True
-            self._losses += 1
-            self._on_state()
+            self._look()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._keep_task(
-                asyncio.create_task(self._await_agreement(self._losses), name="election after session loss")
-            )
+            self._session_lost = False  # what the election believes is of the former session, until the key was read
+            self._look()
 
-    async def _await_agreement(self, losses: int) -> None:
-        """Trust the election only after its opinion agrees with the key as this session sees it."""
+    def _on_notification(self, change: Notification) -> None:
+        is_told = change.path == epoch_path(self._path) and change.type is not NotificationType.CHILDREN_CHANGED
+        if is_told and self._state is TermState.LEADS:
+            self._keep_task(asyncio.create_task(self._check_epoch(), name="epoch of the leader"))
+
+    async def _check_epoch(self) -> None:
+        """End the term if another epoch than its own is in the record."""
+        epoch = self._epoch
+        with suppress(MetadataError):
+            if epoch is not None and await read_epoch(self._store, self._path) != epoch:
+                self.superseded(epoch)
+
+    def superseded(self, epoch: Epoch) -> None:
+        """Hear that another epoch than this one, which was this broker's, is in the record."""
+        if epoch is self._epoch:
+            self._feed(TermEvent.SUPERSEDED)
+
+    async def _take(self) -> None:
+        """Take an epoch, as soon as the key is this session's own as the store has it."""
         assert self._election is not None
-        while self._losses == losses and not self._resigned:
-            with suppress(MetadataError):
-                record = await self._store.get(self._path)
-                leads = self._election.state is LeaderElectionState.LEADING
-                if record is not None and record.stat.created_by_self == leads:
-                    self._session_lost = False
-                    self._on_state()
+        while True:
+            pause_s = _AGREE_PAUSE_S
+            try:
+                epoch = await take_epoch(self._store, self._path, self._broker_id)
+                if epoch is not None:
+                    self._epoch = epoch
+                    self._feed(TermEvent.TAKEN)
                     return
-            await asyncio.sleep(_AGREE_PAUSE_S)
+            except MetadataError as error:
+                log.warning("leader_epoch_not_taken", reason=str(error))
+                pause_s = _FAILED_PAUSE_S
+            await asyncio.sleep(pause_s)
 
-    def _on_state(self) -> None:
-        """Bring the duties in line with whether this broker leads. Safe to call at any time."""
+    def _look(self) -> None:
+        """Bring the term in line with the election. Safe to call at any time."""
+        self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
+
+    def _feed(self, event: TermEvent) -> None:
         self._change.notify()
-        leads = self.is_leader()
-        if leads == self._was_leader:
-            self._tell_listeners()
-            return
-        self._was_leader = leads
-        self.times_won += leads
-        log.info("leadership_changed", leads=leads, leader=getattr(self.leader(), "broker_id", None))
-        for task in self._tasks:
-            if task.get_name().startswith("leader: "):
-                task.cancel()
-        if leads:
-            for duty in self._duties:
-                self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+        after, actions = TRANSITIONS.get((self._state, event), (self._state, ()))
+        self._state = after
+        for action in actions:
+            self._do(action)
         self._tell_listeners()
+
+    def _do(self, action: TermAction) -> None:
+        match action:
+            case TermAction.TAKE:
+                self._taking = asyncio.create_task(self._take(), name="take leader epoch")
+                self._keep_task(self._taking)
+            case TermAction.GIVE_UP:
+                if self._taking is not None:
+                    self._taking.cancel()
+            case TermAction.BEGIN:
+                assert self._epoch is not None
+                self.times_won += 1
+                log.info("leadership_changed", leads=True, epoch=self._epoch.number)
+                for duty in self._duties:
+                    self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+            case TermAction.END:
+                self._epoch = None
+                log.info("leadership_changed", leads=False, leader=getattr(self.leader(), "broker_id", None))
+                for task in self._tasks:
+                    if task.get_name().startswith("leader: "):
+                        task.cancel()
 
     def _tell_listeners(self) -> None:
         for listener in self._listeners:
             listener()
 
     def _keep_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def _perform(self, duty: Duty) -> None:
         """Pause, run, and again: the period is run time plus interval, and a changed interval takes effect."""
         while True:
             await self._pause(duty)
+            await self._check_epoch()  # a notification may have been lost
             try:
                 await duty.run()
+            except NotLeadingError as error:
+                log.info("leader_duty_refused", duty=duty.name, reason=str(error))
             except Exception:
                 log.exception("leader_duty_failed", duty=duty.name)
 

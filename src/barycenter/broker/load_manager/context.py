@@ -14,6 +14,8 @@ from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnersh
 from barycenter.broker.system_topics.client import SystemTopicClient
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.logs.decision_log import DecisionLog
+from barycenter.metadata.coordination.epochs import Epoch
+from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 
 
@@ -27,6 +29,8 @@ class LoadManagerContext:
 
     `bundle_stats` gives the figures of every bundle with loaded topics here, keyed by the bundle's text; bundles
     owned without topics are in `owned_bundles` alone. `is_leader` is asked at the moment of each decision.
+    The leader's commands carry `leader_epoch`, which raises NotLeadingError where this broker does not lead; what only
+    the leader writes goes to `leader_store`, which refuses it once another one leads.
     `policies` knows isolation policies and failure domains; ask it to learn the anti-affinity groups that matter.
     """
 
@@ -40,6 +44,8 @@ class LoadManagerContext:
     bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]]
     owned_bundles: Callable[[], Iterable[Bundle]]
     is_leader: Callable[[], bool]
+    leader_epoch: Callable[[], Epoch]
+    leader_store: MetadataStore
     leader_web_url: Callable[[], str | None]
     policies: ClusterPolicyWatch
     sequences: Iterator[int] = field(default_factory=lambda: count(1))

@@ -91,6 +91,10 @@ class ChoosesSuccessors(Protocol):
         """Tell the others that this broker, which stays registered until it has handed over, takes nothing more."""
         ...
 
+    async def leaving_brokers(self) -> set[str]:
+        """Return the ids of the registered brokers that told so, this one among them."""
+        ...
+
 
 @runtime_checkable
 class RanksBrokers(Protocol):

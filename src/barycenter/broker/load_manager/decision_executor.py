@@ -18,6 +18,7 @@ from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.splitting.request import can_divide
 from barycenter.logs.decision_log import DecisionLog, DecisionRecord, Kind
+from barycenter.metadata.coordination.epochs import Epoch
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
 from barycenter.naming.namespace import NamespaceName
@@ -114,9 +115,10 @@ class DecisionExecutor:
         return True
 
     async def _tell_owner(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+        epoch = self._context.leader_epoch().number
         url = await self._web_url_of(source)
         if url is not None:
-            await self._context.env.peers.unload_bundle(url, bundle, destination=destination)
+            await self._context.env.peers.unload_bundle(url, bundle, destination=destination, epoch=epoch)
         return url is not None
 
     # ---- splitting ----
@@ -138,8 +140,11 @@ class DecisionExecutor:
             await asyncio.sleep(0)
         return found
 
-    async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]]) -> bool:
-        """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did."""
+    async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None = None) -> bool:
+        """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did.
+
+        `epoch` is that of the leader that decided so; None: the owner itself did.
+        """
         bundle = _parsed(split.bundle)
         try:
             code = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
@@ -151,7 +156,10 @@ class DecisionExecutor:
             config = self._context.config.current
             algorithm = config.default_namespace_bundle_split_algorithm
             children_leave = config.load_balancer_auto_unload_split_bundles_enabled and await unload()
-            await self._context.env.peers.split_bundle(url, bundle, algorithm=algorithm, unload=children_leave)
+            number = None if epoch is None else epoch.number
+            await self._context.env.peers.split_bundle(
+                url, bundle, algorithm=algorithm, unload=children_leave, epoch=number
+            )
         except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
             failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
             self.refuse("split", split.bundle, split.broker, failure)

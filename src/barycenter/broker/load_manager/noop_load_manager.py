@@ -51,7 +51,7 @@ class NoopLoadManager:
             detail="without balancing the broker that is asked takes the bundle",
             settings=("loadManagerClassName",),
         )
-        return Placement(str(bundle), self._context.urls.broker_id, reason)
+        return Placement.because(reason, str(bundle), self._context.urls.broker_id)
 
     async def write_report(self, *, force: bool = False) -> bool:
         return False

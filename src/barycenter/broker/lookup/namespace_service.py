@@ -25,8 +25,9 @@ from barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, write_s
 from barycenter.broker.ownership.contract import Ownership
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
+from barycenter.metadata.coordination.epochs import EpochGate
 from barycenter.metadata.errors import BadVersionError, MetadataError
-from barycenter.metadata.store import MetadataStore
+from barycenter.metadata.store import Guard, MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.errors import InvalidSplitError
@@ -37,6 +38,11 @@ log = structlog.get_logger(__name__)
 
 SPLIT_ATTEMPTS: Final = 8
 """The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
+
+_FOR_EACH_AT_ONCE: Final = 100
+_MOST_AT_ONCE: Final = 8
+"""How many bundles a broker that leaves hands over side by side: one for each hundred that it has, and at most eight.
+A few go one after the other, which clients feel least; many have to be gone within `brokerShutdownTimeoutMs`."""
 
 
 class NamespaceServiceError(Exception):
@@ -74,6 +80,7 @@ class NamespaceService:
         directory: TopicDirectory,
         affinities: Affinities,
         load_manager: Callable[[], LoadManager],
+        epochs: EpochGate,
         *,
         topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
         traffic_limits: Callable[[], TrafficLimits],
@@ -84,6 +91,7 @@ class NamespaceService:
         self._directory = directory
         self._affinities = affinities
         self._load_manager = load_manager
+        self._epochs = epochs
         self._topic_loads = topic_loads
         self._traffic_limits = traffic_limits
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,6 +109,15 @@ class NamespaceService:
         """The same, read from the store."""
         return await self._bundles.fresh(namespace)
 
+    async def admit(self, leader_epoch: int) -> Guard:
+        """Return what the writes of a leader's command depend on.
+
+        Raises:
+            FormerEpochError: another leader has a later epoch.
+            MetadataError: the store does not answer, or has not heard of so late an epoch.
+        """
+        return await self._epochs.admit(leader_epoch)
+
     # ---- unload ----
 
     def set_destination(self, bundle: Bundle, broker_id: str) -> None:
@@ -115,32 +132,51 @@ class NamespaceService:
         self._affinities.set(bundle, broker_id)
 
     async def unload_bundle(
-        self, bundle: Bundle, *, reason: str = "admin request", destination: str | None = None
+        self,
+        bundle: Bundle,
+        *,
+        reason: str = "admin request",
+        destination: str | None = None,
+        leader_epoch: int | None = None,
     ) -> int | None:
         """Close the bundle's topics and give it up; return how many there were, None if it is not owned here.
 
         It goes to `destination` where ownership is handed over from one broker to the next; else see `set_destination`.
-        A call during another unload of the bundle waits for that one, and returns None.
+        A call during another unload of the bundle waits for that one, and returns None. `leader_epoch` is that of the
+        leader whose command it is; see `admit`.
         """
+        if leader_epoch is not None:
+            await self.admit(leader_epoch)
         return await self._ownership.release(bundle, reason=reason, destination=destination)
 
     async def hand_over_all(
         self, *, reason: str, max_per_second: float = 0, tell: Callable[[Bundle], None] = lambda _: None
     ) -> int:
-        """Unload every bundle, one after the other, in the order of their names; return how many.
+        """Unload every bundle, in the order of their names, many of them side by side; return how many.
 
-        `max_per_second` 0 sets no limit; `tell` hears of each that was. What fails is logged, and the next one taken.
+        `max_per_second` 0 sets no limit; else they are unloaded one after the other. `tell` hears of each that was.
+        What fails is logged, and the next one taken.
         """
+        bundles = self._ownership.owned_bundles()
+        at_once = 1 if max_per_second > 0 else min(1 + len(bundles) // _FOR_EACH_AT_ONCE, _MOST_AT_ONCE)
+        waiting = iter(bundles)
         done = 0
-        for bundle in self._ownership.owned_bundles():
-            try:
-                if await self._ownership.release(bundle, reason=reason) is not None:
-                    done += 1
-                    tell(bundle)
-            except Exception:
-                log.exception("bundle_not_handed_over", bundle=str(bundle))
-            if max_per_second > 0:
-                await asyncio.sleep(1 / max_per_second)
+
+        async def hand_over() -> None:
+            nonlocal done
+            for bundle in waiting:
+                try:
+                    if await self._ownership.release(bundle, reason=reason) is not None:
+                        done += 1
+                        tell(bundle)
+                except Exception:
+                    log.exception("bundle_not_handed_over", bundle=str(bundle))
+                if max_per_second > 0:
+                    await asyncio.sleep(1 / max_per_second)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(hand_over(), name="hand bundles over")
         return done
 
     async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
@@ -163,13 +199,16 @@ class NamespaceService:
         algorithm: str,
         positions: Sequence[int] | None = None,
         unload: bool = False,
+        leader_epoch: int | None = None,
     ) -> list[Bundle]:
         """Split a bundle that is owned here, and return its children; none if the algorithm found no boundary.
 
         Topics stay open and clients notice nothing, unless `unload`, which unloads the children afterwards, in
         the background. Repeats the whole attempt while other changes of the namespace come in between.
+        `leader_epoch` is that of the leader whose command it is: boundaries are written only while it is that of now.
 
         Raises:
+            FormerEpochError: another leader has a later epoch.
             SplitRefusedError: no such algorithm, or it misses something.
             InvalidSplitError: the bundle cannot be cut there, or belongs to a broker's own namespace.
             BundleNotFoundError: it is no bundle of the namespace (any more).
@@ -182,7 +221,8 @@ class NamespaceService:
             if attempt:
                 await asyncio.sleep(SPLIT_PAUSE_S)
             try:
-                children = await self._try_split(bundle, algorithm, positions)
+                guard = None if leader_epoch is None else await self.admit(leader_epoch)
+                children = await self._try_split(bundle, algorithm, positions, guard)
             except BadVersionError as error:
                 log.info("bundle_split_conflict", bundle=str(bundle), attempt=attempt + 1, reason=str(error))
                 continue
@@ -205,7 +245,9 @@ class NamespaceService:
             bundle.range, hashes, tuple(positions), tuple(self._topic_loads(bundle)), self._traffic_limits()
         )
 
-    async def _try_split(self, bundle: Bundle, algorithm: str, positions: Sequence[int] | None) -> list[Bundle]:
+    async def _try_split(
+        self, bundle: Bundle, algorithm: str, positions: Sequence[int] | None, guard: Guard | None
+    ) -> list[Bundle]:
         before = await self._bundles.fresh(bundle.namespace)
         if before.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
@@ -214,7 +256,9 @@ class NamespaceService:
             log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
             return []
         after, children = before.split(bundle, cuts)
-        await self._ownership.split(bundle, children, lambda: write_split(self._store, self._bundles, before, after))
+        await self._ownership.split(
+            bundle, children, lambda: write_split(self._store, self._bundles, before, after, guard)
+        )
         log.info("bundle_split", bundle=str(bundle), children=[str(child) for child in children], algorithm=algorithm)
         return children
 

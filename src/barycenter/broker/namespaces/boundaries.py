@@ -10,7 +10,7 @@ import msgspec
 
 from barycenter.broker.namespaces.policies import BundlesData
 from barycenter.metadata.errors import BadVersionError, InvalidValueError
-from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Record
+from barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore, Record
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.errors import InvalidBundlesError
 from barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
@@ -63,11 +63,13 @@ def bundles_data(record: Record) -> BundlesData | None:
         raise InvalidValueError(record.stat.path, str(error)) from error
 
 
-async def replace_boundaries(store: MetadataStore, old: NamespaceBundles, new: NamespaceBundles) -> int:
+async def replace_boundaries(
+    store: MetadataStore, old: NamespaceBundles, new: NamespaceBundles, guard: Guard | None = None
+) -> int:
     """Write the boundaries of `new` where those of `old` are, all other fields carried over; return the version.
 
     Raises:
-        BadVersionError: the record is no longer the one that `old` was read from.
+        BadVersionError: the record is no longer the one that `old` was read from, or `guard` does not hold.
     """
     path = local_policies_path(old.namespace)
     record = await store.get(path)
@@ -75,7 +77,8 @@ async def replace_boundaries(store: MetadataStore, old: NamespaceBundles, new: N
     if found != old.version:
         raise BadVersionError(path, old.version, found)
     value = boundaries_value(None if record is None else record.value, new)
-    stat = await store.put(path, value, expected_version=MUST_NOT_EXIST if old.version is None else old.version)
+    expected = MUST_NOT_EXIST if old.version is None else old.version
+    stat = await store.put(path, value, expected_version=expected, guard=guard)
     return stat.version
 
 

@@ -69,7 +69,7 @@ class ClusterPolicyWatch:
         self._isolation_path = f"{CLUSTERS_ROOT}/{isolation_policies_of(cluster)}"
         self._domains_path = f"{CLUSTERS_ROOT}/{failure_domains_of(cluster)}"
         self._current = ClusterPolicies()
-        self._isolation_read: tuple[int, int] | None = None
+        self._isolation_read: bytes | None = None
         self._told: set[str] = set()
         self._groups: dict[str, str | None] = {}
         self._groups_since = 0.0
@@ -113,7 +113,7 @@ class ClusterPolicyWatch:
 
     async def _read_isolation(self) -> None:
         record = await self._store.get(self._isolation_path)
-        read = None if record is None else (record.stat.created_at_ms, record.stat.version)
+        read = None if record is None else record.value  # a version does not tell lives of a key apart
         if read == self._isolation_read:
             return
         self._isolation_read = read

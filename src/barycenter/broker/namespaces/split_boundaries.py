@@ -8,7 +8,7 @@ import structlog
 from barycenter.broker.namespaces.boundaries import replace_boundaries
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.metadata.errors import BadVersionError, StoreUnavailableError
-from barycenter.metadata.store import MetadataStore
+from barycenter.metadata.store import Guard, MetadataStore
 from barycenter.naming.bundles import NamespaceBundles
 
 log = structlog.get_logger(__name__)
@@ -18,12 +18,16 @@ _UNKNOWN_OUTCOME_ATTEMPTS: Final = 20
 
 
 async def write_split(
-    store: MetadataStore, cache: BundleCache, before: NamespaceBundles, after: NamespaceBundles
+    store: MetadataStore,
+    cache: BundleCache,
+    before: NamespaceBundles,
+    after: NamespaceBundles,
+    guard: Guard | None = None,
 ) -> NamespaceBundles:
     """Write by compare-and-set, and return what is written; an unknown outcome is cleared up before this returns.
 
     Raises:
-        BadVersionError: surely not written.
+        BadVersionError: surely not written; a GuardError, because `guard` does not hold.
         StoreUnavailableError: still unknown after many attempts.
     """
     namespace, unknown = before.namespace, False
@@ -31,7 +35,7 @@ async def write_split(
         if attempt:
             await asyncio.sleep(SPLIT_PAUSE_S)
         try:
-            version = await replace_boundaries(store, before, after)
+            version = await replace_boundaries(store, before, after, guard)
             return NamespaceBundles(namespace, after.boundaries, version)
         except BadVersionError:
             if not unknown:

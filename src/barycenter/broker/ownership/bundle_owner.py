@@ -51,8 +51,9 @@ class Topics(Protocol):
         """Return the bundle's topics that producers are attached to, the busiest first."""
         ...
 
-    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
-        """Open topics in the background, ahead of this broker's term of that number."""
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
+        """Open topics in the background, ahead of this broker's term of that number; while the former owner has not
+        closed them, only get ready for that."""
         ...
 
     def refresh_bundles(self) -> object: ...
@@ -182,12 +183,12 @@ class BundleOwner(ABC, Generic[W]):
         return 0
 
     async def _watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
-        """Beat, unless the process stood still: then every term ends before the next beat."""
+        """Beat, unless the process paused: then every term ends before the next beat."""
         while True:
-            if self._pauses.has_stood_still():
+            if self._pauses.is_back():
                 suspend()
                 self._suspend_all("the process stood still")
-                self._pauses.beat()
+                self._pauses.begin_anew()
                 recover()
             else:
                 self._pauses.beat()

@@ -328,6 +328,7 @@ class OwnershipCache(BundleOwner[BundleLock]):
             self._others.forget_all()
             self._locks.lose_session()
         elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._pauses.begin_anew()
             self._locks.regain_session()
             self._recover_all("session re-established")
 

@@ -3,9 +3,12 @@
 | this broker owns by     | beside one that owns by | allowed                                             |
 |-------------------------|-------------------------|-----------------------------------------------------|
 | locks                   | locks                   | yes                                                 |
-| records                 | records                 | if the records are kept in the same place           |
+| records                 | records                 | yes: all follow the key that says where these are   |
 | records and locks       | locks                   | yes: the locks say for both who serves (TermLocks)  |
 | records alone           | locks                   | no: two brokers would serve one bundle              |
+
+The records are in one place for all brokers, the one that a key of the metadata store names. A broker that is
+configured for the other place starts only while a syncer is set, which moves them.
 
 A broker says how it keeps ownership in its registration. It looks at the others' before it joins, and again once it is
 registered itself, so that of two that start at once one sees the other.
@@ -16,7 +19,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from barycenter.broker.cluster.registration import BROKERS_ROOT, Registration, owns_by_records
-from barycenter.broker.start_errors import MixedOwnershipError
+from barycenter.broker.ownership.channel.places.place import read_place
+from barycenter.broker.start_errors import MixedOwnershipError, RecordsElsewhereError
 from barycenter.load.reports.extensible_reports import BrokerLookupData
 from barycenter.metadata.store import MetadataStore
 
@@ -38,7 +42,7 @@ class Keeping(NamedTuple):
     def fits(self, other: "Keeping") -> bool:
         """Tell whether both may run in one cluster."""
         if self.place and other.place:
-            return self.place == other.place
+            return True
         return self.holds_locks and other.holds_locks
 
 
@@ -46,14 +50,19 @@ BY_LOCKS: Final = Keeping("", holds_locks=True)
 
 
 async def refuse_mixed_ownership(
-    store: MetadataStore, registration: Registration, mine: Keeping, me: str, class_name: str
+    store: MetadataStore, registration: Registration, mine: Keeping, me: str, class_name: str, *, is_synced: bool
 ) -> None:
-    """Look at the other registered brokers.
+    """Look at the other registered brokers, and at where the records are; `is_synced` tells whether they are moved.
 
     Raises:
+        RecordsElsewhereError: the records are in the place that this broker is not configured for.
         MixedOwnershipError: one of them keeps ownership so that this broker may not run beside it.
         MetadataError: the store did not answer.
     """
+    if mine.place and not is_synced:
+        found = await read_place(store)
+        if found is not None and found.place.place.value != mine.place:
+            raise RecordsElsewhereError(found.place.place.value, mine.place)
     others = {}
     for broker in sorted(await registration.refresh() - {me}):
         stored = await store.get(f"{BROKERS_ROOT}/{broker}")

@@ -15,7 +15,7 @@ import structlog
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
 from barycenter.broker.ownership.contract import Ownership
 from barycenter.broker.start_errors import OwnNamespaceError
-from barycenter.metadata.errors import LockBusyError, MetadataError
+from barycenter.metadata.errors import LockBusyError, MetadataError, SessionLostError
 from barycenter.metadata.store import CONNECTED_EVENTS, MetadataStore, SessionEvent
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
@@ -74,7 +74,7 @@ class OwnNamespaces:
         while True:
             try:
                 await self._ownership.acquire(bundle, reason="own namespace")
-            except (LockBusyError, BundleNotAcquiredError) as error:
+            except (LockBusyError, BundleNotAcquiredError, SessionLostError) as error:
                 if loop.time() >= deadline:
                     raise OwnNamespaceError(namespace, str(error)) from error
                 await self._ownership.wait_change(bundle, _START_PAUSE_S)

@@ -17,9 +17,12 @@ class PauseDetector:
     `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
     anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
     the loop, so it does not see a stop in the middle of a turn, and the wall clock may be set back.
+
+    Once it has said so, it says so until `begin_anew`, even if the store answers late or a clock is put right: somebody
+    may have held back a receipt for it.
     """
 
-    __slots__ = ("_is_overdue", "_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
+    __slots__ = ("_has_paused", "_is_overdue", "_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
 
     def __init__(
         self,
@@ -32,15 +35,27 @@ class PauseDetector:
         self._is_overdue = is_overdue
         self._now_s = now_s
         self._now_ms = now_ms
+        self._has_paused = False
         self.beat()
 
     def has_paused(self) -> bool:
         """Whether others may have taken the place of this process, which does not know of it yet."""
-        return self.has_stood_still() or self._is_overdue()
+        if not self._has_paused:
+            self._has_paused = self._has_stood_still() or self._is_overdue()
+        return self._has_paused
 
-    def has_stood_still(self) -> bool:
+    def is_back(self) -> bool:
+        """Whether it paused and can begin anew; while the session is overdue, the word of its end is waited for."""
+        return self._has_stood_still() or (self._has_paused and not self._is_overdue())
+
+    def _has_stood_still(self) -> bool:
         limit_s = self._limit_s
         return self._now_s() - self._last_s > limit_s or self._now_ms() - self._last_ms > limit_s * 1000
+
+    def begin_anew(self) -> None:
+        """Every term of before is over."""
+        self._has_paused = False
+        self.beat()
 
     def beat(self) -> None:
         self._last_s = self._now_s()

@@ -18,6 +18,7 @@ from barycenter.broker.rest.decisions import Decisions
 from barycenter.broker.rest.errors import RestError, errors_as_reasons
 from barycenter.broker.rest.failure_domains import FailureDomains
 from barycenter.broker.rest.isolation_policies import NamespaceIsolation
+from barycenter.broker.rest.leader_requests import leader_requests
 from barycenter.broker.rest.lookup import Lookup
 from barycenter.broker.rest.metrics import Metrics
 from barycenter.broker.rest.namespaces import Namespaces
@@ -33,7 +34,8 @@ __all__ = ["BrokerServices", "build_app"]
 
 def build_app(services: BrokerServices) -> web.Application:
     """Return the application; whoever runs it chooses the socket. Run it without an access log."""
-    app = web.Application(middlewares=[errors_as_reasons, *admission(services)], client_max_size=MAX_BODY_BYTES)
+    middlewares = [errors_as_reasons, *admission(services), leader_requests(services)]
+    app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
     resources = (
         Lookup,
         Clusters,

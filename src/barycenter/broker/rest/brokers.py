@@ -12,6 +12,7 @@ from aiohttp import web
 
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.health import check_health
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from barycenter.broker.rest.ownership import location
 from barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
@@ -114,6 +115,7 @@ class Brokers:
         """Show every key with the value in force on the broker asked."""
         return json_response(runtime_values(self._services.config))
 
+    @by_leader
     async def set_override(self, request: web.Request) -> web.Response:
         """Change a key on all brokers."""
         name = request.match_info["name"]
@@ -125,6 +127,7 @@ class Brokers:
             raise RestError(412, f" Invalid dynamic-config value: {error}") from error
         return web.Response(status=200)
 
+    @by_leader
     async def delete_override(self, request: web.Request) -> web.Response:
         """Remove an override; the value of the file is back after a restart."""
         name = request.match_info["name"]

@@ -10,6 +10,7 @@ from barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT, failure
 from barycenter.broker.namespaces.policies import ClusterData
 from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content
@@ -52,6 +53,7 @@ class Clusters:
         """Show a cluster."""
         return json_response(await self._existing(request.match_info["cluster"]))
 
+    @by_leader
     @takes(ClusterData)
     async def create(self, request: web.Request) -> web.Response:
         """Create a cluster."""
@@ -65,6 +67,7 @@ class Clusters:
             raise RestError(409, f"Cluster {name} already exists") from None
         return web.Response(status=200)
 
+    @by_leader
     @takes(ClusterData)
     async def update(self, request: web.Request) -> web.Response:
         """Replace the record of a cluster."""
@@ -75,6 +78,7 @@ class Clusters:
         await self._clusters.put(name, data)
         return web.Response(status=200)
 
+    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a cluster that no tenant may use and that has no isolation policies."""
         name = request.match_info["cluster"]
@@ -104,6 +108,7 @@ class Clusters:
         data = await self._existing(request.match_info["cluster"])
         return json_response(data.peer_cluster_names or ())
 
+    @by_leader
     @takes(list[str])
     async def set_peers(self, request: web.Request) -> web.Response:
         """Set the peer clusters."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from barycenter.broker.rest.openapi import FLAG, takes
 from barycenter.broker.rest.ownership import (
@@ -100,6 +101,7 @@ class Compaction:
             raise RestError(404, f"Namespace {namespace} does not exist")
         return no_content() if policies.compaction_threshold is None else json_response(policies.compaction_threshold)
 
+    @by_leader
     @takes(Bytes)
     async def set_threshold(self, request: web.Request) -> web.Response:
         """Set how many bytes of a topic may wait to be compacted; 0 has topics compacted by request only."""
@@ -108,6 +110,7 @@ class Compaction:
             raise RestError(412, "compactionThreshold must be 0 or more")
         return await self._set(request, threshold)
 
+    @by_leader
     async def delete_threshold(self, request: web.Request) -> web.Response:
         """Have a namespace go by brokerServiceCompactionThresholdInBytes again."""
         return await self._set(request, None)

@@ -74,6 +74,8 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (metadata.HasChildrenError, 409),
     (metadata.NotFoundError, 404),
     (metadata.InvalidPathError, 412),  # a name that nothing can be stored under
+    (metadata.FormerEpochError, 412),
+    (metadata.NotLeadingError, 503),
     (metadata.SessionLostError, 503),
     (metadata.StoreUnavailableError, 503),
     (metadata.StoreClosedError, 503),

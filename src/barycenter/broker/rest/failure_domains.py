@@ -8,6 +8,7 @@ from aiohttp import web
 
 from barycenter.broker.namespaces.cluster_policies import failure_domains_of
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.requests import body_of, json_response, no_content
 from barycenter.broker.rest.services import BrokerServices
@@ -43,6 +44,7 @@ class FailureDomains:
             raise RestError(404, f"Domain {name} for cluster {cluster} does not exist")
         return json_response(found)
 
+    @by_leader
     @takes(FailureDomain)
     async def set(self, request: web.Request) -> web.Response:
         """Create or replace a failure domain; its brokers must be in no other."""
@@ -58,6 +60,7 @@ class FailureDomains:
         await self._domains.put(f"{failure_domains_of(cluster)}/{name}", FailureDomain(brokers))
         return no_content()
 
+    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a failure domain; its brokers are then in none."""
         cluster, name = await self._named(request)

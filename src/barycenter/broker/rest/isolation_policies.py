@@ -14,6 +14,7 @@ from aiohttp import web
 
 from barycenter.broker.namespaces.cluster_policies import isolation_policies_of
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.ownership import require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, no_content
@@ -73,6 +74,7 @@ class NamespaceIsolation:
         policies = await self._stored(await self._cluster(request))
         return json_response(_seen_by_policies([request.match_info["broker"]], policies)[0])
 
+    @by_leader
     @takes(NamespaceIsolationData)
     async def set(self, request: web.Request) -> web.Response:
         """Set an isolation policy and unload namespaces by its `unload_scope`: changed, all_matching or none."""
@@ -95,6 +97,7 @@ class NamespaceIsolation:
         await self._unload(namespaces_to_unload(await self._namespaces_here(), data, _checked(name, before[0])))
         return no_content()
 
+    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
         """Delete an isolation policy."""
         name, cluster = request.match_info["policy"], await self._cluster(request)

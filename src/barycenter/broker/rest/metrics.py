@@ -75,13 +75,32 @@ class Metrics:
             yield from (
                 (name, {**channel, **labels}, count) for name, labels, count in control.channel.counters.samples()
             )
+            yield from ((name, broker, value) for name, value in control.channel.syncer.samples())
         yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
         yield "barycenter_brokers_active", broker, len(control.registration.brokers)
         yield "barycenter_damaged_ledgers", broker, sum(map(_damaged_ledgers, topics))
         yield from _bundle_samples(broker, control.ownership.owned_bundles(), topics)
+        if self._shows_bundles():
+            yield from self._bundle_traffic(broker)
         yield from self._topic_samples(topics)
+
+    def _shows_bundles(self) -> bool:
+        """Whether each bundle's traffic is shown: if asked for, and by the extensible manager as of Pulsar 5.x."""
+        config = self._services.config
+        has_them = self._services.control.channel is None or config.barycenter_pulsar_compatibility != "4.x"
+        return config.expose_bundles_metrics_in_prometheus and has_them
+
+    def _bundle_traffic(self, broker: Mapping[str, str]) -> Iterator[Sample]:
+        for bundle, stats in self._services.registry.bundle_stats().items():
+            labels = {**broker, "bundle": bundle, "metric": "bundle"}
+            yield "pulsar_bundle_msg_rate_in", labels, stats.msg_rate_in
+            yield "pulsar_bundle_msg_rate_out", labels, stats.msg_rate_out
+            yield "pulsar_bundle_msg_throughput_in", labels, stats.msg_throughput_in
+            yield "pulsar_bundle_msg_throughput_out", labels, stats.msg_throughput_out
+            yield "pulsar_bundle_producer_count", labels, stats.producer_count
+            yield "pulsar_bundle_consumer_count", labels, stats.consumer_count
 
     def _topic_samples(self, topics: Iterable[Topic]) -> Iterator[Sample]:
         cluster = self._services.config.cluster_name
@@ -195,7 +214,17 @@ _HELP: Final = {
     "barycenter_broker_owned_bundles": "Bundles that this broker owns.",
     "barycenter_brokers_active": "Brokers registered in the cluster, as this one sees it.",
     "barycenter_damaged_ledgers": "Ledgers of loaded topics that are damaged.",
+    "barycenter_ownership_records_in_store": "1 if the ownership records are in the metadata store, 0 if in the topic.",
+    "barycenter_ownership_records_moving": "1 while this broker is to stand still, as ownership records are moved.",
+    "barycenter_ownership_records_differing": "Ownership records that the leader did not copy to the other place yet.",
+    "barycenter_ownership_records_copied": "1 once the leader's copy of the ownership records was complete, else 0.",
     "pulsar_bundle_topics_count": "Loaded topics of a bundle.",
+    "pulsar_bundle_msg_rate_in": "Messages per second that producers send to the topics of a bundle.",
+    "pulsar_bundle_msg_rate_out": "Messages per second sent to consumers of the topics of a bundle.",
+    "pulsar_bundle_msg_throughput_in": "Bytes per second that producers send to the topics of a bundle.",
+    "pulsar_bundle_msg_throughput_out": "Bytes per second sent to consumers of the topics of a bundle.",
+    "pulsar_bundle_producer_count": "Producers connected to the topics of a bundle.",
+    "pulsar_bundle_consumer_count": "Consumers connected to the topics of a bundle.",
     "pulsar_topics_count": "Loaded topics of a namespace.",
     "pulsar_rate_in": "Messages a second from producers.",
     "pulsar_rate_out": "Messages a second to consumers.",

@@ -16,8 +16,9 @@ from barycenter.broker.lookup.namespace_service import BrokerNotActiveError
 from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.broker.namespaces.resources import most_partitions
 from barycenter.broker.rest.errors import RedirectError, RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS, delete_namespace
-from barycenter.broker.rest.openapi import FLAG, TEXT, one_of, takes
+from barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
@@ -34,10 +35,12 @@ from barycenter.broker.rest.requests import (
     no_content,
     text_of,
     text_response,
+    whole_number,
 )
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.load.policies import group_key
 from barycenter.load.reports.simple_load_report import reported_stats
+from barycenter.metadata.coordination.epochs import MAX_EPOCH
 from barycenter.metadata.errors import AlreadyExistsError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import MAX_BUNDLES
@@ -117,6 +120,7 @@ class Namespaces:
 
     # ---- create and delete ----
 
+    @by_leader
     @takes(Policies)
     async def create(self, request: web.Request) -> web.Response:
         """Create a namespace; the body may say how many bundles, or where they end."""
@@ -164,6 +168,7 @@ class Namespaces:
         if count is not None and not 0 < count <= limit:
             raise RestError(406, f"defaultNumPartitions should be more than 0 and at most {limit}, not {count}")
 
+    @by_leader
     @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a namespace; with `force` its topics too."""
@@ -207,7 +212,7 @@ class Namespaces:
         await asyncio.gather(*(unload_one(bundle) for bundle in bundles.bundles))
         return no_content()
 
-    @takes(destinationBroker=TEXT)
+    @takes(destinationBroker=TEXT, leaderEpoch=number(MAX_EPOCH))
     async def unload_bundle(self, request: web.Request) -> web.Response:
         """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.
 
@@ -215,6 +220,7 @@ class Namespaces:
         """
         namespace = namespace_of(request)
         destination = _broker_id(request.rel_url.query.get("destinationBroker", ""))
+        epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
         hands_over = self._control.channel is not None
         if destination:
             self._require_active(destination)
@@ -224,13 +230,15 @@ class Namespaces:
         bundle = await current_bundle(self._services, namespace, request.match_info["range"])
         await require_writable_policies(self._services)
         if destination and not hands_over:
+            if epoch is not None:
+                await self._control.namespaces.admit(epoch)
             self._control.namespaces.set_destination(bundle, destination)
         answer = await self._control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is not None:
             if hands_over and answer.broker_id == destination:
                 raise RestError(412, f"Broker {destination} owns {bundle} already")
             go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over)
-            await self._control.namespaces.unload_bundle(bundle, destination=destination or None)
+            await self._control.namespaces.unload_bundle(bundle, destination=destination or None, leader_epoch=epoch)
         return no_content()
 
     def _require_active(self, destination: str) -> None:
@@ -249,11 +257,12 @@ class Namespaces:
 
     # ---- split ----
 
-    @takes(list[int], splitAlgorithmName=TEXT, unload=FLAG, authoritative=FLAG)
+    @takes(list[int], splitAlgorithmName=TEXT, unload=FLAG, authoritative=FLAG, leaderEpoch=number(MAX_EPOCH))
     async def split_bundle(self, request: web.Request) -> web.Response:
         """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
         namespace = namespace_of(request)
         unload = flag(request, "unload")
+        epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
         await require_writable_policies(self._services)
         await require_namespace(self._services, namespace)
         positions = await self._positions(request)
@@ -263,7 +272,9 @@ class Namespaces:
             raise RestError(412, f"Namespace {namespace} has {count} bundles, and may have {MAX_BUNDLES}")
         bundle = await self._bundle_to_split(namespace, request.match_info["range"])
         await require_bundle_here(request, self._services, bundle, path=f"/admin/v2/namespaces/{bundle}/split")
-        await self._control.namespaces.split_bundle(bundle, algorithm=algorithm, positions=positions, unload=unload)
+        await self._control.namespaces.split_bundle(
+            bundle, algorithm=algorithm, positions=positions, unload=unload, leader_epoch=epoch
+        )
         return no_content()
 
     async def _positions(self, request: web.Request) -> list[int] | None:
@@ -330,6 +341,7 @@ class Namespaces:
         enabled = (await self._policies(namespace_of(request))).deduplication_enabled
         return no_content() if enabled is None else json_response(enabled)
 
+    @by_leader
     @takes(bool)
     async def set_deduplication(self, request: web.Request) -> web.Response:
         """Have topics of a namespace drop what is sent twice, or not; the body is true or false."""
@@ -338,6 +350,7 @@ class Namespaces:
             raise RestError(400, "Send true or false as the body; DELETE has the namespace go by the configuration")
         return await self._switch_deduplication(request, enabled)
 
+    @by_leader
     async def delete_deduplication(self, request: web.Request) -> web.Response:
         """Have topics of a namespace go by brokerDeduplicationEnabled again."""
         return await self._switch_deduplication(request, None)
@@ -361,6 +374,7 @@ class Namespaces:
         group = None if local is None else local.namespace_anti_affinity_group
         return no_content() if group is None else text_response(group)
 
+    @by_leader
     @takes(str)
     async def set_anti_affinity_group(self, request: web.Request) -> web.Response:
         """Put a namespace into the anti-affinity group that the body names, as text or as a JSON string."""
@@ -374,6 +388,7 @@ class Namespaces:
         await self._change_group(namespace, group)
         return no_content()
 
+    @by_leader
     async def delete_anti_affinity_group(self, request: web.Request) -> web.Response:
         """Take a namespace out of its anti-affinity group."""
         namespace = namespace_of(request)

@@ -9,6 +9,7 @@ from barycenter.broker.namespaces.policies import TenantInfo
 from barycenter.broker.namespaces.records import delete_tree
 from barycenter.broker.rest.clusters import GLOBAL
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.namespace_deletion import delete_namespace
 from barycenter.broker.rest.openapi import FLAG, takes
 from barycenter.broker.rest.ownership import require_writable_policies
@@ -43,6 +44,7 @@ class Tenants:
         """Show a tenant."""
         return json_response(await self._existing(request.match_info["tenant"]))
 
+    @by_leader
     @takes(TenantInfo)
     async def create(self, request: web.Request) -> web.Response:
         """Create a tenant."""
@@ -61,6 +63,7 @@ class Tenants:
             raise RestError(409, f"Tenant already exist: {name}") from None
         return no_content()
 
+    @by_leader
     @takes(TenantInfo)
     async def update(self, request: web.Request) -> web.Response:
         """Replace roles and clusters of a tenant."""
@@ -71,6 +74,7 @@ class Tenants:
         await self._tenants.update(name, lambda found: info)
         return no_content()
 
+    @by_leader
     @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a tenant; with `force` its namespaces too."""

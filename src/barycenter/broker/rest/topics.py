@@ -19,6 +19,7 @@ from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
 from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from barycenter.broker.rest.ownership import (
@@ -227,6 +228,7 @@ class Topics:
             return True
         return by_use and (not topic.is_persistent or await self._resources.may_create(topic))
 
+    @by_leader
     @takes(Partitions | WithProperties)
     async def create_partitioned(self, request: web.Request) -> web.Response:
         """Create a partitioned topic; the body is the number of partitions."""
@@ -273,6 +275,7 @@ class Topics:
                 lambda part: self._call("PUT", topic_path(part)), parts, missing=(404, 409, 412, 500, 503)
             )
 
+    @by_leader
     @takes(Partitions | WithProperties)
     async def update_partitioned(self, request: web.Request) -> web.Response:
         """Add partitions; each new one gets the subscriptions of partition 0."""
@@ -313,6 +316,7 @@ class Topics:
         await self._create_parts(topic, range(now.partitions))
         return no_content()
 
+    @by_leader
     @takes(force=FLAG)
     async def delete_partitioned(self, request: web.Request) -> web.Response:
         """Delete a partitioned topic with its partitions."""

@@ -34,10 +34,12 @@ from barycenter.broker.topics import deduplication
 from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from barycenter.broker.topics.states import TopicEvent, TopicState
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.ledger.position import EARLIEST, NewEntry, Position
+from barycenter.ledger.settings import LedgerSettings
 from barycenter.naming.topic import TopicName
 from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata
@@ -68,8 +70,10 @@ class PersistentTopic(Topic):
         """Start with the ledger, whose durable cursors are the subscriptions.
 
         Raises:
+            LedgerFencedError: a later owner has it already.
             LedgerError: what deduplication needs could not be read.
         """
+        ledger.check_open()
         self.ledger = ledger
         self.compactions = TopicCompactions(self.name, ledger, self.host.compactions)
         for name, cursor in ledger.cursors.items():
@@ -172,7 +176,9 @@ class PersistentTopic(Topic):
                 entry_id += len(sent)
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """A later owner has the ledger."""
+        """A later owner has the ledger. Of a topic that is still being opened, whoever opens it is told."""
+        if not hasattr(self, "ledger"):
+            return
         self.begin_closing()
         self.host.ledger_fenced(self, str(error))
 
@@ -472,3 +478,12 @@ async def _remove_dead(consumers: Sequence[Consumer]) -> bool:
             removed = True
         removed = removed or consumer.closed
     return removed
+
+
+def ledger_settings(config: BrokerConfig) -> LedgerSettings:
+    return LedgerSettings(
+        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
+        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
+        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
+        skip_non_recoverable=config.auto_skip_non_recoverable_data,
+    )

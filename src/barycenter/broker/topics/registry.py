@@ -27,7 +27,7 @@ from barycenter.broker.namespaces.topic_policies import TopicPolicies
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from barycenter.broker.topics.departures import Departures
 from barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
-from barycenter.broker.topics.persistent_topic import PersistentTopic
+from barycenter.broker.topics.persistent_topic import PersistentTopic, ledger_settings
 from barycenter.broker.topics.preparations import Preparations
 from barycenter.broker.topics.states import TopicState
 from barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
@@ -35,7 +35,6 @@ from barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
-from barycenter.ledger.settings import LedgerSettings
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.clock import Clock
@@ -182,13 +181,13 @@ class TopicRegistry:
         load.add_done_callback(_observe)
         return await asyncio.shield(load)
 
-    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
         """Open topics in the background, ahead of this broker's term of that number: see `preparations`."""
-        self._preparations.begin(bundle, topics, epoch, self.clock.now_ms())
+        self._preparations.begin(bundle, topics, epoch, self.clock.now_ms(), are_closed=are_closed)
 
-    async def _open_ahead(self, name: TopicName, term: OwnedBundle) -> PersistentTopic:
+    async def _open_ahead(self, name: TopicName, term: OwnedBundle, closed: asyncio.Event) -> PersistentTopic:
         async with asyncio.timeout(self._config.topic_load_timeout_seconds), self._load_limit:
-            return await self._open_persistent(name, term, create=False, ask_policies=False, ahead=True)
+            return await self._open_persistent(name, term, create=False, ask_policies=False, closed=closed)
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
         try:
@@ -219,7 +218,13 @@ class TopicRegistry:
         return await self._policies.compaction_threshold(topic.namespace)
 
     async def _open_persistent(
-        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool, ahead: bool = False
+        self,
+        name: TopicName,
+        owned: OwnedBundle,
+        *,
+        create: bool,
+        ask_policies: bool,
+        closed: asyncio.Event | None = None,
     ) -> PersistentTopic:
         if not self._config.enable_persistent_topics:
             raise NotAllowedError(f"Topic {name}: persistent topics are not served by this broker")
@@ -235,7 +240,7 @@ class TopicRegistry:
                 clock=self._env.clock,
                 settings=self._ledger_settings,
                 create=create,
-                next_ledger=ahead,
+                closed=closed,
                 on_durable=topic.write_durable,  # type: ignore[arg-type]
                 on_failed=topic.write_failed,  # type: ignore[arg-type]
                 on_fenced=topic.fenced,
@@ -483,15 +488,6 @@ def _is_of(topic: Topic, bundle: Bundle) -> bool:
     """Tell whether a topic is served for a bundle: an internal topic is the leader's, whoever owns its namespace."""
     served_for = topic.owned.bundle
     return served_for == bundle or (served_for.namespace == bundle.namespace and bundle.contains(topic.name))
-
-
-def ledger_settings(config: BrokerConfig) -> LedgerSettings:
-    return LedgerSettings(
-        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
-        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
-        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
-        skip_non_recoverable=config.auto_skip_non_recoverable_data,
-    )
 
 
 def _observe(task: asyncio.Task[Any]) -> None:

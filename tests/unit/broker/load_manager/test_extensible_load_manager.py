@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import pytest
 
+from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
@@ -119,6 +121,72 @@ def test_the_leader_hands_bundles_of_a_loaded_broker_to_an_idle_one_once_the_gap
         assert loaded.topics.sent_to == [(bundle, idle.broker_id) for bundle, _ in loaded.topics.sent_to]
         unloads = [each for each in tables.managers[leader.broker_id].decisions.recent() if each.kind == "unload"]
         assert {(each.source, each.destination) for each in unloads} == {(loaded.broker_id, idle.broker_id)}
+
+    on_virtual_time(scenario)
+
+
+def test_a_leader_that_was_passed_and_does_not_know_moves_nothing() -> None:
+    """The record of the bundle is as it knows it; only the epoch is another."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        tables, brokers = await cluster_of(cluster, 2, 4)
+        loaded, idle = brokers
+        bundles = await own_all(loaded, 4)
+        await cluster.until(lambda: len(loaded.owned) == 4, "one broker owns all")
+        leader = leader_of(brokers)
+        await cluster.pass_by(leader, CHANNEL_LEADER_PATH)
+        for _ in range(4):
+            now_ms = round(cluster.loop.time() * 1000)
+            await tables.tell(loaded.broker_id, 0.9, dict.fromkeys(bundles, 25e6), now_ms)
+            await tables.tell(idle.broker_id, 0.1, {}, now_ms)
+            await leader.run(tables.managers[leader.broker_id].shed())
+        told = tables.managers[leader.broker_id].decisions.recent()
+        assert [each.kind for each in told if each.kind == "unload"] == []
+        assert any("leader-epoch: expected version 0, found 1" in each.sentence for each in told)
+        assert loaded.owned == bundles
+
+    on_virtual_time(scenario)
+
+
+def test_a_leader_that_was_passed_and_does_not_know_takes_nothing_from_lost_brokers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def blind(self: Leadership) -> None:
+        return
+
+    monkeypatch.setattr(Leadership, "_check_epoch", blind)
+
+    async def scenario(cluster: ControlCluster) -> None:
+        _, brokers = await cluster_of(cluster, 3, 4)
+        leader = leader_of(brokers)
+        owner = next(broker for broker in brokers if broker is not leader)
+        await own_all(owner, 4)
+        await cluster.until(lambda: len(owner.owned) == 4, "one broker owns all")
+        await cluster.pass_by(leader, CHANNEL_LEADER_PATH)
+        owner.crash()
+        await asyncio.sleep(300)
+        assert leader.plane.leadership.is_leader()
+        assert [broker.owned for broker in brokers if broker is not owner] == [[], []]
+
+    on_virtual_time(scenario)
+
+
+def test_what_a_broker_told_that_is_gone_counts_for_nothing() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        tables, brokers = await cluster_of(cluster, 2, 4)
+        loaded, idle = brokers
+        bundles = await own_all(loaded, 4)
+        await cluster.until(lambda: len(loaded.owned) == 4, "one broker owns all")
+        leader = leader_of(brokers)
+        for _ in range(4):
+            now_ms = round(cluster.loop.time() * 1000)
+            await tables.tell(loaded.broker_id, 0.9, dict.fromkeys(bundles, 25e6), now_ms)
+            await tables.tell(idle.broker_id, 0.1, {}, now_ms)
+            await tables.tell("127.0.0.1:9999", 0.0, {}, now_ms)
+            await leader.run(tables.managers[leader.broker_id].shed())
+        await cluster.until(lambda: bool(idle.owned), "a broker that runs takes over")
+        document = await leader.run(tables.managers[leader.broker_id].snapshot_document())
+        assert set(document.extensible.loads) == {loaded.broker_id, idle.broker_id}
 
     on_virtual_time(scenario)
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from barycenter.broker.load_manager.store_writes import all_of
-from barycenter.metadata.errors import StoreUnavailableError
+from barycenter.metadata.errors import NotLeadingError, StoreUnavailableError
 from support.control_cluster import on_virtual_time
 
 
@@ -47,5 +47,28 @@ def test_what_is_no_answer_of_the_store_is_raised() -> None:
 
         with pytest.raises(RuntimeError, match="a bug"):
             await all_of([write()])
+
+    on_virtual_time(scenario)
+
+
+def test_when_another_broker_leads_the_rest_is_left_to_it() -> None:
+    """Thousands of writes would all be refused, and each refusal told."""
+
+    async def scenario(_: Any) -> None:
+        asked = 0
+
+        async def write() -> None:
+            raise NotLeadingError("/data")
+
+        def writes() -> Iterator[Coroutine[Any, Any, None]]:
+            nonlocal asked
+            for _ in range(1_000):
+                asked += 1
+                yield write()
+
+        with capture_logs() as logs:
+            await all_of(writes())
+        assert asked < 100
+        assert [each["event"] for each in logs] == ["load_data_left_to_the_leader"]
 
     on_virtual_time(scenario)

@@ -12,6 +12,7 @@ from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
 from barycenter.load.reasons import Code
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.metadata.errors import StoreUnavailableError
+from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import Record
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -27,6 +28,7 @@ from support.balanced_cluster import (
     traffic,
 )
 from support.control_cluster import NAMESPACE, ControlCluster, LoopClock, on_virtual_time
+from support.metadata_backends import eventually
 
 ISOLATION = "/admin/clusters/standalone/namespaceIsolationPolicies"
 DOMAINS = "/admin/clusters/standalone/failureDomain"
@@ -73,6 +75,27 @@ async def one_bundle(cluster: ControlCluster, name: str, owner: Balanced, group:
 
 def refusals(broker: Balanced) -> dict[str, Code]:
     return {record.bundle: record.reason.code for record in broker.told("refuse")}
+
+
+class StandingClock:
+    """Says of everything that it happened at once, as a store does that keeps no times."""
+
+    def now_ms(self) -> int:
+        return 0
+
+
+async def test_policies_that_were_deleted_and_written_anew_are_read() -> None:
+    """The new ones have the version of the old and, for all that the store says, their age."""
+    store = MemoryBackend().connect(StandingClock())
+    watch = ClusterPolicyWatch(store, "standalone")
+    await watch.start()
+    first, second = (msgspec.json.encode({name: policy(str(NAMESPACE), primary="b")}) for name in ("one", "two"))
+    await store.put(ISOLATION, first)
+    await eventually(lambda: watch.current.isolation)
+    await asyncio.gather(store.delete(ISOLATION), store.put(ISOLATION, second))
+    await eventually(lambda: "two" in str(watch.current.isolation))
+    await watch.close()
+    await store.close()
 
 
 # ---- deciding ----

@@ -12,11 +12,12 @@ from barycenter.broker.load_manager.extensible.extensible_load_manager import Ex
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from barycenter.broker.ownership.record import lock_path
-from barycenter.broker.start_errors import MixedOwnershipError
+from barycenter.broker.start_errors import MixedOwnershipError, RecordsElsewhereError
 from barycenter.load.managers import ManagerKind
 from barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
+    StorageType,
     encode_record,
 )
 from barycenter.naming.bundle import Bundle
@@ -215,11 +216,26 @@ def test_nobody_who_owns_by_locks_joins_those_who_hold_none() -> None:
     on_virtual_time(scenario)
 
 
-def test_records_are_kept_in_one_place() -> None:
+def test_who_is_told_of_another_place_of_records_than_theirs_does_not_start() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         await by_records(cluster, 8081)
-        with pytest.raises(MixedOwnershipError, match="metadata store"):
+        with pytest.raises(RecordsElsewhereError, match=r"kept in the metadata store.*says the system topic"):
             await by_records(cluster, 8082, place="")
+
+    on_virtual_time(scenario)
+
+
+def test_who_is_told_of_another_place_starts_where_the_records_are_while_these_are_moved() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        first = await by_records(cluster, 8081)
+        syncer = "MetadataStoreToSystemTopicSyncer"
+        second = await by_records(cluster, 8082, place="", load_balancer_service_unit_table_view_syncer=syncer)
+        owner = await cluster.follow(topic("t"), second)
+        assert (await cluster.follow(topic("t"), first)).broker_id == owner.broker_id
+        assert second.plane.channel is not None
+        assert second.plane.channel.records.storage is StorageType.METADATA_STORE
+        cluster.check_one_server()
 
     on_virtual_time(scenario)
 

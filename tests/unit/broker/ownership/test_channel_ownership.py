@@ -101,11 +101,12 @@ def test_the_next_owner_opens_what_producers_wait_at_for_the_term_that_it_then_b
         await release(source, bundle, destination)
         after = await record_of(cluster, bundle)
         assert after.topics is None
-        assert destination.topics.prepared == [(bundle, tuple(source.topics.written), after.epoch)]
+        told = (bundle, tuple(source.topics.written), after.epoch)
+        assert destination.topics.prepared == [(*told, False), (*told, True)], "before they are closed, and after"
         assert [*source.topics.prepared, *other.topics.prepared] == []
         await release(destination, bundle)
         await other.lookup(topic("t"))
-        assert len([each for broker in (source, destination, other) for each in broker.topics.prepared]) == 1
+        assert len([each for broker in (source, destination, other) for each in broker.topics.prepared]) == 2
 
     on_virtual_time(scenario)
 

@@ -830,3 +830,29 @@ def test_a_leaving_broker_hands_over_one_bundle_after_the_other_and_another_lead
         cluster.check_one_server()
 
     on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("is_overdue", [True, False], ids=["the session was overdue", "the clock was wrong"])
+def test_a_term_that_withheld_a_receipt_never_gives_another(is_overdue):
+    """The store answers after all, or somebody puts the clock right, before the broker looked: the term is over all the
+    same, or its clients would get the receipts that follow and not the one that was withheld."""
+
+    async def scenario(cluster):
+        await three(cluster)
+        owner = await owner_of(cluster)
+        [bundle] = owner.owned
+        term = owner.plane.ownership.owned(bundle)
+        pauses = owner.plane.ownership._pauses
+        doubtful = "_is_overdue" if is_overdue else "_now_ms"
+        honest = getattr(pauses, doubtful)
+        setattr(pauses, doubtful, (lambda: True) if is_overdue else (lambda: honest() + 3_600_000))
+        assert not term.may_acknowledge
+        setattr(pauses, doubtful, honest)
+        assert not term.may_acknowledge
+        await cluster.until(lambda: owner.owned == [bundle], "served anew", within_s=SESSION_S / 10)
+        assert not term.may_acknowledge
+        new = owner.plane.ownership.owned(bundle)
+        assert new.may_acknowledge
+        assert new.epoch > term.epoch
+
+    on_virtual_time(scenario)

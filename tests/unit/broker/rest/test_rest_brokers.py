@@ -2,9 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from barycenter.broker.broker import BrokerState
 from barycenter.broker.load_manager.factory import load_manager_factory
+from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.snapshot.document import decode_snapshot
 from barycenter.logs.decision_log import DecisionLog
@@ -22,6 +26,11 @@ NAMES = {
     *("pulsar_throughput_in", "pulsar_throughput_out", "pulsar_topics_count"),
 }
 """The broker's own metrics, which dashboards ask for."""
+
+BUNDLE_TRAFFIC = {
+    *("pulsar_bundle_msg_rate_in", "pulsar_bundle_msg_rate_out", "pulsar_bundle_msg_throughput_in"),
+    *("pulsar_bundle_msg_throughput_out", "pulsar_bundle_producer_count", "pulsar_bundle_consumer_count"),
+}
 
 
 async def test_the_members_and_the_leader_are_the_same_everywhere() -> None:
@@ -154,6 +163,34 @@ async def test_prometheus_reads_the_metrics() -> None:
         assert topic.value == 1
         assert families["barycenter_broker_is_leader"].samples[0].value == 1
         assert families["pulsar_topics_count"].samples
+
+
+EXTENSIBLE = {
+    "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+    "load_manager_service_unit_state_table_view_class_name": (
+        "org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateMetadataStoreTableViewImpl"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "are_shown"),
+    [
+        ({}, False),
+        ({"expose_bundles_metrics_in_prometheus": True}, True),
+        ({"expose_bundles_metrics_in_prometheus": True, "barycenter_pulsar_compatibility": "4.x"}, True),
+        ({"expose_bundles_metrics_in_prometheus": True, **EXTENSIBLE}, True),
+        ({"expose_bundles_metrics_in_prometheus": True, "barycenter_pulsar_compatibility": "4.x", **EXTENSIBLE}, False),
+    ],
+)
+async def test_the_traffic_of_bundles_is_shown_where_pulsar_shows_it(settings: dict[str, Any], are_shown: bool) -> None:
+    async with rest_cluster(**settings) as cluster:
+        await cluster.create_namespace()
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/a")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/a/subscription/s")
+        text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
+        shown = {name for name in BUNDLE_TRAFFIC if f'\n{name}{{broker="' in text}
+        assert shown == (BUNDLE_TRAFFIC if are_shown else set())
 
 
 class _WithDecisions:

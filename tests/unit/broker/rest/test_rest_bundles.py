@@ -10,6 +10,7 @@ from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from barycenter.metadata.coordination.epochs import MAX_EPOCH
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from support.rest_cluster import RestCluster, rest_cluster
@@ -176,16 +177,61 @@ async def test_a_leader_commands_its_peers_over_http() -> None:
         other = others(cluster, owner)[0]
         peers = HttpPeers()
         web_url = str(other.urls.web_url)
-        await peers.unload_bundle(web_url, bundle, destination=other.broker_id)
+        epoch = next(b for b in cluster.brokers if b.leadership.is_leader()).leadership.epoch().number
+        await peers.unload_bundle(web_url, bundle, destination=other.broker_id, epoch=epoch)
         assert await cluster.owner(TOPIC) is other
-        await peers.split_bundle(web_url, bundle, algorithm="range_equally_divide", unload=False)
+        await peers.split_bundle(web_url, bundle, algorithm="range_equally_divide", unload=False, epoch=epoch)
         with pytest.raises(AdminRequestError) as caught:
-            await peers.unload_bundle(web_url, bundle, destination=None)
+            await peers.unload_bundle(web_url, bundle, destination=None, epoch=None)
         assert caught.value.status == 412
         await peers.close()
         with pytest.raises(AdminRequestError) as closed:
-            await peers.unload_bundle(web_url, bundle, destination=None)
+            await peers.unload_bundle(web_url, bundle, destination=None, epoch=None)
         assert closed.value.status == 0
+
+
+async def test_commands_of_a_former_leader_are_refused_over_http_and_change_nothing() -> None:
+    """Whichever broker is asked, and though it bears the number of a term that there was."""
+    async with rest_cluster(2) as cluster:
+        await cluster.create_namespace(bundles=2)
+        bundle = await bundle_of(cluster)
+        owner = await cluster.owner(TOPIC)
+        leader = next(broker for broker in cluster.brokers if broker.leadership.is_leader())
+        former = leader.leadership.epoch().number
+        await leader.leadership.resign()
+        successor = others(cluster, leader)[0]
+        async with asyncio.timeout(30):
+            while not successor.leadership.is_leader():
+                await successor.leadership.wait_change(1)
+        peers = HttpPeers()
+        for asked in cluster.brokers:
+            for destination in (None, others(cluster, owner)[0].broker_id):
+                with pytest.raises(AdminRequestError, match=f"leader epoch {former}.*epoch {former + 1} now") as caught:
+                    await peers.unload_bundle(str(asked.urls.web_url), bundle, destination=destination, epoch=former)
+                assert caught.value.status == 412
+            with pytest.raises(AdminRequestError) as caught:
+                await peers.split_bundle(
+                    str(asked.urls.web_url), bundle, algorithm="range_equally_divide", unload=True, epoch=former
+                )
+            assert caught.value.status == 412
+        assert owner.ownership.is_owned(bundle)
+        assert all(broker.namespaces._affinities.get(bundle) is None for broker in cluster.brokers)
+        assert len((await cluster.expect(200, "GET", f"{NAMESPACES}/public/ns/bundles")).json["boundaries"]) == 3
+        assert await cluster.owner(TOPIC) is owner
+        await peers.split_bundle(
+            str(owner.urls.web_url), bundle, algorithm="range_equally_divide", unload=False, epoch=former + 1
+        )
+        await peers.close()
+
+
+async def test_a_leader_epoch_that_is_no_number_is_refused() -> None:
+    async with rest_cluster(1) as cluster:
+        await cluster.create_namespace(bundles=1)
+        bundle = await bundle_of(cluster)
+        for text in ("-1", "one", str(MAX_EPOCH + 1)):
+            for command in ("unload", "split"):
+                answer = await cluster.expect(400, "PUT", f"{NAMESPACES}/{bundle}/{command}", leaderEpoch=text)
+                assert "leaderEpoch must be a whole number" in answer.reason
 
 
 async def test_without_a_central_load_manager_the_destination_is_remembered_where_it_is_asked_for() -> None:

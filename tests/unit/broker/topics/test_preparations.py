@@ -9,6 +9,7 @@ from barycenter.broker.clients.producer import Producer, ProducerOptions
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import Topic
+from barycenter.ledger.errors import LedgerFencedError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
 from barycenter.naming.topic import TopicName
 from support.one_broker import OneBroker
@@ -42,7 +43,7 @@ def send(topic: Topic, producer: Producer, sequence_id: int) -> None:
 
 async def open_ahead(broker: OneBroker, epoch: int, *names: str) -> None:
     """Have topics opened ahead, and wait until they are, with all that is begun in them."""
-    broker.registry.prepare(BUNDLE, names or (str(TOPIC),), epoch)
+    broker.registry.prepare(BUNDLE, names or (str(TOPIC),), epoch, are_closed=True)
     while tasks := [task for task in asyncio.all_tasks() if task.get_name().startswith(("prepare-", "begin-ledger"))]:
         await asyncio.wait(tasks)
 
@@ -73,11 +74,73 @@ async def test_a_topic_is_opened_before_the_term_and_loaded_in_it_without_the_st
     assert await cluster.b.store.get(f"/managed-ledgers/{TOPIC.persistence_name}") == stored
 
 
+async def made_ahead(cluster: TwoBrokers, epoch: int) -> None:
+    """Have the ledger to write to made, while the topic is open elsewhere."""
+    before = set(cluster.disk._ledgers)
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], epoch, are_closed=False)
+    while set(cluster.disk._ledgers) == before:
+        await asyncio.sleep(0)
+
+
+async def test_the_next_ledger_is_made_while_the_topic_is_written_to_elsewhere(cluster: TwoBrokers) -> None:
+    source = await written(cluster.a)
+    number = cluster.number()
+    await made_ahead(cluster, number)
+    made = set(cluster.disk._ledgers) - {each.ledger_id for each in source.ledger.stats.ledgers}
+    assert len(made) == 1
+    link = RecordingLink()
+    producer = await source.add_producer(link, 2, ProducerOptions("q"))
+    send(source, producer, 1)
+    await source.wait_drained()
+    assert [sequence_id for sequence_id, _ in link.receipts] == [1]
+    await cluster.begin(cluster.a)
+    await open_ahead(cluster.b, number)
+    await cluster.take(cluster.b, number)
+    topic = await cluster.b.registry.get_or_create(TOPIC)
+    assert topic.ledger.stats.entries == 2
+    assert made == set(cluster.disk._ledgers) - {topic.ledger.stats.ledgers[0].ledger_id}
+
+
+async def test_a_client_that_comes_before_the_topic_is_known_to_be_closed_opens_it(cluster: TwoBrokers) -> None:
+    """Its own broker serves it: so nobody else does."""
+    await written(cluster.a)
+    number = cluster.number()
+    await made_ahead(cluster, number)
+    await cluster.begin(cluster.a)
+    await cluster.take(cluster.b, number)
+    topic = await cluster.b.registry.get_or_create(TOPIC)
+    assert topic.ledger.stats.entries == 1
+
+
+async def test_a_ledger_made_for_a_transfer_that_came_to_nothing_is_deleted(
+    cluster: TwoBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barycenter.broker.topics.preparations.KEPT_S", 0.0)
+    await written(cluster.a)
+    before = set(cluster.disk._ledgers)
+    await made_ahead(cluster, cluster.number())
+    ends = ("prepare-topic", "close-prepared", "undo-ledger")
+    while tasks := [task for task in asyncio.all_tasks() if task.get_name().startswith(ends)]:
+        await asyncio.wait(tasks)
+    assert set(cluster.disk._ledgers) == before
+
+
+async def test_a_topic_that_is_fenced_while_it_is_opened_is_left_to_whoever_opens_it(cluster: TwoBrokers) -> None:
+    source = await written(cluster.a)
+    topic, error = PersistentTopic(TOPIC, source.owned, cluster.a.registry), LedgerFencedError("t", 1, 2)
+    before = running_topics()
+    topic.fenced(error)
+    assert running_topics() == before, "nothing is closed that is not open"
+    source.ledger.fenced(error)
+    with pytest.raises(LedgerFencedError):
+        await topic.opened(source.ledger, deduplicate=False)
+
+
 async def test_whoever_asks_while_a_topic_is_being_opened_gets_that_one(cluster: TwoBrokers) -> None:
     await written(cluster.a)
     await cluster.begin(cluster.a)
     number = cluster.number()
-    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number)
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number, are_closed=True)
     await cluster.take(cluster.b, number)
     one, other = await asyncio.gather(*(cluster.b.registry.get_or_create(TOPIC) for _ in range(2)))
     assert one is other
@@ -92,7 +155,7 @@ async def test_a_term_of_another_number_opens_the_topic_anew(cluster: TwoBrokers
     if is_opened:
         await open_ahead(cluster.b, cluster.number())
     else:
-        cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], cluster.number())
+        cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], cluster.number(), are_closed=True)
     await cluster.take(cluster.b)
     topic = await cluster.b.registry.get_or_create(TOPIC)
     assert isinstance(topic, PersistentTopic)
@@ -108,7 +171,7 @@ async def test_what_no_client_asks_for_is_closed_and_opened_when_somebody_does(
     await written(cluster.a)
     await cluster.begin(cluster.a)
     number = cluster.number()
-    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number)
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number, are_closed=True)
     while running_topics():
         await asyncio.sleep(0)
     later = await ManagedLedger.open(cluster.a.store, cluster.a.ledgers, TOPIC, epoch=number, clock=cluster.a.clock)
@@ -155,10 +218,10 @@ async def test_a_registry_that_is_closed_opens_nothing(cluster: TwoBrokers) -> N
     await written(cluster.a)
     await cluster.begin(cluster.a)
     number = cluster.number()
-    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number)
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number, are_closed=True)
     await cluster.b.registry.close()
     assert running_topics() == []
-    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number)
+    cluster.b.registry.prepare(BUNDLE, [str(TOPIC)], number, are_closed=True)
     assert running_topics() == []
 
 

@@ -173,6 +173,7 @@ class ExtensibleDecisions:
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
         """Choose the owner-to-be of a bundle; None if no broker qualifies."""
         config = self._context.config.current
+        leaving = await self._load_data.leaving()  # before who is registered: whoever has left by then is in neither
         snapshot = await self._snapshot_to_place(str(bundle.namespace))
         request = PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
         placement, self._selection_memory = select_broker_extensible(
@@ -182,7 +183,7 @@ class ExtensibleDecisions:
             placer_of(config, _KIND),
             self._context.env.random,
             self._selection_memory,
-            without={*without, *await self._load_data.leaving()},
+            without={*without, *leaving},
         )
         self._executor.tell_placement(placement)
         self._metrics.assigned("Failure" if placement.broker is None else "Success")

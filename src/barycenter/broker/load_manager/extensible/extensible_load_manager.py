@@ -75,7 +75,7 @@ class ExtensibleLoadManager:
         self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
         self._load_data = ExtensibleLoadData(context, self._loads, self._tops, self._environment.pipeline)
         self.metrics = ExtensibleMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        move = None if context.channel is None else context.channel.move
+        move = None if context.channel is None else self._move
         self._executor = DecisionExecutor(
             context, self._environment.decisions, self.metrics, ManagerKind.EXTENSIBLE, move
         )
@@ -112,6 +112,9 @@ class ExtensibleLoadManager:
         leaving = msgspec.structs.replace(data, properties={**data.properties, LEAVING: "true"})
         with suppress(MetadataError):
             await self._context.registration.update(leaving)
+
+    async def leaving_brokers(self) -> set[str]:
+        return await self._load_data.leaving()
 
     async def disable(self) -> None:
         """Remove the registration. Idempotent."""
@@ -193,6 +196,11 @@ class ExtensibleLoadManager:
         """Leader: unload bundles from the most loaded brokers, each for a certain other one."""
         if self._context.is_leader():
             await (await self._deciding()).shed()
+
+    async def _move(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+        assert self._context.channel is not None
+        guard = self._context.leader_epoch().guard
+        return await self._context.channel.move(bundle, source, destination, guard)
 
     async def check_splits(self) -> None:
         """Each broker splits its own bundles, whoever leads."""

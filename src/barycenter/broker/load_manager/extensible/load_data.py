@@ -89,12 +89,18 @@ class ExtensibleLoadData:
         self.generation += 1
 
     def loads(self) -> dict[str, BrokerLoadData]:
-        """Return the load of each broker that told one."""
-        return self._loads.of(decode_broker_load)
+        """Return the load of each registered broker that told one."""
+        return self._of_registered(self._loads.of(decode_broker_load))
 
     def tops(self) -> dict[str, TopBundlesLoadData]:
-        """Return the heaviest bundles of each broker that told them."""
-        return self._tops.of(decode_top_bundles)
+        """Return the heaviest bundles of each registered broker that told them."""
+        return self._of_registered(self._tops.of(decode_top_bundles))
+
+    def _of_registered(self, told: Mapping[str, T]) -> dict[str, T]:
+        """Leave out what a broker told that is gone, which nobody takes back: Pulsar's leader goes by it until it is
+        older than `loadBalancerBrokerLoadDataTTLInSeconds`."""
+        registered = self._context.registration.brokers
+        return {broker: data for broker, data in told.items() if broker in registered}
 
     @property
     def goes_by_pipeline(self) -> bool:

@@ -119,7 +119,7 @@ class ModularLeader:
         async with self._selecting:
             broker = self._load_data.preallocated_broker(name)
             if broker is not None and await self._is_allowed(bundle, broker):
-                return Placement(name, broker, Reason(code=Code.PREALLOCATED, subject=broker))
+                return Placement.because(Reason(code=Code.PREALLOCATED, subject=broker), name, broker)
             placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
             if placement.broker is not None:
                 self._snapshots.preallocate(name, placement.broker, data or default_bundle_data())
@@ -146,8 +146,9 @@ class ModularLeader:
         )
         if not is_blind:
             return placement
-        flags = ("no load report is known, so only who is registered played a part", *placement.reason.flags)
-        return msgspec.structs.replace(placement, reason=msgspec.structs.replace(placement.reason, flags=flags))
+        reason = placement.reason
+        flags = ("no load report is known, so only who is registered played a part", *reason.flags)
+        return Placement.because(msgspec.structs.replace(reason, flags=flags), bundle, placement.broker)
 
     def _registered_only(self) -> LoadSnapshot:
         """Return the registered brokers without any load, and the policies."""
@@ -224,11 +225,12 @@ class ModularLeader:
             await self._carry_out_split(split)
 
     async def _carry_out_split(self, split: Split) -> None:
-        if not await self._executor.split(split, unload=partial(self._children_may_leave, split)):
+        epoch, may_leave = self._context.leader_epoch(), partial(self._children_may_leave, split)
+        if not await self._executor.split(split, unload=may_leave, epoch=epoch):
             return
         self._load_data.forget_bundle(split.bundle)
         with suppress(NotFoundError):
-            await self._context.env.store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
+            await self._context.leader_store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
 
     async def _children_may_leave(self, split: Split) -> bool:
         if len(self._context.registration.brokers) < 2:
@@ -284,7 +286,8 @@ class ModularLeader:
         return [name for _, _, name in sorted(heaviest, reverse=True)] if limit else kept
 
     async def _write(self, path: str, value: object) -> None:
-        await self._context.env.store.put(path, msgspec.json.encode(value))
+        if self._may_act():
+            await self._context.leader_store.put(path, msgspec.json.encode(value))
 
     def _may_act(self) -> bool:
         return self._context.is_leader()

@@ -115,7 +115,7 @@ class ModularLoadManager:
 
     async def _delete(self, path: str) -> None:
         with suppress(NotFoundError):
-            await self._context.env.store.delete(path)
+            await self._context.leader_store.delete(path)
 
     # ---- reports ----
 

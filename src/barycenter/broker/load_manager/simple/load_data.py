@@ -47,7 +47,7 @@ class SimpleLoadData:
         self._context = context
         self._settings = settings
         self._cache = MetadataCache(context.env.store, LoadReport)
-        self._stored = QuotaStore(context.env.store)
+        self._stored = QuotaStore(context.leader_store)
         self._reports: dict[str, LoadReport] = {}
         self._completed: dict[str, tuple[LoadReport, LoadReport]] = {}
         self._snapshots = SimpleSnapshotBuilder()
@@ -223,7 +223,7 @@ class SimpleLoadData:
             reason = Reason(
                 code=code, subject=broker or "", strategy=settings.strategy.value, detail="no report is known"
             )
-            return Placement(request.bundle, broker, reason)
+            return Placement.because(reason, request.bundle, broker)
         waiting = self._memory.preallocated.get(request.bundle)
         if waiting is not None and waiting not in live:
             self._memory = replace(self._memory, preallocated=self._memory.preallocated.without([request.bundle]))

@@ -20,7 +20,7 @@ _KEPT: Final = 2_000_000
 
 
 class QuotaStore:
-    """Reads through a cache that follows the store's changes; close it before the store."""
+    """Reads through a cache that follows the store's changes; close it before the store. Only the leader writes."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._cache = MetadataCache(store, ResourceQuota, max_entries=_KEPT)
@@ -46,7 +46,7 @@ class QuotaStore:
         """Store the quotas of bundles, and the default (None).
 
         Raises:
-            MetadataError: the store did not take one; others may have been stored.
+            NotLeadingError, MetadataError: the store did not take one; others may have been stored.
         """
         items = list(quotas)
         for start in range(0, len(items), _AT_ONCE):

@@ -53,7 +53,7 @@ class SimpleSettingsWatch:
         await self._watch.close()
 
     async def write(self, name: str, value: str) -> None:
-        """Store one setting for the whole cluster, in place of what its node holds."""
+        """Leader: store one setting for the whole cluster, in place of what its node holds."""
         await self._store.put(SETTING_NODES[name], msgspec.json.encode({name: value}))
         self._stored[name] = value
 

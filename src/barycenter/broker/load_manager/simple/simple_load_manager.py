@@ -57,7 +57,7 @@ class SimpleLoadManager:
         """`environment` are those of the machine unless given."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
-        self._settings = SimpleSettingsWatch(context.env.store, context.config)
+        self._settings = SimpleSettingsWatch(context.leader_store, context.config)
         self._load_data = SimpleLoadData(context, self._settings)
         self._reporter = SimpleLoadReporter(context, self._environment, self._load_data)
         self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)

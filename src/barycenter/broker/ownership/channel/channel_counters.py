@@ -14,6 +14,7 @@ from barycenter.load.service_units.service_unit_state import (
     StorageType,
     state_of,
 )
+from barycenter.metadata.store import Guard
 from barycenter.naming.bundle import Bundle
 
 _EVENTS = {
@@ -80,7 +81,11 @@ class CountedRecords:
         await self._records.catch_up()
 
     async def put(
-        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
     ) -> bool:
         event = None
         if after is not None:
@@ -88,7 +93,7 @@ class CountedRecords:
         if event is not None:
             self._counters.count("event_publish_ops", event=event, result="Total")
         try:
-            return await self._records.put(bundle, before, after)
+            return await self._records.put(bundle, before, after, guard)
         except LookupFailedError:
             if event is not None:
                 self._counters.count("event_publish_ops", event=event, result="Failure")

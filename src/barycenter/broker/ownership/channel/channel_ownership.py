@@ -36,7 +36,7 @@ from barycenter.load.service_units.duties import Role, role_of
 from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, state_of
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import LockBusyError, MetadataError
-from barycenter.metadata.store import MetadataStore
+from barycenter.metadata.store import Guard, MetadataStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.internal_topics import is_internal_topic
@@ -244,18 +244,30 @@ class ChannelOwnership(Splitting):
             if record.state is ServiceUnitState.OWNED and record.dst_broker
         ]
 
+    def concerned(self) -> set[str]:
+        """Return the ids of the brokers that own a bundle, or have a part in a change under way."""
+        brokers: set[str | None] = set()
+        records = self._records.items()
+        for _, record in records:
+            if record.state.is_active:
+                brokers.add(record.dst_broker)
+            if record.state.is_in_flight:
+                brokers.add(record.source_broker)
+        return {broker for broker in brokers if broker}
+
     def on_record(self, listener: RecordListener) -> None:
         """Call `listener` with each change of a record, whoever's it is."""
         self._record_listeners.append(listener)
 
     # ---- changes ----
 
-    async def move(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+    async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
         """Have `source` give a bundle up, to `destination` or to nobody in particular; return whether it did.
 
-        False: `source` does not own it. Any broker may ask for it.
+        False: `source` does not own it. Any broker may ask for it; a leader with the `guard` of its epoch.
 
         Raises:
+            GuardError: another leader has a later epoch.
             BundleNotAcquiredError: nobody had it in time, or the destination cannot take it.
             ChannelUnavailableError
         """
@@ -263,7 +275,8 @@ class ChannelOwnership(Splitting):
         if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker != source:
             return False
         self._check_destination(bundle, destination)
-        if not await self._records.put(bundle, record, events.releasing(record, destination, self._clock.now_ms())):
+        releasing = events.releasing(record, destination, self._clock.now_ms())
+        if not await self._records.put(bundle, record, releasing, guard):
             return False
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._in_flight_s() + self._unload_timeout_s()
@@ -374,7 +387,9 @@ class ChannelOwnership(Splitting):
             role = role_of(record, self._broker_id)
             if record is None or role not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
                 break
-            if await self._records.put(bundle, record, events.releasing(record, destination, self._clock.now_ms())):
+            topics = self._topics.written_topics(bundle) if destination is not None and self._topics is not None else ()
+            after = events.releasing(record, destination, self._clock.now_ms(), topics=topics)
+            if await self._records.put(bundle, record, after):
                 await self._until_gone(bundle)
                 return self._topics_closed.pop(bundle, 0)
         await self._until_gone(bundle)

@@ -26,6 +26,7 @@ from barycenter.load.service_units.service_unit_state import ServiceUnitStateDat
 from barycenter.load.service_units.stability import stability
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.coordination.counter import next_counter_value
+from barycenter.metadata.coordination.epochs import Epoch
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import MetadataStore, SessionEvent
 from barycenter.naming.bundle import Bundle
@@ -46,6 +47,7 @@ class LeaderRepairs:
         clock: Clock,
         *,
         is_leader: Callable[[], bool],
+        epoch: Callable[[], Epoch],
         choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
         counters: ChannelCounters,
     ) -> None:
@@ -55,6 +57,7 @@ class LeaderRepairs:
         self._config = config
         self._clock = clock
         self._is_leader = is_leader
+        self._epoch = epoch
         self._choose = choose
         self._counters = counters
         self._readers: frozenset[str] = frozenset()
@@ -166,7 +169,7 @@ class LeaderRepairs:
             self.due.set()
             return
         after = override(record, successor, self._clock.now_ms(), epoch)
-        accepted = await self._records.put(bundle, record, after)
+        accepted = await self._records.put(bundle, record, after, self._epoch().guard)
         log.info(
             "ownership_overridden",
             bundle=str(bundle),
@@ -179,7 +182,7 @@ class LeaderRepairs:
     async def _forget(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
         if self._records.get(bundle) is record:
             self._counters.count("su_tombstone_cleanup_ops")
-            await self._records.put(bundle, record, None)
+            await self._records.put(bundle, record, None, self._epoch().guard)
 
     async def _each(
         self,

@@ -102,7 +102,7 @@ class LeadersTopics:
 
     async def _take(self) -> None:
         try:
-            while self._leadership.is_leader() and not self._closed:
+            while self._leadership.has_duties and not self._closed:  # in between the election may be in doubt
                 wins = self._leadership.times_won
                 try:
                     number = await next_counter_value(self._store, EPOCH_COUNTER)
@@ -110,9 +110,9 @@ class LeadersTopics:
                     log.info("internal_topics_not_taken", reason=str(error))
                     await asyncio.sleep(_AGAIN_S)
                     continue
-                if self._pauses.has_paused():
+                if self._pauses.has_paused() or not self._leadership.is_leader():
                     await asyncio.sleep(_AGAIN_S)  # this may be another session than the one in which it was taken
-                elif self._leadership.is_leader() and self._leadership.times_won == wins and not self._closed:
+                elif self._leadership.times_won == wins and not self._closed:
                     self._begin(number)
                     return
         finally:

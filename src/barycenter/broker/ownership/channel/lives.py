@@ -142,6 +142,7 @@ class Lives(BundleOwner[TermRecord]):
                 self._locks.lose_session()
             self._suspend_all("session lost")
         elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._pauses.begin_anew()
             if self._locks is not None:
                 self._locks.regain_session()
             self._begin_life_soon()

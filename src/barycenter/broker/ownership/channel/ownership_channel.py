@@ -11,21 +11,32 @@ from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
 from barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
 from barycenter.broker.ownership.channel.leader_repairs import LeaderRepairs
+from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
+from barycenter.broker.ownership.channel.places.place import SOURCES
+from barycenter.broker.ownership.channel.places.syncer import CopiedRecords, RecordsSyncer
 from barycenter.broker.ownership.channel.records import OwnershipRecords
 from barycenter.broker.ownership.channel.store_records import StoreRecords
 from barycenter.broker.ownership.channel.topic_records import TopicRecords
+from barycenter.broker.ownership.mixed_ownership import Keeping
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.system_topics.client import SystemTopicClient
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import short_name
+from barycenter.load.service_units.service_unit_state import StorageType
 from barycenter.naming.bundle import Bundle
 
 _IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 
 
-def keeps_records_in_store(config: BrokerConfig) -> bool:
-    """Tell whether the records are keys of the metadata store; else they are messages of a topic."""
-    return short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
+def configured_place(config: BrokerConfig) -> StorageType:
+    """Return where a configuration says that the records are."""
+    in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
+    return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
+
+
+def first_place(config: BrokerConfig) -> StorageType:
+    """Return where a cluster has its records that has none yet: what is to be moved is where it is moved from."""
+    return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 
 
 class OwnershipChannel:
@@ -46,10 +57,11 @@ class OwnershipChannel:
         self._leadership = leadership
         self.topics = SystemTopicClient(self._internal_topics_url, clock=env.clock, source=env.random)
         self.counters = ChannelCounters()
-        records: OwnershipRecords = (
-            StoreRecords(env.store) if keeps_records_in_store(config.current) else TopicRecords(self.topics)
-        )
-        self.records = CountedRecords(records, self.counters)
+        self._store = env.store
+        self._own_topics = SystemTopicClient(self._own_url, clock=env.clock, source=env.random)
+        """Reaches the internal topics only while this broker serves them."""
+        following = FollowingRecords(env.store, incarnation, lambda: first_place(config.current), self._records_in)
+        self.records = CountedRecords(following, self.counters)
         self.ownership = ChannelOwnership(
             env.store,
             bundles,
@@ -67,13 +79,16 @@ class OwnershipChannel:
             counters=self.counters,
         )
         self.leaders_topics = self.ownership.serve_internal_topics(leadership, serving_log, self._internal_topics_moved)
+        self.syncer = RecordsSyncer(env.store, following, config, leadership, self._copied_records_in)
+        self.ownership.on_record(self._on_record)
         self._repairs = LeaderRepairs(
             env.store,
             self.records,
             registration,
             config,
             env.clock,
-            is_leader=leadership.is_leader,
+            is_leader=leadership.may_act,
+            epoch=leadership.epoch,
             choose=choose,
             counters=self.counters,
         )
@@ -81,8 +96,28 @@ class OwnershipChannel:
     async def close(self) -> None:
         """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
         self._repairs.close()
+        await self.syncer.close()
         await self.ownership.close()
+        await self._own_topics.close()
         await self.topics.close()
+
+    @property
+    def keeping(self) -> Keeping:
+        """How this broker keeps ownership by its configuration; known once it has an identity."""
+        return self.ownership.keeping._replace(place=configured_place(self._config.current).value)
+
+    def _records_in(self, place: StorageType) -> OwnershipRecords:
+        return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self.topics)
+
+    def _copied_records_in(self, place: StorageType) -> CopiedRecords:
+        return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self._own_topics)
+
+    def _on_record(self, *_change: object) -> None:
+        if self.syncer.is_on:
+            self.syncer.due.set()
+
+    async def _own_url(self) -> str | None:
+        return None if self.leaders_topics.served() is None else await self._internal_topics_url()
 
     async def _internal_topics_url(self) -> str | None:
         owner = self.leaders_topics.owner()
@@ -90,6 +125,7 @@ class OwnershipChannel:
 
     def _internal_topics_moved(self) -> None:
         self.topics.owner_changed()
+        self._own_topics.owner_changed()
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
@@ -99,5 +135,15 @@ class OwnershipChannel:
             self._repairs.run,
             lambda: float(self._config.current.load_balancer_service_unit_state_monitor_interval_in_seconds),
             wake=self._repairs.due,
+            min_pause_s=0.05,
+        )
+
+    def syncer_duty(self) -> Duty:
+        """Return what only the leader does to move the records: after each change, and from time to time."""
+        return Duty(
+            "ownership records' syncer",
+            self.syncer.run,
+            lambda: 1.0 if self.syncer.is_on else 5.0,
+            wake=self.syncer.due,
             min_pause_s=0.05,
         )

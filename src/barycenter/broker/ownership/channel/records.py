@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
+from barycenter.metadata.store import Guard
 from barycenter.naming.bundle import Bundle
 
 RecordListener: TypeAlias = Callable[[Bundle, ServiceUnitStateData | None, ServiceUnitStateData | None], None]
@@ -65,13 +66,19 @@ class OwnershipRecords(Protocol):
         ...
 
     async def put(
-        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
     ) -> bool:
         """Offer `after` (None: a tombstone) in place of `before`, and return whether it was accepted.
 
-        When this returns, the outcome has been read here, and the listener called.
+        When this returns, the outcome has been read here, and the listener called. A `guard` is asked by the store that
+        has the record in one step with the write; where the record is not in that store, it is for whoever calls.
 
         Raises:
+            GuardError: it does not hold.
             ChannelUnavailableError: it was not written, or that is not known.
         """
         ...

@@ -332,7 +332,7 @@ class Settling(Lives):
         prepared = self._prepared.pop(bundle, None)
         if prepared is not None and prepared.version_id == record.version_id - 1:
             if self._topics is not None and record.topics:
-                self._topics.prepare(bundle, record.topics, prepared.epoch)
+                self._topics.prepare(bundle, record.topics, prepared.epoch, are_closed=True)
             return await self._offer(bundle, record, events.owned(record, self._clock.now_ms(), prepared.epoch))
         if not await self._is_current(bundle) and not self._is_to_be(bundle):
             return await self._offer(bundle, record, self._override(record, None, 0))
@@ -401,7 +401,10 @@ class Settling(Lives):
         if self._locks is not None:
             return Then.WAIT  # its number is to be taken under the lock, which is the owner's yet
         if self._since is not None and self._refusal is None and await self._is_current(bundle):
-            self._prepared[bundle] = _Prepared(record.version_id, await self._number())
+            number = await self._number()
+            self._prepared[bundle] = _Prepared(record.version_id, number)
+            if self._topics is not None and record.topics:
+                self._topics.prepare(bundle, record.topics, number, are_closed=False)
         return Then.WAIT
 
     # ---- giving ----

@@ -23,10 +23,11 @@ from barycenter.load.service_units.service_unit_state import (
     decode_record,
     encode_record,
 )
-from barycenter.metadata.errors import BadVersionError, MetadataError, NotFoundError
+from barycenter.metadata.errors import BadVersionError, GuardError, MetadataError, NotFoundError
 from barycenter.metadata.store import (
     CONNECTED_EVENTS,
     MUST_NOT_EXIST,
+    Guard,
     MetadataStore,
     Notification,
     NotificationType,
@@ -118,7 +119,11 @@ class StoreRecords:
             raise ChannelUnavailableError(str(error)) from error
 
     async def put(
-        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
     ) -> bool:
         known = self._known.get(bundle)
         if (None if known is None else known.record) is not before or conflict(before, after, self.storage):
@@ -128,11 +133,13 @@ class StoreRecords:
         try:
             if after is not None:
                 expected = MUST_NOT_EXIST if known is None else known.version
-                stat = await self._store.put(path, encode_record(after), expected_version=expected)
+                stat = await self._store.put(path, encode_record(after), expected_version=expected, guard=guard)
                 self._apply(bundle, _Known(after, stat.version))
             elif known is not None:
-                await self._store.delete(path, expected_version=known.version)
+                await self._store.delete(path, expected_version=known.version, guard=guard)
                 self._apply(bundle, None)
+        except GuardError:
+            raise
         except (BadVersionError, NotFoundError):
             await self.refresh(bundle)
             return False
@@ -140,6 +147,29 @@ class StoreRecords:
             self._soon(bundle)
             raise ChannelUnavailableError(str(error)) from error
         return True
+
+    async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
+        """See `CopiedRecords`. What cannot be read is replaced, too."""
+        self._check_open()
+        path, known = _path(bundle), self._known.get(bundle)
+        try:
+            version = MUST_NOT_EXIST if known is None else known.version
+            if known is None and (stored := await self._store.get(path)) is not None:
+                version = stored.stat.version
+            if not holds():
+                raise ChannelUnavailableError("another broker leads, or the records are being moved")
+            if after is not None:
+                stat = await self._store.put(path, encode_record(after), expected_version=version)
+                self._apply(bundle, _Known(after, stat.version))
+            elif known is not None:
+                await self._store.delete(path, expected_version=version)
+                self._apply(bundle, None)
+        except (BadVersionError, NotFoundError) as error:
+            await self.refresh(bundle)
+            raise ChannelUnavailableError(str(error)) from error
+        except MetadataError as error:
+            self._soon(bundle)
+            raise ChannelUnavailableError(str(error)) from error
 
     def _check_open(self) -> None:
         if self._closed:

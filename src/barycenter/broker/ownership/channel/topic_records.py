@@ -10,6 +10,7 @@ Source: Pulsar's `ServiceUnitStateTableViewImpl`.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -29,6 +30,7 @@ from barycenter.load.service_units.service_unit_state import (
     decode_record,
     encode_record,
 )
+from barycenter.metadata.store import Guard
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
@@ -128,7 +130,11 @@ class TopicRecords:
             raise ChannelUnavailableError(str(error) or "its topic cannot be read to the end") from error
 
     async def put(
-        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
     ) -> bool:
         if self._known.get(bundle) is not before or conflict(before, after, self.storage):
             return False
@@ -149,6 +155,27 @@ class TopicRecords:
             offers.remove(offer)
             if not offers:
                 self._offers.pop(key, None)
+
+    async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
+        """See `CopiedRecords`. A tombstone comes first where the rule would refuse the record."""
+        before = self.get(bundle)
+        if after is None or conflict(before, after, self.storage):
+            await self._copied(bundle, before, None, holds)
+            before = None
+        if after is not None:
+            await self._copied(bundle, before, after, holds)
+
+    async def _copied(
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        holds: Callable[[], bool],
+    ) -> None:
+        if not holds():
+            raise ChannelUnavailableError("another broker leads, or the records are being moved")
+        if not await self.put(bundle, before, after):
+            raise ChannelUnavailableError("somebody else wrote a record where only the leader copies them")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
         """Wait until a record has been read; return whether it was accepted, False if it was compacted away unread."""

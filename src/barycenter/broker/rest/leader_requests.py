@@ -1,0 +1,62 @@
+"""Requests that only the leader answers where `leaderOnlyMetadataWrites=administration`: what administrators change.
+
+| this broker                           | answer                                                    |
+|---------------------------------------|-----------------------------------------------------------|
+| leads                                 | the request goes on, and what it writes bears the epoch   |
+| knows another that leads              | 307 to that one                                           |
+| was elected, and has no epoch yet     | 503, try again                                            |
+| knows of no leader                    | 503, try again                                            |
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from barycenter.broker.cluster.administration import under
+from barycenter.broker.rest.errors import Handler, RedirectError, RestError
+from barycenter.broker.rest.ownership import location
+from barycenter.broker.rest.services import BrokerServices
+from barycenter.metadata.errors import NotLeadingError
+
+_BY_LEADER: Final = "rest_by_leader"
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+def by_leader(handler: H) -> H:
+    """Say of a handler that what it changes is the leader's to write."""
+    setattr(handler, _BY_LEADER, True)
+    return handler
+
+
+def is_by_leader(handler: object) -> bool:
+    return getattr(handler, _BY_LEADER, False)
+
+
+def leader_requests(services: BrokerServices) -> Middleware:
+    """Return the middleware that sends such requests to the leader."""
+
+    @web.middleware
+    async def to_the_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
+        is_on = services.config.leader_only_metadata_writes == "administration"
+        if not is_on or not is_by_leader(request.match_info.handler):
+            return await handler(request)
+        try:
+            epoch = services.control.leadership.epoch()
+        except NotLeadingError:
+            raise await _elsewhere(request, services) from None
+        with under(epoch):
+            return await handler(request)
+
+    return to_the_leader
+
+
+async def _elsewhere(request: web.Request, services: BrokerServices) -> RedirectError | RestError:
+    leader = await services.control.leadership.current_leader()
+    if leader is None or leader.broker_id == services.urls.broker_id:
+        return RestError(503, "No broker leads at the moment, and only the leader changes this. Try again.")
+    if not leader.service_url:
+        return RestError(503, f"Only the leader changes this, and {leader.broker_id}, which leads, has no HTTP port")
+    return RedirectError(location(request, leader.service_url, authoritative=False, keep_destination=True))

@@ -1,0 +1,40 @@
+"""The schedules of faults: what is drawn, and what is shown of it."""
+
+import pytest
+
+from support.fault_schedule import KINDS, Fault, Kind, Outcome, drawn, figures, shares
+
+
+@pytest.mark.parametrize("count", [1, 5, 23, 24, 100, 1000])
+def test_every_fault_befalls_one_store(count: int) -> None:
+    assert sum(shares(count).values()) == count
+
+
+def test_many_faults_are_of_every_kind_equally_often() -> None:
+    found = {store: drawn(3, KINDS[store], share) for store, share in shares(240).items()}
+    assert {store: len(faults) for store, faults in found.items()} == {"sqlite": 40, "zookeeper": 100, "etcd": 100}
+    for store, faults in found.items():
+        assert {kind: sum(fault.kind is kind for fault in faults) for kind in KINDS[store]} == dict.fromkeys(
+            KINDS[store], 10
+        )
+
+
+def test_a_seed_draws_the_same_schedule_and_another_seed_another() -> None:
+    assert drawn(3, KINDS["etcd"], 50) == drawn(3, KINDS["etcd"], 50)
+    assert drawn(3, KINDS["etcd"], 50) != drawn(4, KINDS["etcd"], 50)
+
+
+def test_some_faults_end_within_a_session_and_some_outlast_it() -> None:
+    lasts = [fault.for_sessions for fault in drawn(3, KINDS["etcd"], 100)]
+    assert 20 < sum(each < 1 for each in lasts) < 80
+    assert not [each for each in lasts if 0.7 < each < 1.1]
+
+
+def test_figures_are_shown_by_store_and_kind() -> None:
+    times = [float(number) for number in range(1, 201)]
+    outcomes = [Outcome("etcd", Fault(Kind.KILL_LEADER, 1.2, 0), each) for each in times]
+    outcomes.append(Outcome("sqlite", Fault(Kind.STOP_OWNER, 0.2, 0), 0.25))
+    assert figures(outcomes) == [
+        "| etcd | kill the leader | 200 | 100.0 | 198.0 | 200.0 |",
+        "| sqlite | stop the owner of a topic | 1 | 0.2 | 0.2 | 0.2 |",
+    ]

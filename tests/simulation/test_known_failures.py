@@ -1,0 +1,539 @@
+"""Failures that Apache Pulsar is known for, by the numbers of its issues and pull requests, and what holds here.
+
+Each is one history on virtual time, of real control planes on a store that misbehaves in the way that it took.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from barycenter.broker.cluster.leadership import LEADER_PATH, LeaderValue
+from barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
+    BundleNotFoundError,
+    LookupFailedError,
+    Owner,
+)
+from barycenter.broker.cluster.registration import BROKERS_ROOT
+from barycenter.broker.load_manager.context import LoadManagerContext
+from barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT
+from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from barycenter.broker.ownership.record import lock_path
+from barycenter.load.managers import ManagerKind
+from barycenter.load.service_units import events
+from barycenter.load.service_units.service_unit_state import ServiceUnitState, decode_record, encode_record
+from barycenter.metadata.errors import MetadataError, StoreUnavailableError
+from barycenter.metadata.store import Notification
+from barycenter.naming.bundle import Bundle
+from barycenter.naming.topic import TopicName
+from support.balanced_cluster import HEAVY, Balanced, balanced, own, settled, shed_scenario, traffic
+from support.control_cluster import NAMESPACE, SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
+
+pytestmark = pytest.mark.simulation
+
+HAND_OVER_S = 1.0
+"""Within what a bundle that somebody gives up, or is given, is served."""
+FAIL_OVER_S = SESSION_S + 2.0
+"""Within what the bundles of a broker that died are served by others."""
+CLIENT_TIMEOUT_S = 30.0
+"""After what a client gives up a request, by its default."""
+
+
+def deaf(notification: Notification) -> None:
+    """Lose every notification."""
+
+
+async def three(cluster: ControlCluster, bundles: int = 1) -> list[ControlBroker]:
+    await cluster.create_namespace(bundles)
+    return [await cluster.add(port) for port in (8081, 8082, 8083)]
+
+
+def make_extensible(cluster: ControlCluster, port: int) -> ControlBroker:
+    """Make a broker whose ownership records are in the metadata store."""
+
+    def manager(context: LoadManagerContext) -> ExtensibleLoadManager:
+        return ExtensibleLoadManager(context, LoadManagerEnvironment.in_memory(context))
+
+    return cluster.make(
+        port,
+        manager,
+        load_manager_class_name=ManagerKind.EXTENSIBLE.class_name,
+        load_manager_service_unit_state_table_view_class_name="ServiceUnitStateMetadataStoreTableViewImpl",
+    )
+
+
+async def owner_first(cluster: ControlCluster, brokers: list[ControlBroker]) -> tuple[list[ControlBroker], Bundle]:
+    """Have the one bundle owned; return the brokers, its owner first, and the bundle."""
+    owner = (await cluster.follow(topic("t"), brokers[0])).broker_id
+    bundle = await brokers[0].run(brokers[0].plane.lookup.bundle_of(topic("t")))
+    return sorted(brokers, key=lambda broker: broker.broker_id != owner), bundle
+
+
+async def watch_one_server(cluster: ControlCluster, for_s: float) -> None:
+    """Check at many instants that nobody serves what another serves."""
+    until = cluster.loop.time() + for_s
+    while cluster.loop.time() < until:
+        cluster.check_one_server()
+        await asyncio.sleep(0.02)
+
+
+async def served_within(
+    cluster: ControlCluster, bundle: Bundle, within_s: float, asked: ControlBroker, name: str = "t"
+) -> Owner:
+    """Look a topic of the bundle up until somebody alive serves it; that has to be soon."""
+    deadline = cluster.loop.time() + within_s
+    while True:
+        try:
+            async with asyncio.timeout_at(deadline):
+                owner = await cluster.follow(topic(name), asked)
+        except TimeoutError:
+            raise AssertionError(f"{bundle} is not served within {within_s} s") from None
+        if owner.broker_id in cluster.servers(bundle):
+            return owner
+        assert cluster.loop.time() < deadline, f"{bundle} is not served within {within_s} s"
+        await asyncio.sleep(0.05)
+
+
+def split(broker: ControlBroker, bundle: Bundle, **options: Any) -> "asyncio.Future[list[Bundle]]":
+    work = broker.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide", **options)
+    return asyncio.ensure_future(broker.run(work))
+
+
+def unanswered(broker: ControlBroker, method: str, path: str, *, is_done: bool, times: int = 1) -> list[str]:
+    """Have the store not answer this broker for so many writes at a path, which are done all the same, or are not."""
+    honest, lost = getattr(broker.store, method), []
+
+    async def losing(at: str, *arguments: Any, **options: Any) -> Any:
+        if not at.startswith(path) or len(lost) >= times:
+            return await honest(at, *arguments, **options)
+        lost.append(at)
+        if is_done:
+            await honest(at, *arguments, **options)
+        raise StoreUnavailableError(at, "no answer")
+
+    setattr(broker.store, method, losing)
+    return lost
+
+
+# ---- who owns a bundle ----
+
+
+def test_24478_two_brokers_do_not_load_one_topic_after_the_store_was_restarted() -> None:
+    """Pulsar: sessions ended with ZooKeeper's restart, others took a broker's bundles, and its own view of the
+    records, which had missed that, still named it: both served.
+
+    Here: a record counts only if its number was taken in the broker's present session, so whoever comes back asks
+    for it anew, and is refused.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        brokers = [make_extensible(cluster, port) for port in (8081, 8082, 8083)]
+        await asyncio.gather(*(broker.start() for broker in brokers))
+        (owner, *others), bundle = await owner_first(cluster, brokers)
+        for broker in brokers:
+            cluster.backend.expire_session(broker.store)
+        cluster.backend.partition(owner.store)
+        cluster.backend.route_notifications(owner.store, deaf)
+        await watch_one_server(cluster, SESSION_S)
+        await cluster.until(lambda: bool(cluster.servers(bundle)), "taken by another", within_s=400)
+        assert owner.broker_id not in cluster.servers(bundle)
+        cluster.backend.latency = lambda operation, path: 1.0 if path.startswith(RECORDS_ROOT) else 0.0
+        cluster.backend.heal(owner.store)
+        await watch_one_server(cluster, 3 * SESSION_S)
+        answers = {(await cluster.follow(topic("t"), broker)).broker_id for broker in [owner, *others]}
+        assert [*answers] == cluster.servers(bundle)
+
+    on_virtual_time(scenario)
+
+
+def test_25379_a_bundle_that_was_assigned_to_a_broker_while_it_restarted_is_served_when_it_is_back() -> None:
+    """Pulsar: of the records that it found at its start a broker looked at those alone that said Owned. One that
+    assigned a bundle to it stood for 60 s, until the leader looked for what was stuck.
+
+    Here: what has to be done follows from the record, whenever it was written.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        broker = make_extensible(cluster, 8081)
+        bundle = Bundle.full(NAMESPACE)
+        assigning = events.assigning(None, broker.broker_id, round(cluster.loop.time() * 1000))
+        await cluster.admin.put(f"{RECORDS_ROOT}/{bundle}", encode_record(assigning))
+        await broker.start()
+        await served_within(cluster, bundle, HAND_OVER_S, broker)
+        stored = await cluster.admin.get(f"{RECORDS_ROOT}/{bundle}")
+        assert stored is not None
+        assert decode_record(stored.value).state is ServiceUnitState.OWNED
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["deleted", "not deleted"])
+def test_7517_an_unload_whose_end_is_not_answered_leaves_one_server(is_done: bool) -> None:
+    """Pulsar: the connection broke after ZooKeeper had deleted the lock of a bundle and before it said so; the
+    broker took the unload for failed and served on, while another could own the bundle.
+
+    Here: a term that ended stays ended, and what may be left of its lock is cleared up in the background.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, other, _), bundle = await owner_first(cluster, await three(cluster))
+        term = owner.plane.ownership.owned(bundle)
+        assert term is not None
+        lost = unanswered(owner, "delete", lock_path(bundle), is_done=is_done)
+        await owner.run(owner.plane.namespaces.unload_bundle(bundle))
+        assert lost == [lock_path(bundle)]
+        assert not term.may_acknowledge
+        assert not cluster.servers(bundle)
+        await served_within(cluster, bundle, 2 * HAND_OVER_S, other)
+        await watch_one_server(cluster, SESSION_S)
+
+    on_virtual_time(scenario)
+
+
+def test_913_a_broker_does_not_serve_on_its_predecessors_registration() -> None:
+    """Pulsar: restarted within the session of its former life, a broker found its key there and took it for its own;
+    when that session ended the key went, and the broker was in no list any more.
+
+    Here: the key is waited for and taken anew, by a session of this process.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        await cluster.create_namespace(1)
+        first = await cluster.add(8081)
+        path = f"{BROKERS_ROOT}/{first.broker_id}"
+        first.crash()
+        assert await cluster.admin.exists(path)
+        began = cluster.loop.time()
+        second = await cluster.add(8081)
+        assert cluster.loop.time() - began <= FAIL_OVER_S
+        for pause_s in (0.0, 3 * SESSION_S):
+            await asyncio.sleep(pause_s)
+            stored = await second.run(second.store.get(path))
+            assert stored is not None
+            assert stored.stat.created_by_self
+        assert second.broker_id in second.plane.registration.brokers
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_478_a_bundle_is_not_given_to_a_broker_that_died_after_it_was_chosen(is_reported: bool) -> None:
+    """Pulsar: who was chosen for a bundle stayed chosen when it had loaded the bundle, and still when it was dead:
+    look-ups were sent to it for ever.
+
+    Here: a choice ends when the bundle is reported, and when its broker leaves.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle, *more = (await cluster.create_namespace(4)).bundles
+        brokers = await balanced(cluster, 3)
+        leader, *others = brokers
+        await leader.report(90)  # so that another is chosen
+        await settled(brokers)
+        load_data = leader.manager._load_data
+        for each in (bundle, *more):
+            await leader.do(lambda manager, each=each: manager.select_broker(each))
+        chosen = {name: each.broker for name, each in load_data.preallocations.items()}
+        dead, alive = sorted(others, key=lambda each: each.id != chosen[str(bundle)])
+        assert [*chosen.values()].count(dead.id) == 2  # of the other nobody asks again
+        await own(cluster, dead, bundle)
+        if is_reported:
+            await dead.report()
+            await settled(brokers)
+            assert str(bundle) not in load_data.preallocations
+        dead.broker.crash()
+        cluster.brokers.pop(dead.id)
+        cluster.backend.expire_session(dead.broker.store)
+        placement = await leader.do(lambda manager: manager.select_broker(bundle))
+        assert placement.broker not in (None, dead.id)
+        await cluster.until(lambda: load_data.brokers == {leader.id, alive.id}, "the leader looked again")
+        assert dead.id not in {each.broker for each in load_data.preallocations.values()}
+
+    on_virtual_time(scenario)
+
+
+# ---- who leads ----
+
+
+class _Interrupted:
+    """Does something in the middle of a leader's round: when it has ordered one change."""
+
+    def __init__(self, leader: Balanced, then: Callable[[], object]) -> None:
+        self.ordered: list[str] = []
+        self._then = then
+        self._honest = leader.peers.unload_bundle
+        leader.peers.unload_bundle = self._unload_bundle  # type: ignore[method-assign]
+
+    async def _unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int) -> None:
+        self.ordered.append(str(bundle))
+        await self._honest(broker_url, bundle, destination=destination, epoch=epoch)
+        if len(self.ordered) == 1:
+            self._then()
+            await asyncio.sleep(0.001)
+
+
+def test_26253_a_former_leader_orders_no_more_unloads() -> None:
+    """Pulsar: a round of shedding that had begun went on when another broker led, since to cancel a task does not
+    stop what is running. Here, of four unloads, the first: its process stood still after it, and another leads.
+
+    Here: each step of a round asks whether this broker leads, and a broker whose session may be over does not.
+    """
+
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        leader, *others = brokers
+        interrupted = _Interrupted(leader, leader.broker.node.pause)
+        shedding = asyncio.ensure_future(leader.do(lambda manager: manager.shed()))
+        await cluster.until(
+            lambda: any(each.broker.plane.leadership.is_leader() for each in others), "another leads", within_s=60
+        )
+        assert len(interrupted.ordered) == 1
+        leader.broker.node.resume()
+        await asyncio.wait([shedding])
+        assert len(interrupted.ordered) == 1
+        await asyncio.sleep(SESSION_S)
+        assert sum(each.broker.plane.leadership.is_leader() for each in brokers) == 1
+
+    shed_scenario(scenario)
+
+
+def test_26253_a_former_leader_writes_no_more_load_data() -> None:
+    """The same of the load data of bundles and brokers, which a leader writes from time to time."""
+
+    async def scenario(cluster: ControlCluster, brokers: list[Balanced], bundles: list[Bundle]) -> None:
+        leader, *others = brokers
+        written: list[str] = []
+        paths = [f"{BROKER_AVERAGES_ROOT}/{each.id}" for each in others]
+        cluster.admin.add_listener(lambda told: written.append(told.path) if told.path in paths else None)
+        refresh = leader.manager._watch.refresh
+
+        async def lose_the_lead() -> None:
+            leader.manager._watch.refresh = refresh  # type: ignore[method-assign]
+            cluster.backend.partition(leader.broker.store)
+            await cluster.until(
+                lambda: any(each.broker.plane.leadership.is_leader() for each in others), "another leads"
+            )
+            cluster.backend.heal(leader.broker.store)
+            await cluster.until(lambda: not leader.broker.store.session_is_overdue, "it has another session")
+            await refresh()
+
+        leader.manager._watch.refresh = lose_the_lead  # type: ignore[method-assign]
+        await leader.do(lambda manager: manager.write_resource_quotas())
+        await asyncio.sleep(0.1)  # until all is told
+        assert not written
+        successor = next(each for each in others if each.broker.plane.leadership.is_leader())
+        await successor.do(lambda manager: manager.write_resource_quotas())
+        await asyncio.sleep(0.1)
+        assert written
+
+    shed_scenario(scenario)
+
+
+def test_23125_who_is_elected_knows_that_it_leads_although_the_store_did_not_say_so() -> None:
+    """Pulsar: in a slow ZooKeeper a broker became leader without hearing of it, found a leader's key, took it for
+    another's, and followed itself: nobody shed load any more.
+
+    Here: a key that this session made is its own, whatever was answered, and the election looks again by itself.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        brokers = await three(cluster)
+        (leader,) = [broker for broker in brokers if broker.plane.leadership.is_leader()]
+        others = [broker for broker in brokers if broker is not leader]
+        lost = [unanswered(broker, "put", LEADER_PATH, is_done=True) for broker in others]
+        for broker in others:
+            cluster.backend.route_notifications(broker.store, deaf)
+        leader.crash()
+        cluster.brokers.pop(leader.broker_id)
+        await cluster.until(
+            lambda: sum(broker.plane.leadership.is_leader() for broker in others) == 1,
+            "another leads and knows it",
+            within_s=SESSION_S + 15,
+        )
+        assert any(lost)
+        await asyncio.sleep(10)
+        (successor,) = [broker for broker in others if broker.plane.leadership.is_leader()]
+        stored = await cluster.admin.get(LEADER_PATH)
+        assert stored is not None
+        assert msgspec.json.decode(stored.value, type=LeaderValue).broker_id == successor.broker_id
+        for broker in others:
+            known = broker.plane.leadership.leader()
+            assert known is not None
+            assert known.broker_id == successor.broker_id
+
+    on_virtual_time(scenario)
+
+
+# ---- splits ----
+
+
+def test_25031_a_bundle_that_was_split_is_not_split_again() -> None:
+    """Pulsar: upon load data of before a split a leader ordered it again, and the owner made children of a bundle that
+    was none: boundaries came apart from who owned what.
+
+    Here: the leader compares with the boundaries before it orders, and the owner before it does it.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (parent,) = (await cluster.create_namespace(1)).bundles
+        leader, owner = brokers = await balanced(cluster, 2)
+        await own(cluster, owner, parent)
+        owner.carries(traffic(HEAVY, topics=10_000))
+        await owner.report()
+        await settled(brokers)
+        for _ in range(3):  # the owner's report still lists the parent
+            await leader.do(lambda manager: manager.check_splits())
+        assert [bundle for _, bundle, _, _ in leader.peers.splits] == [str(parent)]
+        boundaries = await cluster.boundaries()
+        with pytest.raises(BundleNotFoundError):
+            await split(owner.broker, parent)
+        assert await cluster.boundaries() == boundaries
+        assert len(boundaries) == 3
+        assert parent not in owner.broker.plane.ownership.held_bundles()
+
+    on_virtual_time(scenario)
+
+
+def test_5510_of_several_splits_of_one_bundle_at_once_one_is_carried_out() -> None:
+    """Pulsar: several producers on one hot bundle had it split several times at once; the second met what the first
+    had changed, failed with an internal error and left topics without a server.
+
+    Here: what changes one bundle goes one after the other, and the second is told that it is not there any more.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, other, _), parent = await owner_first(cluster, await three(cluster))
+        answers = await asyncio.gather(*(split(owner, parent) for _ in range(4)), return_exceptions=True)
+        (children,) = [answer for answer in answers if isinstance(answer, list)]
+        refused = [answer for answer in answers if not isinstance(answer, list)]
+        assert len(await cluster.boundaries()) == 3
+        assert owner.plane.ownership.held_bundles()[:2] == children
+        assert len(refused) == 3
+        for refusal in refused:
+            assert isinstance(refusal, (BundleNotFoundError, BundleNotAcquiredError))
+        assert (await cluster.follow(topic("t"), other)).broker_id == owner.broker_id
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_821_a_broker_that_did_not_hear_of_a_split_still_finds_the_owner() -> None:
+    """Pulsar: a broker that knew a bundle from before its split answered look-ups with "is being unloaded", until its
+    cache was gone.
+
+    Here: at once with the parent's owner, who serves the children; and when these have gone elsewhere, with whoever
+    serves them, because an owner is held to the boundaries in the store.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        deafened, owner, third = await three(cluster)
+        assert deafened.plane.leadership.is_leader()  # it is asked whoever shall own what nobody owns
+        parent = Bundle.full(NAMESPACE)
+        deafened.plane.namespaces.set_destination(parent, owner.broker_id)
+        await served_within(cluster, parent, HAND_OVER_S, deafened)
+        cluster.backend.route_notifications(deafened.store, deaf)
+        children = await split(owner, parent)
+        child = next(child for child in children if child.contains(topic("t")))
+        assert (await served_within(cluster, child, HAND_OVER_S, deafened)).broker_id == owner.broker_id
+        await owner.run(owner.plane.namespaces.unload_bundle(child))
+        for asked in (third, deafened):
+            await served_within(cluster, child, 5 * HAND_OVER_S, asked)
+        cluster.check_one_server()
+        assert await cluster.admin.get(lock_path(parent)) is None
+
+    on_virtual_time(scenario)
+
+
+def test_5919_a_topic_of_another_bundle_is_served_while_the_boundaries_are_read_again() -> None:
+    """Pulsar: a split made a broker forget the bundles of the namespace, and until it knew them again it refused the
+    clients of every other bundle there: "not served by this instance".
+
+    Here: whoever attaches waits for the boundaries.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        brokers = await three(cluster, bundles=2)
+        names = [topic(f"t{number}") for number in range(20)]
+        owners = {name: (await cluster.follow(name, brokers[0])).broker_id for name in names}
+        bundles = await brokers[0].run(brokers[0].plane.bundles.get(NAMESPACE))
+        one, other = bundles.bundles
+        splitting = cluster.brokers[owners[next(name for name in names if one.contains(name))]]
+        name = next(name for name in names if other.contains(name))
+        serving = cluster.brokers[owners[name]]
+        await split(splitting, one)
+        serving.plane.bundles.invalidate(NAMESPACE)
+        term = await serving.run(serving.plane.ownership.require_served(name))
+        assert term.bundle == other
+        assert term.active
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_13677_a_parent_is_gone_when_its_children_are_there(is_answered: bool) -> None:
+    """Pulsar: after a split the lock of the parent stayed beside those of its children, in the store and in the
+    owner's list, for as long as the owner lived.
+
+    Here: it is deleted in the same step, and if the store does not answer to that, soon after.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, *_), parent = await owner_first(cluster, await three(cluster))
+        if not is_answered:
+            unanswered(owner, "delete", lock_path(parent), is_done=False)
+        children = await split(owner, parent)
+        await asyncio.sleep(0 if is_answered else 2 * HAND_OVER_S)
+        assert parent not in owner.plane.ownership.held_bundles()
+        assert await cluster.admin.get(lock_path(parent)) is None
+        for child in children:
+            assert await cluster.admin.exists(lock_path(child))
+        assert owner.owned == children
+
+    on_virtual_time(scenario)
+
+
+# ---- look-ups ----
+
+
+def test_8093_clients_find_their_topics_again_after_all_brokers_were_restarted() -> None:
+    """Pulsar: after a restart of all brokers clients asked, timed out and asked again, for ever.
+
+    Here: each look-up is answered or refused long before the client gives it up, each is a search of its own, and as
+    soon as the sessions of the former processes are over all are answered with who serves.
+    """
+
+    async def scenario(cluster: ControlCluster) -> None:
+        names = [topic(f"t{number}") for number in range(12)]
+        for broker in await three(cluster, bundles=4):
+            await asyncio.gather(*(cluster.follow(name, broker) for name in names))
+        for broker in cluster.brokers.values():
+            broker.crash()
+        brokers = [cluster.make(port) for port in (8081, 8082, 8083)]
+        found: dict[tuple[TopicName, str], str] = {}
+
+        async def ask(name: TopicName, broker: ControlBroker) -> None:
+            while (name, broker.broker_id) not in found:
+                began = cluster.loop.time()
+                try:
+                    owner = await cluster.follow(name, broker)
+                    if cluster.brokers[owner.broker_id].plane.ownership.served(name) is not None:
+                        found[name, broker.broker_id] = owner.broker_id
+                except (LookupFailedError, MetadataError):
+                    pass  # the client asks again
+                assert cluster.loop.time() - began < CLIENT_TIMEOUT_S / 2
+                await asyncio.sleep(0.1)
+
+        async with asyncio.timeout(FAIL_OVER_S + 5 * HAND_OVER_S):
+            asking = [ask(name, broker) for name in names for broker in brokers]
+            await asyncio.gather(*(broker.start() for broker in brokers), *asking)
+        for name in names:
+            assert len({found[name, broker.broker_id] for broker in brokers}) == 1
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)

@@ -1,0 +1,76 @@
+"""Seeded histories of clusters whose ownership records go from one place to the other and back, again and again.
+
+Each life of a broker is configured for one of the two places.
+
+.venv/bin/python -m pytest tests/simulation -k moved_records --sim-seeds 20000 -n 2      (nightly)
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
+from barycenter.load.managers import ManagerKind
+from support.commit import first_of_commit
+from support.simulation.cluster import Settings
+from support.simulation.faults import SYNCER
+from support.simulation.loop import SimulationError
+from support.simulation.scenario import Verdict, run_scenario
+
+pytestmark = pytest.mark.simulation
+
+CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+CLASSES = (f"{CHANNEL}.ServiceUnitStateTableViewImpl", f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "moved_records_seed" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        one, first = option("--sim-seed"), option("--sim-first")
+        first = first_of_commit() if first is None else first
+        count = -(-option("--sim-seeds") // 8)
+        seeds = [one] if one is not None else list(range(first, first + count))
+        metafunc.parametrize("moved_records_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
+
+
+def play(seed: int, lines: list[str] | None = None) -> Verdict:
+    """Play the history of a seed with its own climate, and a place drawn for each life of a broker."""
+    source = random.Random(seed)
+    settings = Settings.drawn(source)
+    config = {
+        **settings.config,
+        "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+        SYNCER: source.choice(("SystemTopicToMetadataStoreSyncer", "MetadataStoreToSystemTopicSyncer")),
+    }
+    places = tuple({"load_manager_service_unit_state_table_view_class_name": name} for name in CLASSES)
+    return run_scenario(seed, settings=replace(settings, config=config, alternatives=places), lines=lines)
+
+
+def test_a_cluster_survives_that_its_records_are_moved(moved_records_seed: int) -> None:
+    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    try:
+        verdict = play(moved_records_seed)
+    except Exception as error:
+        asked = f"-k moved_records --sim-seed {moved_records_seed}"
+        replay = f".venv/bin/python -m pytest tests/simulation {asked}"
+        raise AssertionError(f"seed {moved_records_seed}: {error!r}; replay: {replay}") from error
+    assert verdict.messages > 0
+
+
+def first_failure(seeds: range) -> str | None:
+    """Return the name of the first check that fails over `seeds`."""
+    for seed in seeds:
+        try:
+            play(seed)
+        except SimulationError as error:
+            return error.check
+    return None
+
+
+def test_a_reader_that_stays_where_it_was_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stay(*_: object) -> None:
+        return
+
+    monkeypatch.setattr(FollowingRecords, "_change_over", stay)
+    assert first_failure(range(2, 12)) is not None

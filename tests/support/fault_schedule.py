@@ -1,0 +1,94 @@
+"""Which faults befall a real cluster, in which order and for how long: drawn from a seed, and nothing else."""
+
+import enum
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+class Kind(enum.Enum):
+    """What happens; the value is what a schedule says."""
+
+    KILL_OWNER = "kill the owner of a topic"
+    KILL_LEADER = "kill the leader"
+    STOP_OWNER = "stop the owner of a topic"
+    STOP_LEADER = "stop the leader"
+    KILL_STORE_NODE = "kill a node of the store"
+    KILL_STORE_LEADER = "kill the leading node of the store"
+    STOP_STORE_NODE = "stop a node of the store"
+    STOP_STORE_LEADER = "stop the leading node of the store"
+    CUT_FROM_STORE = "cut one broker from the store"
+    DELAY_STORE = "hold the store's answers to one broker back"
+
+
+OF_BROKERS: Final = (Kind.KILL_OWNER, Kind.KILL_LEADER, Kind.STOP_OWNER, Kind.STOP_LEADER)
+KINDS: Final[dict[str, tuple[Kind, ...]]] = {
+    "sqlite": OF_BROKERS,
+    "zookeeper": tuple(Kind),
+    "etcd": tuple(Kind),
+}
+"""By the store: a file has no nodes, and nothing goes over a network to it."""
+_LASTS: Final = ((0.05, 0.7), (1.1, 1.6))
+"""In session timeouts: what a session outlives, and what outlives a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`for_sessions` is how long it lasts, in session timeouts; a process that is killed is started again then."""
+
+    kind: Kind
+    for_sessions: float
+    pick: int
+    """Which topic or node is concerned, modulo how many there are."""
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} for {self.for_sessions:g} sessions (pick {self.pick})"
+
+
+def shares(count: int) -> dict[str, int]:
+    """Return how many of `count` faults befall each store: a few by turns, of many each kind equally often."""
+    pairs = [name for name, kinds in KINDS.items() for _ in kinds]
+    turns = pairs if count >= len(pairs) else list(KINDS)
+    found = Counter(turns[number % len(turns)] for number in range(count))
+    return {name: found[name] for name in KINDS}
+
+
+def drawn(seed: int, kinds: Sequence[Kind], count: int) -> list[Fault]:
+    """Draw `count` faults: of every kind equally many, as far as that goes, in any order.
+
+    Half of them end within the session of whom they befall, half outlast it.
+    """
+    source = random.Random(seed)
+    rows = [*kinds] * (count // len(kinds)) + source.sample(kinds, count % len(kinds))
+    source.shuffle(rows)
+    return [Fault(kind, round(source.uniform(*source.choice(_LASTS)), 2), source.randrange(60)) for kind in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`without_service_s`: the longest time in which a producer that sends all the while had nothing acknowledged."""
+
+    store: str
+    fault: Fault
+    without_service_s: float
+
+
+def figures(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return one row for each store and kind: how many, and the time without service, median, 99th percentile, most."""
+    rows: dict[tuple[str, str], list[float]] = {}
+    for outcome in outcomes:
+        rows.setdefault((outcome.store, outcome.fault.kind.value), []).append(outcome.without_service_s)
+    return [
+        f"| {store} | {kind} | {len(times)} | {percentile(times, 50):.1f} | {percentile(times, 99):.1f} "
+        f"| {max(times):.1f} |"
+        for (store, kind), times in sorted(rows.items())
+    ]
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the smallest value that at least `percent` of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

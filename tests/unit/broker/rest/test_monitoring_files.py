@@ -1,0 +1,98 @@
+"""Rules and board in `deploy/monitoring`: they parse, and every metric that they name is one of a running broker."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from barycenter.broker.load_manager.factory import load_manager_factory
+from barycenter.cli.main import main
+from barycenter.doctor.catalogue import CHECKS
+from support.rest_cluster import RestCluster
+
+FOLDER = Path(__file__).parents[4] / "deploy" / "monitoring"
+PAGE = Path(__file__).parents[4] / "docs" / "monitoring.md"
+RULES: list[dict[str, Any]] = [
+    rule
+    for group in yaml.safe_load((FOLDER / "barycenter-rules.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
+BOARD: dict[str, Any] = msgspec.json.decode((FOLDER / "barycenter-board.json").read_bytes())
+
+
+def expressions() -> list[str]:
+    of_board = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
+    return [*(rule["expr"] for rule in RULES), *of_board]
+
+
+def metrics_of(parsed: Any) -> Iterator[str]:
+    """Yield the metrics that an expression names."""
+    if isinstance(parsed, promql_parser.VectorSelector):
+        yield str(parsed.name)
+    for part in ("lhs", "rhs", "expr", "args", "vector_selector"):
+        found = getattr(parsed, part, None)
+        for each in found if isinstance(found, list) else [found]:
+            if each is not None:
+                yield from metrics_of(each)
+
+
+@pytest.fixture
+async def told(tmp_path: Path) -> set[str]:
+    """The metrics of a broker that leads and serves a topic."""
+    cluster = RestCluster()
+    try:
+        await cluster.add(
+            load_manager_factory("ModularLoadManagerImpl"),
+            broker_shutdown_timeout_ms=0,
+            barycenter_data_dir=str(tmp_path),
+        )
+        await cluster.create_namespace(bundles=1)
+        await cluster.owner("persistent/public/ns/t")
+        text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
+    finally:
+        await cluster.close()
+    families = list(text_string_to_metric_families(text))
+    not_yet_counted = {f"{family.name}_total" for family in families if family.type == "counter"}
+    return not_yet_counted | {sample.name for family in families for sample in family.samples}
+
+
+async def test_every_metric_that_is_named_is_told(told: set[str]) -> None:
+    named = {name for text in expressions() for name in metrics_of(promql_parser.parse(text))}
+    assert len(named) > 10
+    assert named - told == set()
+
+
+def test_the_names_in_an_expression_are_found() -> None:
+    parsed = promql_parser.parse('max by (a) (rate(one[5m])) > 10 * two and on () sum(avg_over_time(three{x="y"}[1h]))')
+    assert set(metrics_of(parsed)) == {"one", "two", "three"}
+
+
+def test_every_alert_says_what_to_do_and_is_explained() -> None:
+    page = PAGE.read_text()
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"].keys() == {"summary", "action"}
+        assert f"| {rule['alert']} |" in page
+        for command in re.findall(r"barycenter ([a-z]+)", rule["annotations"]["action"]):
+            assert command in main.list_commands(None)  # type: ignore[arg-type]
+        for check in re.findall(r"--check (\S+)", rule["annotations"]["action"]):
+            assert check in {each.name for each in CHECKS}
+
+
+def test_panels_do_not_overlap_and_have_names_of_their_own() -> None:
+    taken = [
+        (x, y)
+        for panel in BOARD["panels"]
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert max(x for x, _ in taken) < 24
+    for key in ("id", "title"):
+        assert len({panel[key] for panel in BOARD["panels"]}) == len(BOARD["panels"])

@@ -5,6 +5,7 @@ Source: the internal admin client of Pulsar's `PulsarService`.
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -18,6 +19,15 @@ MAX_REDIRECTS: Final = 10
 REQUEST_TIMEOUT_S: Final = 70.0
 """Longer than `namespaceBundleUnloadingTimeoutMs` takes by default."""
 _MAX_CONNECTIONS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one broker answered: `headers` by their names in lower case, `body` as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class AdminClient:
@@ -51,14 +61,23 @@ class AdminClient:
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
         for _ in range(MAX_REDIRECTS + 1):
-            status, answer, location = await self._send(method, url, data)
-            if status in (307, 308) and location is not None:
+            answer = await self._send(method, url, data)
+            location = answer.headers.get("location")
+            if answer.status in (307, 308) and location is not None:
                 url = urljoin(url, location)
-            elif status < 300:
-                return _decoded(method, url, answer)
+            elif answer.status < 300:
+                return _decoded(method, url, answer.body)
             else:
-                raise AdminRequestError(method, url, status, reason_of(answer))
+                raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
         raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
+
+    async def ask(self, web_url: str, path: str) -> Answer:
+        """Return what this very broker answers to a GET, be it an error or a redirect.
+
+        Raises:
+            AdminRequestError: it does not answer.
+        """
+        return await self._send("GET", web_url + path, None)
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -67,20 +86,23 @@ class AdminClient:
             await self._session.close()
             self._session = None
 
-    async def _send(self, method: str, url: str, data: bytes | None) -> tuple[int, bytes, str | None]:
+    async def _send(self, method: str, url: str, data: bytes | None) -> Answer:
         if self._closed:
             raise AdminRequestError(method, url, 0, "this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout, headers=self._headers, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
             )
-        headers = {} if data is None else {"Content-Type": "application/json"}
+        headers = (
+            {} if method == "GET" else {"Content-Type": "application/json"}
+        )  # Pulsar demands it of empty bodies, too
         target = URL(url, encoded=True)
         try:
             async with self._session.request(
                 method, target, data=data, headers=headers, allow_redirects=False
             ) as answer:
-                return answer.status, await self._body(method, url, answer), answer.headers.get("Location")
+                told = {name.lower(): value for name, value in answer.headers.items()}
+                return Answer(answer.status, told, await self._body(method, url, answer))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AdminRequestError(method, url, 0, str(error) or type(error).__name__) from error
 

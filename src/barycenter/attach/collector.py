@@ -23,6 +23,7 @@ from yarl import URL
 
 from barycenter.admin.client import AdminClient
 from barycenter.admin.errors import AdminRequestError
+from barycenter.attach.addresses import address_of
 from barycenter.attach.answers import has_no_report, without_report
 from barycenter.attach.collected_snapshot import collected_snapshot
 from barycenter.attach.report_numbers import ReportNumbers
@@ -131,7 +132,6 @@ class Collector:
         """`extensible` is asked once brokers turn out to run that load manager, which has no load report to ask for;
         `keep_snapshot` gets what was collected of them in a round."""
         self._given = list(urls)
-        self._is_tls = self._given[0].startswith("https:")
         self._address: dict[str, str] = {}
         self._client = client
         self._log = log
@@ -213,7 +213,7 @@ class Collector:
         async with gate:
             try:
                 if broker not in self._address:
-                    self._address[broker] = await self._address_of(broker, told_by)
+                    self._address[broker] = await address_of(self._client, broker, told_by)
                 answer = await self._client.call("GET", self._address[broker], "/admin/v2/broker-stats/load-report")
             except AdminRequestError as error:
                 return None if has_no_report(error) else without_report(error)
@@ -223,20 +223,6 @@ class Collector:
             return msgspec.structs.replace(understood(broker, answer), last_update=self._clock_ms())
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             return f"its load report cannot be read: {error}"
-
-    async def _address_of(self, broker: str, told_by: str) -> str:
-        """Return the web address of a broker. Its id has the port without TLS, if it has one.
-
-        The other is told by a lookup of the topic of its own that a broker always serves.
-        """
-        if not self._is_tls:
-            return f"http://{broker}"
-        try:
-            found = await self._client.call("GET", told_by, f"/lookup/v2/topic/persistent/pulsar/{broker}/healthcheck")
-        except AdminRequestError:
-            found = None
-        address = found.get("httpUrlTls") if isinstance(found, dict) else None
-        return str(address or f"https://{broker}").rstrip("/")
 
     # ---- the extensible load manager ----
 

@@ -13,6 +13,9 @@ _EXTRAS: Final = {
     "pulsar": "source",
     "_pulsar": "source",
     "jinja2": "demo",
+    "grpc": "etcd",
+    "kazoo": "zookeeper",
+    "textual": "top",
 }
 _COMMAND_EXTRAS: Final = {"demo": "demo"}
 """Commands that need more than the module that is missed first."""

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +26,9 @@ from barycenter.ledger.inspection import (
     repair_ledger,
     unlisted_files,
 )
+from barycenter.ledger.one_folder import check_same_folder
 from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.open import open_store
+from barycenter.metadata.open import UnknownStoreError, open_store
 
 DAMAGED: Final = 3
 
@@ -52,6 +54,15 @@ _METADATA = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="The metadata store's file.  [default: metadata.sqlite in the data folder]",
 )
+_STORE = click.option(
+    "--metadata-store", "url", default="", metavar="URL", help="The brokers' metadataStoreUrl, if it is no file there."
+)
+_STORE_CONFIG = click.option(
+    "--store-config",
+    default="",
+    type=click.Path(dir_okay=False),
+    help="Its metadataStoreConfigPath: TLS, user and password.",
+)
 _TOPIC = click.option("--topic", default="", help="Only this topic: persistent://TENANT/NAMESPACE/NAME.")
 _FORMAT = with_format("table", "json", json="one object")
 
@@ -64,14 +75,16 @@ def command() -> None:
 @command.command(name="check")
 @_DATA
 @_METADATA
+@_STORE
+@_STORE_CONFIG
 @_TOPIC
 @_FORMAT
-def check(data: Path, metadata: Path | None, topic: str, form: str) -> None:
+def check(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
     """Read every ledger and tell what is damaged: file, topic, and the positions that are lost and that are not.
 
     No ledger is changed. Ends with 0 if all is whole, with 3 if something is damaged, with 1 if it could not be told.
     """
-    found = _go_through(data, metadata, topic, check_ledger)
+    found = _go_through(data, _store_of(data, metadata, url, store_config), topic, check_ledger)
     if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
@@ -84,9 +97,11 @@ def check(data: Path, metadata: Path | None, topic: str, form: str) -> None:
 @command.command(name="repair")
 @_DATA
 @_METADATA
+@_STORE
+@_STORE_CONFIG
 @_TOPIC
 @_FORMAT
-def repair(data: Path, metadata: Path | None, topic: str, form: str) -> None:
+def repair(data: Path, metadata: Path | None, url: str, store_config: str, topic: str, form: str) -> None:
     """Put a file that keeps every whole entry, at its position, in the place of each damaged one.
 
     Consumers pass the positions that are lost. The damaged file is kept beside the other as NAME.damaged, to be
@@ -94,7 +109,7 @@ def repair(data: Path, metadata: Path | None, topic: str, form: str) -> None:
 
     Ends with 0 if all is whole then, with 1 if something could not be repaired.
     """
-    found = _go_through(data, metadata, topic, repair_ledger)
+    found = _go_through(data, _store_of(data, metadata, url, store_config), topic, repair_ledger)
     if form == "json":
         click.echo(msgspec.json.encode(found))
     else:
@@ -102,32 +117,52 @@ def repair(data: Path, metadata: Path | None, topic: str, form: str) -> None:
     sys.exit(1 if any(report.error for report in found.damaged) else 0)
 
 
-def _go_through(
-    data: Path, metadata: Path | None, topic: str, work: Callable[[str, ListedLedger], LedgerReport]
-) -> Summary:
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """Where the metadata is: `file`, or `url` with its `metadataStoreConfigPath`."""
+
+    file: Path | None
+    url: str
+    config_path: str = ""
+
+
+def _store_of(data: Path, metadata: Path | None, url: str, config_path: str) -> _Store:
+    if metadata is not None and url:
+        raise click.UsageError("--metadata names a file, --metadata-store any store: give one of them")
+    if url:
+        return _Store(None, url, config_path)
+    file = metadata or data / METADATA
+    return _Store(file, f"sqlite:{file}")
+
+
+def _go_through(data: Path, store: _Store, topic: str, work: Callable[[str, ListedLedger], LedgerReport]) -> Summary:
     """Do `work` on every ledger while no broker can start; what hinders all of it ends the program."""
     keep_private()
-    ledgers, metadata = str(data / LEDGERS), metadata or data / METADATA
+    ledgers = str(data / LEDGERS)
     try:
-        check_broker_folder(data, metadata)
+        if store.file is not None:
+            check_broker_folder(data, store.file)
+        elif not (data / LEDGERS).is_dir():
+            raise WrongFolderError(f"{data} is no data folder of brokers: expected {LEDGERS}/ in it")
         with exclusive(ledgers):
-            listed = asyncio.run(_listed(metadata))
+            listed = asyncio.run(_listed(store, ledgers))
             chosen = [each for each in listed if each.in_use and topic in ("", str(each.topic))]
             if topic and not chosen:
                 near = did_you_mean(topic, sorted({str(each.topic) for each in listed}))
                 raise WrongFolderError(f"{data} has no ledgers of a topic {topic}{near}")
             reports = [work(ledgers, each) for each in with_progress(chosen, "reading ledgers")]
             unlisted = [] if topic else list(unlisted_files(ledgers, {each.record.ledger_id for each in listed}))
-    except (WrongFolderError, LedgerError, MetadataError, OSError) as error:
+    except (WrongFolderError, LedgerError, MetadataError, UnknownStoreError, OSError) as error:
         fail(in_words(error))
         raise AssertionError from error
     damaged = [report for report in reports if not report.is_whole]
     return Summary(str(data), len({each.topic for each in chosen}), len(chosen), damaged, unlisted)
 
 
-async def _listed(metadata: Path) -> list[ListedLedger]:
-    store = await open_store(f"sqlite:{metadata}")
+async def _listed(where: _Store, ledgers: str) -> list[ListedLedger]:
+    store = await open_store(where.url, config_path=where.config_path)
     try:
+        await check_same_folder(store, ledgers)
         return [each async for each in listed_ledgers(store)]
     finally:
         await store.close()

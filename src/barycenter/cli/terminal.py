@@ -73,6 +73,11 @@ def output_width(plain_width: int) -> int:
     return int(told) if re.fullmatch(r"[1-9]\d{0,4}", told) else plain_width
 
 
+def printable(text: str) -> str:
+    """Return what brokers and stores said without what would steer a terminal."""
+    return "".join(each if each.isprintable() else "�" for each in text)
+
+
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:
     """Print rows of texts under titles without trailing blanks; `plain_width` columns wide unless on a terminal.
 

@@ -170,6 +170,14 @@ def _moved(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
     return structs.replace(config, barycenter_pulsar_compatibility=version, **defaults)
 
 
+_NO_LEADER_OF_ALL: Final = (
+    "false or administration: the leader does not assign bundles yet where nothing but its own key is ephemeral. "
+    "docs/leader-epochs.md says what there is"
+)
+_NOT_YET: Final = {("leaderOnlyMetadataWrites", "true"): _NO_LEADER_OF_ALL}
+"""What is allowed in place of a value that is not offered yet, and why it is not."""
+
+
 def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
     """Return the value of one key from its text; blank is the default by that version of Pulsar.
 
@@ -180,7 +188,7 @@ def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> A
     try:
         return key.parse(text, version)
     except ValueError:
-        raise ConfigError(name, text, key.allowed()) from None
+        raise ConfigError(name, text, _NOT_YET.get((name, text)) or key.allowed()) from None
 
 
 def validate_dynamic(name: str, text: str) -> None:

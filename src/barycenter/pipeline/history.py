@@ -7,12 +7,15 @@ it tells of. Periods begin inclusive and end exclusive, in epoch ms. Every answe
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import starmap
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from barycenter.pipeline.moves import FLAP_WITHIN, Move, Owned, flapping_of, moves_of
 from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import TABLES_FOLDER
 from barycenter.pipeline.tables.files import date_folders, date_of, table_files, with_lacking_columns
@@ -107,6 +110,64 @@ class History:
         once = _once(_of_manager(found, manager))
         return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
 
+    def moves(self, limit: int, *, bundle: str = "", broker: str = "") -> pa.Table:
+        """Return the last `limit` moves, oldest first: of all bundles, or of one, from or to any broker, or one.
+
+        Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`), and of
+        the decision that the source was left by, null if there is none on record: strategy, sentence.
+        """
+        wanted = [
+            move
+            for move in self._moves(pc.field("bundle") == bundle if bundle else None)
+            if not broker or broker in (move.source, move.destination)
+        ][-limit:]
+        decided = self._unloads({move.bundle for move in wanted})
+        rows = []
+        for move in wanted:
+            before = _NEVER if move.since_last is None else move.at - move.since_last
+            why = next(
+                (each for each in decided.get((move.bundle, move.source), ()) if before < each["at"] <= move.at), {}
+            )
+            rows.append(
+                {
+                    **move._asdict(),
+                    "since_last_s": None if move.since_last is None else move.since_last.total_seconds(),
+                    "unreported_s": move.unreported.total_seconds(),
+                    "strategy": why.get("strategy"),
+                    "sentence": why.get("sentence"),
+                }
+            )
+        return pa.Table.from_pylist(rows, schema=_MOVE_SCHEMA)
+
+    def flapping(self, limit: int, *, within: timedelta = FLAP_WITHIN) -> pa.Table:
+        """Return the `limit` bundles that moved again within so long most often.
+
+        Columns: bundle, moves, flaps, back, soonest_s, first, last, brokers (see `moves.Flapping`).
+        """
+        rows = [
+            {**each._asdict(), "soonest_s": each.soonest.total_seconds(), "brokers": ", ".join(each.brokers)}
+            for each in flapping_of(self._moves(None), within)[:limit]
+        ]
+        return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
+
+    def _moves(self, condition: pc.Expression | None) -> list[Move]:
+        """Return the moves within the period, by all that is known of the bundles' owners around it."""
+        owned = self._ownership(condition)
+        intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)
+        return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
+
+    def _unloads(self, bundles: set[str]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+        """Return the decisions to unload these bundles from each broker, newest first."""
+        columns = ["at", "bundle", "source", "strategy", "sentence"]
+        condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for rows in self._rows("decisions", "at", columns, condition) if bundles else ():
+            for row in rows.to_pylist():
+                found.setdefault((row["bundle"], row["source"]), []).append(row)
+        for decisions in found.values():
+            decisions.sort(key=itemgetter("at"), reverse=True)
+        return found
+
     def bundle_load(self, bundle: str, *, every: timedelta = timedelta(minutes=1)) -> pa.Table:
         """Return the means of the bundle's samples per interval, oldest first.
 
@@ -183,7 +244,19 @@ class History:
         )
         return rows.select([*_BALANCE_COLUMNS]).sort_by("interval_start")
 
-    def _ownership(self, condition: pc.Expression) -> pa.Table:
+    def rows(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a table in the period, in any order; each row once, by the table's key.
+
+        Raises:
+            NoHistoryError: there are none.
+        """
+        table = TABLES[name]
+        found = self._all(name, table.time, list(dict.fromkeys([*columns, *table.key])))
+        once = found.append_column("row", pa.array(range(len(found)), pa.int64()))
+        kept = once.group_by(list(table.key), use_threads=False).aggregate([("row", "last")]).column("row_last")
+        return found.take(kept).select([*columns])
+
+    def _ownership(self, condition: pc.Expression | None) -> pa.Table:
         """Each interval that touches the period once, with its end if it has one."""
         found = [self._empty(OWNERSHIP.names, "ownership")]
         for file in self._files("ownership"):
@@ -259,6 +332,35 @@ _BALANCE_COLUMNS: Final = (
 )
 
 
+_INTERVAL_COLUMNS: Final = ("bundle", "broker", "owned_from", "owned_to", "ended")
+_NEVER: Final = datetime.fromtimestamp(0, UTC)
+_TIME: Final = pa.timestamp("us", "UTC")
+_MOVE_SCHEMA: Final = pa.schema(
+    {
+        "at": _TIME,
+        "bundle": pa.string(),
+        "source": pa.string(),
+        "destination": pa.string(),
+        "ended": pa.string(),
+        "since_last_s": pa.float64(),
+        "is_back": pa.bool_(),
+        "unreported_s": pa.float64(),
+        "strategy": pa.string(),
+        "sentence": pa.string(),
+    }
+)
+_FLAPPING_SCHEMA: Final = pa.schema(
+    {
+        "bundle": pa.string(),
+        "moves": pa.int64(),
+        "flaps": pa.int64(),
+        "back": pa.int64(),
+        "soonest_s": pa.float64(),
+        "first": _TIME,
+        "last": _TIME,
+        "brokers": pa.string(),
+    }
+)
 _DECISION_COLUMNS: Final = (
     *("at", "by", "manager", "strategy", "kind", "bundle", "source", "destination", "refused"),
     "sentence",

@@ -15,6 +15,7 @@ from barycenter.ledger.files import file_format as fmt
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.files.folder import ledger_path
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
+from barycenter.ledger.one_folder import FOLDER_KEY
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.open import open_store
 from barycenter.metadata.store import MetadataStore
@@ -127,6 +128,29 @@ def test_a_wrong_folder_is_told_in_a_sentence(tmp_path: Path, data: Path) -> Non
     assert "metadata.sqlite is missing" in run(1, "check", "--data", data)
     assert not (data / METADATA).exists()
     run(2, "check", "--data", tmp_path / "none")
+
+
+def test_the_metadata_may_be_in_another_store_and_has_to_be_of_this_folder(data: Path, tmp_path: Path) -> None:
+    """A folder that is not the cluster's would be filled with ledgers of which all is gone."""
+    store = tmp_path / "elsewhere"
+    (data / METADATA).rename(store)
+    words = ("--data", data, "--metadata-store", f"sqlite:{store}")
+    assert told(0, "check", *words) == told(0, "check", "--data", data, "--metadata", store)
+    flip(file_of(data, 1), fmt.HEADER_SIZE + fmt.ENTRY_HEADER_SIZE)
+    (report,) = told(0, "repair", *words)["damaged"]
+    assert report["isRepaired"]
+
+    asyncio.run(put(f"sqlite:{store}", FOLDER_KEY, b"0" * 32))
+    assert "another folder than the one" in run(1, "repair", *words)
+    assert "expected sqlite:PATH" in run(1, "check", "--data", data, "--metadata-store", "nowhere")
+    assert "expected ledgers/ in it" in run(1, "check", "--data", tmp_path, "--metadata-store", f"sqlite:{store}")
+    run(2, "check", *words, "--metadata", store)
+
+
+async def put(url: str, path: str, value: bytes) -> None:
+    store = await open_store(url)
+    await store.put(path, value)
+    await store.close()
 
 
 def test_compacted_ledgers_are_known_and_looked_through(tmp_path: Path) -> None:

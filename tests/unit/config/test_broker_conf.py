@@ -69,6 +69,7 @@ def test_older_names_stand_for_newer_ones() -> None:
         ("defaultNamespaceBundleSplitAlgorithm", "halves", "range_equally_divide or topic_count_equally_divide"),
         ("supportedNamespaceBundleSplitAlgorithms", "range_equally_divide,halves", "range_equally_divide or"),
         ("authenticationEnabled", "true", "false"),
+        ("leaderOnlyMetadataWrites", "true", "false or administration: the leader does not assign bundles yet"),
         ("brokerServicePortTls", "6651", "blank"),
         ("configurationMetadataStoreUrl", "memory:other", "blank or equal to metadataStoreUrl"),
     ],

@@ -14,7 +14,7 @@ from barycenter.cli.folders import WrongFolderError, check_load_folder
 from barycenter.cli.formats import with_format
 from barycenter.cli.groups import CommandGroup
 from barycenter.cli.history.rows import print_rows, trend
-from barycenter.cli.moments import moment_ms
+from barycenter.cli.moments import Seconds, moment_ms
 from barycenter.cli.pipeline.data_folder import opened
 from barycenter.cli.progress import spark_progress, with_progress
 from barycenter.load.managers import ManagerKind
@@ -136,6 +136,34 @@ def _life_of(history: History, name: str, width: timedelta, manager: str) -> lis
     if not found:
         fail(lacking)
     return found
+
+
+@command.command(name="moves")
+@_common
+@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Only moves of this bundle.")
+@click.option("--broker", default="", metavar="HOST:PORT", help="Only moves from or to this broker.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most moves, the last ones.")
+def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, broker: str, limit: int) -> None:
+    """Tell which bundles went from which broker to which, and why.
+
+    By who reported the bundle; the reason is that of the decision to unload it. A bundle whose broker is gone has none.
+    """
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.moves(limit, bundle=bundle, broker=broker), none="nothing moved")
+
+
+@command.command(name="flapping")
+@_common
+@click.option("--within", type=Seconds(1), default="30m", show_default=True, help="What soon means.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most bundles, the worst ones.")
+def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
+    """Tell the bundles that moved again soon after a move, and how often back to where they had been."""
+    with _history(data, conf, since, until) as history:
+        _answer(
+            form,
+            lambda: history.flapping(limit, within=timedelta(seconds=within)),
+            none="no bundle moved again so soon",
+        )
 
 
 @command.command(name="brokers")

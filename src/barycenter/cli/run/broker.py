@@ -24,11 +24,15 @@ from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.files.folder_needs import Access
+from barycenter.ledger.files.folder_probe import fit_access
+from barycenter.ledger.one_folder import check_one_folder
 from barycenter.load.advice.configuration_advice import key_advice
 from barycenter.load.managers import StrategyError
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError
-from barycenter.metadata.open import UnknownStoreError, open_store
+from barycenter.metadata.open import OF_ONE_MACHINE, UnknownStoreError, open_store
+from barycenter.metadata.store import MetadataStore
 from barycenter.standalone.parent_watch import die_with_parent
 from barycenter.standalone.process import READY
 from barycenter.standalone.scheduling import take_short_turns
@@ -75,10 +79,15 @@ async def _serve(config: BrokerConfig) -> None:
     url = config.metadata_store_url or f"sqlite:{data / METADATA}"
     if url.startswith("sqlite:"):
         check_metadata(data, Path(url.removeprefix("sqlite:")))
-    store = await open_store(url, session_timeout_ms=config.metadata_store_session_timeout_millis)
+    store = await open_store(
+        url,
+        session_timeout_ms=config.metadata_store_session_timeout_millis,
+        operation_timeout_s=config.metadata_store_operation_timeout_seconds,
+        config_path=config.metadata_store_config_path,
+    )
     try:
-        ledgers = FileLedgerStorage(data / LEDGERS)
-    except LedgerError:
+        ledgers = await _ledgers(store, str(data / LEDGERS), several_machines=not url.startswith(OF_ONE_MACHINE))
+    except (LedgerError, MetadataError):
         await store.close()
         raise
     try:
@@ -87,6 +96,19 @@ async def _serve(config: BrokerConfig) -> None:
     finally:
         await ledgers.close()
         await store.close()
+
+
+async def _ledgers(store: MetadataStore, folder: str, *, several_machines: bool) -> FileLedgerStorage:
+    """Return the storage of ledgers in a folder that was found fit for it.
+
+    Raises:
+        LedgerError: it is not fit, or cannot be used.
+        MetadataError: the store did not answer.
+    """
+    access = await asyncio.to_thread(fit_access, folder, several_machines=several_machines)
+    if several_machines:
+        await check_one_folder(store, folder)
+    return FileLedgerStorage(folder, direct=access is Access.DIRECT)
 
 
 async def _until_stopped(config: BrokerConfig, env: Environment) -> None:

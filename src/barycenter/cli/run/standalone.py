@@ -12,6 +12,7 @@ from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.load.advice.configuration_advice import advice, key_advice
+from barycenter.metadata.open import UnknownStoreError, check_url
 from barycenter.standalone.cluster import OWN_KEYS, ClusterSettings, StandaloneCluster, read_configuration
 from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from barycenter.standalone.errors import StandaloneError
@@ -33,20 +34,38 @@ from barycenter.standalone.errors import StandaloneError
     help="A broker.conf for all brokers.",
 )
 @click.option(
+    "--metadata-store",
+    "metadata_store_url",
+    default="",
+    metavar="URL",
+    help="A metadataStoreUrl, such as zk:HOST:PORT.  [default: a SQLite file in the --data folder]",
+)
+@click.option(
     "--pipeline/--no-pipeline", default=None, help="Run the Spark pipeline.  [default: if PySpark is installed]"
 )
 def command(
-    brokers: int, data: Path, web_port: int, broker_port: int, conf: Path | None, pipeline: bool | None
+    brokers: int,
+    data: Path,
+    web_port: int,
+    broker_port: int,
+    conf: Path | None,
+    metadata_store_url: str,
+    pipeline: bool | None,
 ) -> None:
     """Run a cluster on this machine.
 
-    Broker i listens on the given ports plus i. Everything is kept in the --data folder: the same command on
-    the same folder goes on where it stopped. Ctrl-C ends the cluster in order, a second Ctrl-C at once.
+    Broker i listens on the given ports plus i. Everything is kept in the --data folder, or all but the metadata
+    with --metadata-store: the same command on the same folder goes on where it stopped. Ctrl-C ends the cluster in
+    order, a second Ctrl-C at once.
 
     A broker that fails is started again. One that was asked to stop (POST /admin/v2/brokers/shutdown, or SIGTERM)
     stays down until this process gets SIGUSR1.
     """
+    if metadata_store_url.startswith("memory:"):
+        raise click.UsageError("--metadata-store memory: is of one process alone, and each broker is one")
     try:
+        if metadata_store_url:
+            check_url(metadata_store_url)
         configuration = checked_configuration(conf) if conf else {}
         keep_private()
         directory = DataDirectory(data.absolute())
@@ -58,9 +77,10 @@ def command(
                 broker_port=broker_port,
                 configuration=configuration,
                 pipeline=_has_pipeline(pipeline),
+                metadata_store_url=metadata_store_url,
             )
             asyncio.run(_run(settings))
-    except (StandaloneError, ConfigError, OSError) as error:
+    except (StandaloneError, ConfigError, UnknownStoreError, OSError) as error:
         fail(in_words(error))
 
 

@@ -34,7 +34,7 @@ def refusal(folder: Path, *lines: str) -> str:
     ("line", "said"),
     [
         ("brokerServicePort=70000", "brokerServicePort"),
-        ("metadataStoreUrl=zk:127.0.0.1:2181", "metadata store URL 'zk:127.0.0.1:2181': expected sqlite:PATH"),
+        ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),
         ("loadBalancerLoadSheddingStrategy=NoSuchShedder", "NoSuchShedder"),
     ],
 )

@@ -1,0 +1,60 @@
+"""`barycenter top`: follow a running cluster on the whole terminal."""
+
+import asyncio
+import sys
+from typing import Final
+
+import click
+
+from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url, decisions_of, snapshot_of
+from barycenter.cli.ask.top_screen import Seen, TopScreen
+from barycenter.cli.failure import fail
+from barycenter.load.managers import short_name
+from barycenter.status.board import board_of
+
+_DECISIONS: Final = 500
+"""So many of each broker's last decisions are asked for."""
+
+
+@click.command(name="top")
+@click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
+@click.option(
+    "--interval",
+    "interval_s",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.5, 3600),
+    help="Seconds from one look to the next.",
+)
+def command(url: str | None, interval_s: float) -> None:
+    """Follow a running cluster: brokers, bundles and decisions, sorted, filtered, and each with its reasons.
+
+    1, 2 and 3 choose a table, s the column that it is ordered by, r reverses the order, / filters. Enter on a broker
+    shows its bundles, on a bundle what was decided about it and why. The load is what the leader decides upon.
+
+    Needs a terminal; `barycenter status` tells the same in a script. Apache Pulsar's leader tells nobody what it
+    decides upon: of that, `status` shows what can be had.
+    """
+    if not sys.stdout.isatty():
+        raise click.UsageError("top needs a terminal; `barycenter status` prints once, and as JSON with --json")
+    address = asked_url(url)
+
+    screen = TopScreen(lambda: seen_at(address), interval_s)
+    screen.run()
+    if screen.return_code:
+        fail("the screen ended with an error")
+
+
+async def seen_at(address: str) -> Seen:
+    """Return what the cluster of the broker at `address` says now.
+
+    Raises:
+        ClusterError: it does not answer.
+    """
+    snapshot, (decisions, _) = await asyncio.gather(
+        snapshot_of(address), decisions_of(address, {"limit": str(_DECISIONS)})
+    )
+    board = board_of(snapshot)
+    about = f"{len(board.brokers):,} brokers, {len(board.bundles):,} bundles"
+    strategy = short_name(snapshot.configuration.get("loadBalancerLoadSheddingStrategy", ""))
+    return Seen(f"{about}, sheds by {strategy}" if strategy else about, board, decisions)

@@ -1,0 +1,151 @@
+"""Carry out a plan: so many moves at once, so many a minute, each seen to be served where it was to go.
+
+A move that the cluster has made already counts as done. One whose bundle another broker serves than its source stops
+the plan: somebody else balances at the same time. So does a move that fails; those under way come to their ends.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from barycenter.operations.journal import MoveState
+from barycenter.operations.plan import PlannedMove
+
+_LOOKS_AGAIN_S: Final = 0.05
+_LOOKS_AT_MOST_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+class NotNowError(Exception):
+    """The cluster cannot tell or do it at this moment, and may soon; the text says what it answered."""
+
+
+class RefusedError(Exception):
+    """The cluster does not do it; the text says why."""
+
+
+class Cluster(Protocol):
+    """A running cluster, as moves need it. Each raises NotNowError or RefusedError."""
+
+    async def serves(self, broker: str, bundle: str) -> bool:
+        """Tell whether the broker serves the bundle."""
+        ...
+
+    async def unload(self, bundle: str, destination: str) -> None:
+        """Have the owner unload the bundle, which the destination then gets."""
+        ...
+
+    async def look_up(self, bundle: str) -> str:
+        """Look up a topic of the bundle, as a client does, which gives a bundle its owner; return the broker, blank if
+        no topic can be looked up."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`at_once` and `per_minute` are at least 1; `timeout_s` is how long one move may take."""
+
+    at_once: int = 1
+    per_minute: float = 60.0
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many moves came to their end, and what stopped the plan: blank if nothing did."""
+
+    served: int
+    failed: int
+    stopped_by: str = ""
+
+
+Tell = Callable[[PlannedMove, MoveState, str, float | None], None]
+"""Keeps what became of a move, with words, and seconds from its beginning once it is over."""
+
+
+async def execute(moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, tell: Tell) -> Outcome:
+    """Move one bundle after the other.
+
+    Cancelled, it stops at once; what was begun goes on in the cluster, and is seen to when the plan is gone on with.
+    """
+    run = _Run(cluster, pace, tell)
+    async with asyncio.TaskGroup() as group:
+        for move in moves:
+            await run.wait_turn()
+            if run.stopped_by:
+                break
+            group.create_task(run.move(move))
+    return Outcome(run.served, run.failed, run.stopped_by)
+
+
+class _Run:
+    def __init__(self, cluster: Cluster, pace: Pace, tell: Tell) -> None:
+        self.served = 0
+        self.failed = 0
+        self.stopped_by = ""
+        self._cluster = cluster
+        self._pace = pace
+        self._tell = tell
+        self._room = asyncio.Semaphore(pace.at_once)
+        self._next_at = asyncio.get_running_loop().time()
+
+    async def wait_turn(self) -> None:
+        """Wait until another move may begin; `move` gives its place back."""
+        await self._room.acquire()
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._next_at - loop.time()))
+        self._next_at = max(self._next_at, loop.time()) + 60.0 / self._pace.per_minute
+
+    async def move(self, move: PlannedMove) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._pace.timeout_s):
+                await self._moved(move)
+        except (RefusedError, TimeoutError) as error:
+            detail = str(error) or f"it is not served there after {self._pace.timeout_s:g} s"
+            self.failed += 1
+            self.stopped_by = self.stopped_by or f"{move.bundle}: {detail}"
+            self._tell(move, MoveState.FAILED, detail, loop.time() - began)
+        else:
+            self.served += 1
+            self._tell(move, MoveState.SERVED, "", loop.time() - began)
+        finally:
+            self._room.release()
+
+    async def _moved(self, move: PlannedMove) -> None:
+        """Return once the destination serves the bundle.
+
+        Raises:
+            RefusedError: somebody else moved it, or a broker refuses.
+        """
+        if await _when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
+            return
+        if not await _when_told(lambda: self._cluster.serves(move.source, move.bundle)):
+            owner = await _when_told(lambda: self._cluster.look_up(move.bundle))
+            if owner not in (move.source, move.destination, ""):
+                raise RefusedError(f"{owner} serves it, not {move.source}: somebody else moves bundles")
+        self._tell(move, MoveState.BEGUN, "", None)
+        await _when_told(lambda: self._cluster.unload(move.bundle, move.destination))
+        pause = _LOOKS_AGAIN_S
+        while True:
+            owner = await _when_told(lambda: self._cluster.look_up(move.bundle))
+            if await _when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
+                return
+            if owner not in (move.source, move.destination, ""):
+                raise RefusedError(f"it went to {owner} instead of {move.destination}")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LOOKS_AT_MOST_S)
+
+
+async def _when_told(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return the cluster's answer; ask again, ever later, while it cannot give one."""
+    pause = _LOOKS_AGAIN_S
+    while True:
+        try:
+            return await ask()
+        except NotNowError:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LOOKS_AT_MOST_S)

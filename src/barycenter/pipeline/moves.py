@@ -1,0 +1,111 @@
+"""Which bundles went from one broker to another, and which of them went too often; made of who owned them and when."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+FLAP_WITHIN: Final = timedelta(minutes=30)
+"""A bundle that moves again so soon, this span included, was not moved well."""
+
+
+class Owned(NamedTuple):
+    """An interval of the table `ownership`: `until` and `ended` are None while it lasts."""
+
+    bundle: str
+    broker: str
+    since: datetime
+    until: datetime | None = None
+    ended: str | None = None
+
+
+class Move(NamedTuple):
+    """A bundle that `source` had, and that `destination` has from `at` on, when that broker first reported it.
+
+    `ended` says why it left: moved, or broker gone. `since_last` is how long after its move before it went, None if
+    this is the first that is known; `is_back`: it went to where that move had taken it from. `unreported` is for how
+    long no broker reported it: about how far reports are apart, and no measure of the gap that clients see.
+    """
+
+    bundle: str
+    at: datetime
+    source: str
+    destination: str
+    ended: str
+    unreported: timedelta
+    since_last: timedelta | None
+    is_back: bool
+
+    def is_flap(self, within: timedelta = FLAP_WITHIN) -> bool:
+        return self.since_last is not None and self.since_last <= within
+
+
+class Flapping(NamedTuple):
+    """A bundle that moved again too soon. Of its `moves`, `flaps` did, and of these `back` went to where it had been.
+
+    `soonest` is the shortest time from one move to the next, `first` and `last` are when flaps were, `brokers` all that
+    had it, by name.
+    """
+
+    bundle: str
+    moves: int
+    flaps: int
+    back: int
+    soonest: timedelta
+    first: datetime
+    last: datetime
+    brokers: tuple[str, ...]
+
+
+def flapping_of(moves: Iterable[Move], within: timedelta = FLAP_WITHIN) -> list[Flapping]:
+    """Return the bundles that moved again at most `within` after a move, those first that did most often, then by
+    name."""
+    by_bundle: dict[str, list[Move]] = {}
+    for move in moves:
+        by_bundle.setdefault(move.bundle, []).append(move)
+    found = []
+    for bundle, of_bundle in by_bundle.items():
+        if flaps := [move for move in of_bundle if move.is_flap(within)]:
+            times = sorted(move.at for move in flaps)
+            brokers = {broker for move in of_bundle for broker in (move.source, move.destination)}
+            found.append(
+                Flapping(
+                    bundle,
+                    len(of_bundle),
+                    len(flaps),
+                    sum(move.is_back for move in flaps),
+                    min(move.since_last for move in flaps if move.since_last is not None),
+                    times[0],
+                    times[-1],
+                    tuple(sorted(brokers)),
+                )
+            )
+    found.sort(key=lambda each: (-each.flaps, each.bundle))
+    return found
+
+
+def moves_of(intervals: Iterable[Owned]) -> list[Move]:
+    """Return the moves, oldest first; a broker that comes back with what it had moves nothing."""
+    ordered = sorted(intervals, key=attrgetter("bundle", "since", "broker"))
+    found = [move for _, owned in groupby(ordered, attrgetter("bundle")) for move in _of_bundle(owned)]
+    found.sort(key=attrgetter("at", "bundle"))
+    return found
+
+
+def _of_bundle(owned: Iterator[Owned]) -> Iterator[Move]:
+    last: Move | None = None
+    for before, after in pairwise(owned):
+        if before.broker == after.broker:
+            continue
+        last = Move(
+            before.bundle,
+            after.since,
+            before.broker,
+            after.broker,
+            before.ended or "moved",
+            max(timedelta(0), after.since - (before.until or after.since)),
+            None if last is None else after.since - last.at,
+            last is not None and after.broker == last.source,
+        )
+        yield last

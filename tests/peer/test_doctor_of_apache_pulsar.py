@@ -1,0 +1,87 @@
+"""`barycenter doctor` on Apache Pulsar itself: nothing in a healthy cluster is an error, and made faults are found."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from barycenter.metadata.open import open_store
+from support.apache_pulsar import MODULAR, ApachePulsar, apache_pulsar, soon
+from support.maven import PeerUnavailableError
+
+pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+
+TOPICS = tuple(f"non-persistent://public/looked-at/orders-{number}" for number in range(6))
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApachePulsar]:
+    try:
+        with apache_pulsar(tmp_path, configuration={"loadManagerClassName": MODULAR}) as cluster:
+            yield cluster
+            print(cluster.logs())
+    except PeerUnavailableError as error:
+        if request.config.getoption("--peer-required"):
+            raise
+        pytest.skip(str(error))
+
+
+def look(cluster: ApachePulsar, *words: str) -> dict[str, dict[str, str]]:
+    """Return of each check the subjects that it found, with their severities."""
+    command = [sys.executable, "-m", "barycenter", "doctor", "--json", *words]
+    asked = ["--url", cluster.brokers[0].web_url, "--store", cluster.metadata_url]
+    ran = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=120)
+    assert ran.returncode in (0, 1), ran.stderr
+    found: dict[str, dict[str, str]] = {}
+    for line in ran.stdout.splitlines():
+        told = msgspec.json.decode(line)
+        if told["kind"] == "finding":
+            found.setdefault(told["check"], {})[told["subject"]] = told["severity"]
+    return found
+
+
+def put(cluster: ApachePulsar, values: dict[str, Any]) -> None:
+    async def put() -> None:
+        store = await open_store(cluster.metadata_url)
+        for path, value in values.items():
+            await store.put(path, msgspec.json.encode(value))
+        await store.close()
+
+    asyncio.run(put())
+
+
+def test_made_faults_are_found_and_nothing_bad_before(cluster: ApachePulsar) -> None:
+    cluster.expect(204, "PUT", "/admin/v2/namespaces/public/looked-at", json={"bundles": {"numBundles": 4}})
+    for topic in TOPICS:
+        cluster.owner(topic)
+    healthy = look(cluster)
+    bad = {check: each for check, each in healthy.items() if {"error", "critical"} & set(each.values())}
+    assert bad == {}, healthy
+
+    lock = {"httpUrl": "http://gone:8080", "nativeUrl": "pulsar://gone:6650", "disabled": False}
+    torn = {"bundles": {"boundaries": ["0x00000000", "0x40000000", "0xc0000000"], "numBundles": 2}}
+    put(
+        cluster,
+        {
+            "/namespace/public/torn/0x00000000_0x40000000": lock,
+            "/admin/policies/public/torn": torn,
+            "/admin/local-policies/public/torn": torn,
+        },
+    )
+    found = look(cluster)
+    assert "public/torn/0x00000000_0x40000000" in found["owner-gone"]
+    assert "public/torn" in found["tiling"]
+
+    gone = cluster.brokers[1]
+    gone.kill()
+
+    def is_out() -> bool:
+        found = look(cluster)
+        return gone.broker_id in found.get("silent-broker", {}) or bool(found.get("unowned"))
+
+    soon(is_out, within_s=120, what="the doctor tells of a broker that was killed")

@@ -1,0 +1,94 @@
+"""How `barycenter doctor` prints and ends."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from barycenter.doctor.catalogue import CHECKS
+from barycenter.metadata.open import open_store
+
+BOUNDARIES = ["0x00000000", "0x80000000"]
+LOCK = "/namespace/t/n/0x00000000_0x80000000"
+
+
+@pytest.fixture
+async def stopped(tmp_path: Path) -> str:
+    """A store with a hole and a lock of nobody; its URL."""
+    url = f"sqlite:{tmp_path}/metadata.sqlite"
+    store = await open_store(url)
+    await store.put("/admin/local-policies/t/n", msgspec.json.encode({"bundles": {"boundaries": BOUNDARIES}}))
+    await store.put(LOCK, msgspec.json.encode({"brokerId": "gone:8080"}))
+    await store.close()
+    return url
+
+
+def run(*words: str, color: bool = False) -> Result:
+    return CliRunner().invoke(main, ["doctor", *words], color=color)
+
+
+def test_findings_have_severity_subject_and_mend_in_eighty_columns(stopped: str) -> None:
+    result = run("--store", stopped)
+    assert result.exit_code == 1
+    assert re.search(r"^critical tiling  t/n$", result.output, re.MULTILINE)
+    assert re.search(r"^error    owner-gone  t/n/0x00000000_0x80000000$", result.output, re.MULTILINE)
+    assert re.search(r"^    → \S", result.output, re.MULTILINE)
+    assert "not looked at: silent-broker, registration, " in result.output
+    assert result.output.endswith("0 brokers, 1 namespaces, 0 bundles: 1 critical, 1 error\n")
+    assert [line for line in result.output.splitlines() if len(line) > 80 and " " in line.strip()] == []
+    assert "\x1b" not in result.output
+    assert "\x1b[" in run("--store", stopped, color=True).output
+
+
+async def test_what_a_key_says_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path}/metadata.sqlite"
+    store = await open_store(url)
+    await store.put("/admin/configuration", msgspec.json.encode({"\x1b[2Jkey": "\x1b]0;title\x07"}))
+    await store.close()
+    result = await asyncio.to_thread(run, "--store", url, color=True)
+    assert "�[2Jkey" in result.output
+    assert [each for each in ("\x07", "\x1b[2J", "\x1b]") if each in result.output] == []
+
+
+def test_json_is_a_line_each(stopped: str) -> None:
+    lines = [msgspec.json.decode(line) for line in run("--store", stopped, "--json").output.splitlines()]
+    found = [line for line in lines if line["kind"] == "finding"]
+    assert [(line["check"], line["severity"], line["subject"]) for line in found] == [
+        ("tiling", "critical", "t/n"),
+        ("owner-gone", "error", "t/n/0x00000000_0x80000000"),
+    ]
+    assert {line["kind"] for line in lines} == {"finding", "notLookedAt"}
+    assert all(line["what"] and line["why"] for line in lines if line["kind"] == "notLookedAt")
+
+
+def test_it_ends_by_the_worst_finding_of_the_checks_that_are_made(stopped: str) -> None:
+    assert run("--store", stopped, "--check", "owner-gone", "--fail-at", "critical").exit_code == 0
+    assert run("--store", stopped, "--check", "owner-gone", "--fail-at", "error").exit_code == 1
+    assert run("--store", stopped, "--check", "few-bundles").exit_code == 0
+
+
+def test_where_nothing_can_be_looked_at_it_ends_with_two(tmp_path: Path, stopped: str) -> None:
+    result = run("--store", f"sqlite:{tmp_path}/none")
+    assert (result.exit_code, "there is no such file" in result.output) == (2, True)
+    assert run("--url", "http://127.0.0.1:9").exit_code == 2
+    assert run("--url", "ftp://x").exit_code == 2
+
+
+def test_brokers_that_are_down_beside_a_store_are_told_and_the_store_is_looked_at(stopped: str) -> None:
+    result = run("--url", "http://127.0.0.1:9", "--store", stopped, "--check", "tiling")
+    assert result.exit_code == 1
+    assert "not looked at: the brokers:" in result.output
+
+
+def test_the_catalogue_is_listed_and_a_misspelt_check_is_answered_with_the_nearest() -> None:
+    listed = run("--list").output
+    assert all(re.search(rf"^{check.name} ", listed, re.MULTILINE) for check in CHECKS)
+    assert max(map(len, listed.splitlines())) <= 80
+    lines = [msgspec.json.decode(line) for line in run("--list", "--json").output.splitlines()]
+    assert [line["check"] for line in lines] == [check.name for check in CHECKS]
+    result = run("--check", "tilling")
+    assert (result.exit_code, "did you mean tiling?" in result.output) == (2, True)

@@ -1,0 +1,50 @@
+"""How `barycenter status` prints and ends."""
+
+import asyncio
+
+import msgspec
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from support.rest_cluster import rest_cluster
+
+WELL, SICK, BLIND = 0, 1, 2
+
+
+def run(*words: str, columns: int = 120) -> Result:
+    return CliRunner().invoke(main, ["status", *words], env={"COLUMNS": str(columns)})
+
+
+async def test_a_running_cluster_on_one_screen_and_as_json() -> None:
+    async with rest_cluster(2) as brokers:
+        url = str(brokers.brokers[1].urls.web_url)
+        ids = [broker.urls.broker_id for broker in brokers.brokers]
+        told = await asyncio.to_thread(run, "--url", url, "--json")
+        status = msgspec.json.decode(told.stdout)
+        wide, narrow = [await asyncio.to_thread(run, "--url", url, columns=columns) for columns in (200, 60)]
+    assert {each["broker"] for each in status["brokers"]} == set(ids)
+    assert [each["broker"] for each in status["brokers"] if each.get("leads")] == [status["leader"]]
+    assert not status["isApachePulsar"]
+    assert told.exit_code == wide.exit_code == (SICK if status["worst"]["severity"] != "info" else WELL)
+    lines = wide.stdout.splitlines()
+    assert lines[0].startswith(f"cluster {status['cluster']}; led by {status['leader']}; ")
+    rows = {line.split()[0]: line for line in lines if line.startswith(tuple(ids))}
+    assert set(rows) == set(ids)
+    assert rows[status["leader"]].split()[1] == "*"
+    assert lines[-1].startswith("doctor: ")
+    assert all(broker in narrow.stdout for broker in ids)
+
+
+async def test_a_broker_that_does_not_answer_is_told_and_makes_the_cluster_ill() -> None:
+    async with rest_cluster(1) as brokers:
+        await brokers.store.put("/loadbalance/brokers/127.0.0.1:9", b"{}")
+        told = await asyncio.to_thread(run, "--url", str(brokers.brokers[0].urls.web_url), "--timeout", "1")
+    assert told.exit_code == SICK
+    assert "127.0.0.1:9 does not answer: " in told.stdout
+
+
+def test_where_nobody_answers_it_ends_with_two() -> None:
+    told = run("--url", "http://127.0.0.1:9")
+    assert (told.exit_code, told.stdout) == (BLIND, "")
+    assert "cannot look at the cluster" in told.stderr
+    assert run("--url", "ftp://x").exit_code == BLIND

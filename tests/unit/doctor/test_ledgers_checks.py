@@ -1,0 +1,41 @@
+"""What the doctor says of the folder of the ledgers, and what it reads of one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from barycenter.doctor.checks.ledgers import ledgers_folder
+from barycenter.doctor.picture import LedgersView
+from barycenter.doctor.reading.ledgers import read_ledgers
+from barycenter.ledger.one_folder import IDENTITY, named
+from support.doctor_pictures import FOLDER, healthy, store
+
+
+def test_the_folder_of_the_brokers_is_well() -> None:
+    assert list(ledgers_folder(healthy())) == []
+    assert list(ledgers_folder(replace(healthy(), ledgers=None))) == []
+    assert list(ledgers_folder(replace(healthy(), store=store(ledgers_folder="")))) == [], "of one machine"
+
+
+def test_another_folder_is_told_and_so_is_each_reason_why_one_will_not_do() -> None:
+    for other in ("", "1e" * 16):
+        (finding,) = ledgers_folder(replace(healthy(), ledgers=LedgersView("/own", other)))
+        assert (finding.severity, finding.subject) == ("critical", "/own")
+    unfit = LedgersView("/own", problems=(("it is slow", "make it quick"), ("it is small", "make it large")))
+    found = list(ledgers_folder(replace(healthy(), ledgers=unfit)))
+    assert [(each.severity, each.sentence, each.mend) for each in found] == [
+        ("error", "it is slow", "make it quick"),
+        ("error", "it is small", "make it large"),
+    ]
+    assert FOLDER not in str(found)
+
+
+def test_a_folder_is_read_as_a_broker_would_and_left_as_it_was(tmp_path: Path) -> None:
+    none = read_ledgers(str(tmp_path / "none"), several_machines=True)
+    assert "no such folder" in none.problems[0][0]
+    assert not (tmp_path / "none").exists()
+    assert read_ledgers(str(tmp_path), several_machines=True) == LedgersView(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    name = named(str(tmp_path))
+    assert read_ledgers(str(tmp_path), several_machines=False).identity == name
+    (tmp_path / IDENTITY).write_text("something else")
+    assert "is not the name" in read_ledgers(str(tmp_path), several_machines=False).problems[0][0]

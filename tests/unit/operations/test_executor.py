@@ -1,0 +1,170 @@
+"""Carrying out a plan on a cluster in virtual time: rate, order, and what stops it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from barycenter.operations.executor import NotNowError, Outcome, Pace, RefusedError, execute
+from barycenter.operations.journal import MoveState
+from barycenter.operations.plan import PlannedMove
+from support.virtual_time import on_virtual_time
+
+A, B, C = "a:1", "b:1", "c:1"
+
+
+class Cluster:
+    """Bundles with their brokers; an unload takes `takes_s` and then nobody serves the bundle until it is looked up.
+
+    `answers` are raised by the next calls before any of them does something.
+    """
+
+    def __init__(self, owners: dict[str, str], *, takes_s: float = 0.0) -> None:
+        self.owners: dict[str, str | None] = dict(owners)
+        self.goes_to: dict[str, str] = {}
+        self.unloads: list[tuple[float, str]] = []
+        self.answers: list[Exception] = []
+        self.at_once = 0
+        self.most_at_once = 0
+        self._takes_s = takes_s
+
+    async def serves(self, broker: str, bundle: str) -> bool:
+        self._answer()
+        return self.owners[bundle] == broker
+
+    async def unload(self, bundle: str, destination: str) -> None:
+        self._answer()
+        self.unloads.append((asyncio.get_running_loop().time(), bundle))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(self._takes_s)
+        self.at_once -= 1
+        self.goes_to.setdefault(bundle, destination)
+        self.owners[bundle] = None
+
+    async def look_up(self, bundle: str) -> str:
+        self._answer()
+        if self.owners[bundle] is None:
+            self.owners[bundle] = self.goes_to.get(bundle, A)
+        return str(self.owners[bundle])
+
+    def _answer(self) -> None:
+        if self.answers:
+            raise self.answers.pop(0)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, MoveState]] = []
+        self.details: list[str] = []
+
+    def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
+        assert (took_s is None) == (state is MoveState.BEGUN)
+        self.entries.append((move.bundle, state))
+        self.details.append(detail)
+
+
+def moves(*bundles: str) -> list[PlannedMove]:
+    return [PlannedMove(bundle=bundle, source=A, destination=B) for bundle in bundles]
+
+
+def played(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    on_virtual_time(lambda _world: scene())
+
+
+def test_each_move_is_written_down_before_it_begins_and_once_it_is_served() -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": A, "y": A}), Told()
+        outcome = await execute(moves("x", "y"), cluster, Pace(), told)
+        assert outcome == Outcome(2, 0)
+        assert cluster.owners == {"x": B, "y": B}
+        begun, served = MoveState.BEGUN, MoveState.SERVED
+        assert told.entries == [("x", begun), ("x", served), ("y", begun), ("y", served)]
+
+    played(scene)
+
+
+def test_moves_begin_no_faster_and_no_more_at_once_than_allowed() -> None:
+    async def scene() -> None:
+        names = [f"x{number}" for number in range(9)]
+        cluster = Cluster(dict.fromkeys(names, A), takes_s=5.0)
+        await execute(moves(*names), cluster, Pace(at_once=2, per_minute=30), Told())
+        times = [time for time, _ in cluster.unloads]
+        assert cluster.most_at_once == 2
+        assert all(after - before >= 2.0 - 1e-9 for before, after in pairwise(times))
+        assert [bundle for _, bundle in cluster.unloads] == names
+
+    played(scene)
+
+
+def test_what_is_where_it_was_to_go_is_done_and_not_touched() -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": B}), Told()
+        assert await execute(moves("x"), cluster, Pace(), told) == Outcome(1, 0)
+        assert (cluster.unloads, told.entries) == ([], [("x", MoveState.SERVED)])
+
+    played(scene)
+
+
+def test_a_bundle_that_was_on_its_way_when_the_tool_died_is_gone_on_with() -> None:
+    async def scene() -> None:
+        cluster = Cluster({"x": A})
+        cluster.owners["x"] = None
+        assert await execute(moves("x"), cluster, Pace(), Told()) == Outcome(1, 0)
+        assert cluster.owners["x"] == B
+
+    played(scene)
+
+
+@pytest.mark.parametrize("moved", ["before", "instead"])
+def test_somebody_elses_move_stops_the_plan(moved: str) -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": C if moved == "before" else A, "y": A}), Told()
+        cluster.goes_to = {"x": C}
+        outcome = await execute(moves("x", "y"), cluster, Pace(), told)
+        assert (outcome.served, outcome.failed) == (0, 1)
+        assert C in outcome.stopped_by
+        assert cluster.owners["y"] == A
+        assert told.entries[-1] == ("x", MoveState.FAILED)
+        assert [bundle for _, bundle in cluster.unloads] == ([] if moved == "before" else ["x"])
+
+    played(scene)
+
+
+def test_answers_that_pass_are_waited_for_and_a_refusal_stops() -> None:
+    async def scene() -> None:
+        cluster = Cluster({"x": A, "y": A})
+        cluster.answers = [NotNowError("503")] * 7
+        assert await execute(moves("x"), cluster, Pace(), Told()) == Outcome(1, 0)
+        cluster.answers = [RefusedError("403: no")]
+        assert await execute(moves("y"), cluster, Pace(), Told()) == Outcome(0, 1, "y: 403: no")
+
+    played(scene)
+
+
+def test_a_move_that_does_not_end_fails_in_time_and_others_under_way_end() -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": A, "y": A, "z": A}, takes_s=3.0), Told()
+        cluster.goes_to = {"x": A}
+        outcome = await execute(moves("x", "y", "z"), cluster, Pace(at_once=2, per_minute=6000, timeout_s=10), told)
+        assert (outcome.served, outcome.failed) == (2, 1)
+        assert "not served there after 10 s" in outcome.stopped_by
+        assert cluster.owners == {"x": A, "y": B, "z": B}
+
+    played(scene)
+
+
+def test_cancelled_it_begins_nothing_more() -> None:
+    async def scene() -> None:
+        cluster = Cluster({"x": A, "y": A}, takes_s=5.0)
+        running = asyncio.create_task(execute(moves("x", "y"), cluster, Pace(), Told()))
+        await asyncio.sleep(1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.sleep(100)
+        assert [bundle for _, bundle in cluster.unloads] == ["x"]
+
+    played(scene)

@@ -1,0 +1,113 @@
+"""What is in `deploy/` is what brokers, systemd and Kubernetes take, and the page names all of it."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from barycenter.config.broker_conf import parse_broker_conf
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.advice.configuration_advice import Severity, advice
+from barycenter.metadata.open import check_url
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PAGE = (ROOT / "docs" / "deploy.md").read_text()
+MANIFESTS: list[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "barycenter.yaml").read_text()))
+COMPOSE: Any = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+
+
+def manifest(kind: str, name: str = "barycenter") -> Any:
+    (found,) = (each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def configurations() -> Iterator[tuple[str, str]]:
+    for file in sorted(DEPLOY.rglob("broker.conf")):
+        yield str(file.relative_to(DEPLOY)), file.read_text()
+    yield "kubernetes", manifest("ConfigMap")["data"]["broker.conf"]
+
+
+@pytest.mark.parametrize(("name", "text"), list(configurations()))
+def test_a_configuration_has_known_keys_and_opens_the_broker(name: str, text: str) -> None:
+    for each in (text, re.sub(r"^# (?=\w+=)", "", text, flags=re.MULTILINE)):  # also with what is commented out
+        result = parse_broker_conf(each, name)
+        assert result.unknown_keys == ()
+        assert [said for said in advice(result.config) if said.severity is not Severity.NOTE] == []
+        check_url(result.config.metadata_store_url)
+        assert result.config.bind_address == "0.0.0.0"
+        assert result.config.barycenter_data_dir == "/var/lib/barycenter"
+
+
+def test_kubernetes_takes_every_manifest() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for each in MANIFESTS:
+        validate.validate(each, "1.37", strict=True)
+
+
+def test_the_manifests_fit_one_another_and_the_broker() -> None:
+    pods = manifest("StatefulSet")["spec"]
+    labels = pods["template"]["metadata"]["labels"]
+    (broker,) = pods["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in broker["ports"]}
+    assert ports == {"pulsar": BrokerConfig().broker_service_port, "web": BrokerConfig().web_service_port}
+    for name in ("barycenter", pods["serviceName"]):
+        service = manifest("Service", name)["spec"]
+        assert service["selector"] == labels
+        assert {port["name"]: port["port"] for port in service["ports"]} == ports
+    assert (
+        manifest("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == pods["selector"]["matchLabels"] == labels
+    )
+    mounts = {mount["mountPath"]: mount["name"] for mount in broker["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pods["template"]["spec"]["volumes"]}
+    claim = volumes[mounts["/var/lib/barycenter"]]["persistentVolumeClaim"]["claimName"]
+    assert manifest("PersistentVolumeClaim", claim)["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert volumes[mounts["/etc/barycenter"]]["configMap"]["name"] == manifest("ConfigMap")["metadata"]["name"]
+
+
+def test_the_services_of_compose_fit_one_another_and_their_configuration() -> None:
+    services = COMPOSE["services"]
+    config = parse_broker_conf((DEPLOY / "compose" / "broker.conf").read_text(), "broker.conf").config
+    servers = re.findall(r"http://([\w-]+):2379", config.metadata_store_url)
+    brokers = {name: each for name, each in services.items() if name.startswith("broker-")}
+    assert sorted(services) == sorted([*brokers, *servers])
+    for name, each in services.items():
+        assert set(each.get("depends_on", ())) <= set(services)
+        named = {volume.partition(":")[0] for volume in each["volumes"]}
+        assert all(volume in COMPOSE["volumes"] or (DEPLOY / "compose" / volume).exists() for volume in named)
+        if name in servers:
+            assert each["environment"]["ETCD_NAME"] == name
+            assert f"{name}={each['environment']['ETCD_INITIAL_ADVERTISE_PEER_URLS']}" in (
+                each["environment"]["ETCD_INITIAL_CLUSTER"].split(",")
+            )
+        else:
+            assert each["hostname"] == name
+            assert (DEPLOY / "compose" / each["build"]["context"] / each["build"]["dockerfile"]).exists()
+
+
+def test_systemd_takes_every_unit(tmp_path: Path) -> None:
+    """With a program that is there in place of the one that is not."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze on the PATH (Debian: apt-get install systemd)")
+    units = sorted((DEPLOY / "systemd").glob("*.service"))
+    for unit in units:
+        program = re.search(r"^ExecStart=(\S+)", unit.read_text(), flags=re.MULTILINE)
+        assert program is not None
+        assert program[1] == "/opt/barycenter/.venv/bin/barycenter"
+        (tmp_path / unit.name).write_text(unit.read_text().replace(program[1], shutil.which("true") or "/bin/true"))
+    command = ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit.name) for unit in units)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stdout + found.stderr) == (0, "")
+
+
+def test_the_page_names_what_there_is() -> None:
+    folders = {path.parent if path.parent != DEPLOY else path for path in DEPLOY.rglob("*") if path.is_file()}
+    for folder in folders:
+        assert str(folder.relative_to(ROOT)) in PAGE
+    for named in re.findall(r"deploy/[\w./*-]+\w", PAGE):
+        assert list(ROOT.glob(named)), named

@@ -1,6 +1,8 @@
 # Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -q -n 2 --dist loadgroup
+# One more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
+WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)))")
+PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
 .PHONY: help demo test coverage peer fuzz lint types format lock bench docs clean
 help:            ## show the targets

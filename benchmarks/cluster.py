@@ -17,6 +17,7 @@ async def running_cluster(
     *,
     pipeline: bool = False,
     started: int | None = None,
+    metadata_store_url: str = "",
 ) -> AsyncIterator[StandaloneCluster]:
     """Run a cluster; `started` of its brokers, all unless it is told, run from the start, and no pipeline then."""
     with tempfile.TemporaryDirectory(prefix="barycenter-bench-") as folder:
@@ -32,6 +33,7 @@ async def running_cluster(
                     configuration=dict(configuration or {}),
                     pipeline=pipeline,
                     restart=False,
+                    metadata_store_url=metadata_store_url,
                 )
             )
             try:

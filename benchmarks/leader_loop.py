@@ -49,10 +49,14 @@ _BUNDLES_OF_NAMESPACE: Final = 64
 class AnsweringPeers:
     """Owners that do in the next turn of the loop what they are told."""
 
-    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+    async def unload_bundle(
+        self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
+    ) -> None:
         await asyncio.sleep(0)
 
-    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+    async def split_bundle(
+        self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
+    ) -> None:
         await asyncio.sleep(0)
 
     async def close(self) -> None:

@@ -138,10 +138,13 @@ def turns(transfers: int, unloads: int) -> list[str]:
     return [event for _, event in sorted(at)]
 
 
-async def run(configuration: dict[str, str], events: list[str], session_ms: int) -> tuple[dict[str, list[float]], str]:
+async def run(
+    configuration: dict[str, str], events: list[str], session_ms: int, *, metadata_store_url: str = ""
+) -> tuple[dict[str, list[float]], str]:
     """Return the gaps in seconds of each kind of event, that of the owner's death last, and what became of messages."""
     common = {"loadBalancerSheddingEnabled": "false", "metadataStoreSessionTimeoutMillis": str(session_ms)}
-    async with running_cluster(3, common | configuration) as cluster, aiohttp.ClientSession() as session:
+    started = running_cluster(3, common | configuration, metadata_store_url=metadata_store_url)
+    async with started as cluster, aiohttp.ClientSession() as session:
         url = cluster.brokers[0].web_url
         async with session.put(f"{url}/admin/v2/namespaces/public/gap", json={"bundles": {"numBundles": 1}}) as answer:
             assert answer.status == 204, await answer.text()

@@ -27,8 +27,9 @@ from benchmarks.data_plane import publish
 from benchmarks.lookups import binary
 from benchmarks.lookups import http as lookups_over_http
 from benchmarks.machine import percentile
-from benchmarks.pulsar.systems import STARTS, System, perf_command, quiet_client
+from benchmarks.pulsar.systems import STARTS, System, quiet_client
 from benchmarks.unload_gap import Pulse
+from support.apache_pulsar import perf_command
 
 Figures: TypeAlias = dict[str, float]
 

@@ -19,14 +19,10 @@ from barycenter.standalone.process import PARENT_VARIABLE, READY
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support.apache_pulsar import DURABLE, apache_pulsar
-from support.maven import Dependency, class_path
-from support.pulsar_peer import newest_version, resolve_class_path
+from support.pulsar_peer import newest_version
 
 PULSAR: Final = "Pulsar"
 BARYCENTER: Final = "Barycenter"
-
-_PERF_VERSION: Final = "4.0.8"
-"""The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +122,3 @@ def pulsar_version() -> str:
         PeerUnavailableError: there is no Maven or no network, and no earlier answer either.
     """
     return str(newest_version())
-
-
-def perf_command(*arguments: str) -> list[str]:
-    """The command of `pulsar-perf`.
-
-    Raises:
-        PeerUnavailableError: Maven cannot have it.
-    """
-    (tool,) = class_path(Dependency("org.apache.pulsar:pulsar-testclient", _PERF_VERSION, without=("*:*",)))
-    jars = resolve_class_path()[1]
-    main = "org.apache.pulsar.testclient.PulsarPerfTestTool"
-    return ["java", "-Xmx1g", "-XX:+UseG1GC", "-cp", os.pathsep.join([tool, *jars]), main, os.devnull, *arguments]

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,9 @@ from click.testing import CliRunner
 
 from barycenter.admin.client import AdminClient
 from barycenter.cli.ask.explain import command as explain
+from barycenter.metadata.open import open_store
 from barycenter.standalone.cluster import free_ports
+from support.zookeeper_server import shared_zookeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
 
@@ -39,10 +42,10 @@ async def refusal(*words: str) -> str:
 
 
 @asynccontextmanager
-async def standalone(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str, list[int]]]:
+async def standalone(folder: Path, *more: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str, list[int]]]:
     """Run a cluster; give its process, its ready line and its ports. Whatever is left is ended at once."""
     ports = free_ports(4)
-    process = await start(*arguments(folder, ports[0], ports[2]))
+    process = await start(*arguments(folder, ports[0], ports[2], *more))
     assert process.stdout is not None
     try:
         line = await asyncio.wait_for(process.stdout.readline(), 60)
@@ -76,6 +79,32 @@ async def test_a_signal_ends_the_cluster_in_order_and_nothing_is_left(tmp_path: 
         assert [pid for pid in brokers if is_running(pid)] == []
         logs = "".join(log.read_text() for log in tmp_path.glob("logs/broker-*.log"))
         assert logs.count('"broker_left"') == 2
+
+
+async def test_its_metadata_may_be_in_another_store(tmp_path: Path) -> None:
+    url = f"{shared_zookeeper().url}/standalone-{uuid.uuid4().hex}"
+    async with standalone(tmp_path, "--metadata-store", url) as (_, line, ports):
+        assert line.startswith("ready: ")
+        store = await open_store(url)
+        names = await store.children("/loadbalance/brokers")
+        await store.close()
+        assert sorted(names) == [f"127.0.0.1:{port}" for port in ports[:2]]
+        assert not (tmp_path / "metadata.sqlite").exists()
+        assert (tmp_path / "ledgers" / "identity").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "said_of_it"),
+    [("memory:m", "of one process alone"), ("zk:nowhere", "expected sqlite:PATH"), ("zk:me:secret@host:1", "expected")],
+)
+async def test_a_store_that_cannot_be_is_refused_before_anything_starts(
+    tmp_path: Path, url: str, said_of_it: str
+) -> None:
+    said = await refusal("standalone", "--data", str(tmp_path / "data"), "--metadata-store", url)
+    assert said_of_it in said
+    assert "secret" not in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "data").exists()
 
 
 async def test_brokers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:

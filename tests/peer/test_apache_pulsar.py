@@ -1,4 +1,4 @@
-"""`format("pulsar")` and `barycenter collect` on clusters of Apache Pulsar, one for each of its load managers."""
+"""`format("pulsar")`, `collect`, `status` and moves on clusters of Apache Pulsar, one for each of its load managers."""
 
 import asyncio
 import base64
@@ -488,6 +488,48 @@ def test_who_may_not_ask_reads_what_to_do_about_it(modular: ApachePulsar, tmp_pa
     assert "2 brokers" in out
 
 
+def owners(cluster: ApachePulsar, namespace: str) -> dict[str, str]:
+    """The broker that serves each bundle of a namespace, by what brokers own."""
+    found = {}
+    (name,) = cluster.expect(200, "GET", "/admin/v2/clusters")
+    for number, broker in enumerate(cluster.brokers):
+        path = f"/admin/v2/brokers/{name}/{broker.broker_id}/ownedNamespaces"
+        owned = cluster.expect(200, "GET", path, broker=number)
+        found |= {bundle: broker.broker_id for bundle in owned if bundle.startswith(f"{namespace}/")}
+    return found
+
+
+def test_its_status_is_told_and_bundles_are_moved(cluster: ApachePulsar, tmp_path: Path) -> None:
+    """A plan whose tool is killed half-way is gone on with; every bundle is served where it was to go in the end."""
+    topic, space, url = make_topic(cluster, "moved", bundles=8), "public/moved", cluster.brokers[0].web_url
+    for number in range(60):
+        cluster.owner(f"{topic}-{number}")
+    before = owners(cluster, space)
+    assert len(before) == 8
+
+    told = json.loads(barycenter("status", "--url", url, "--json", status=None))
+    assert told["isApachePulsar"]
+    assert {each["broker"] for each in told["brokers"]} == {broker.broker_id for broker in cluster.brokers}
+    assert all(each["version"] for each in told["brokers"])
+
+    ids = {broker.broker_id for broker in cluster.brokers}
+    moves = {bundle: (ids - {source}).pop() for bundle, source in before.items()}
+    first, *rest = moves
+    barycenter("move", first, "--to", moves[first], "--url", url, "--yes")
+    assert owners(cluster, space)[first] == moves[first]
+
+    plan = tmp_path / "plan.jsonl"
+    lines = [{"kind": "unload", "bundle": each, "source": before[each], "destination": moves[each]} for each in rest]
+    plan.write_text("\n".join(map(json.dumps, lines)))
+    words = ("execute", str(plan), "--url", url, "--yes", "--per-minute", "6000")
+    with subprocess.Popen([sys.executable, "-m", "barycenter", *words], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        assert any("2/7" in line for line in killed.stdout)
+        killed.kill()
+    assert "done already" in barycenter(*words)
+    assert owners(cluster, space) == moves
+
+
 def test_load_reports_that_barycenter_publishes_come_back_as_they_were(
     spark: SparkSession, modular: ApachePulsar
 ) -> None:
@@ -525,8 +567,9 @@ def token(role: str) -> str:
     return f"{signed}.{text(hmac.new(_KEY, signed.encode(), hashlib.sha256).digest())}"
 
 
-def barycenter(*arguments: str, status: int = 0, **environment: str) -> str:
-    """Run the command; return what it printed, with its complaints where one is expected."""
+def barycenter(*arguments: str, status: int | None = 0, **environment: str) -> str:
+    """Run the command, which may end anyhow if `status` is None; return what it printed, or its complaints if it is to
+    fail."""
     done = subprocess.run(
         [sys.executable, "-m", "barycenter", *arguments],
         capture_output=True,
@@ -534,5 +577,5 @@ def barycenter(*arguments: str, status: int = 0, **environment: str) -> str:
         env={**os.environ, **environment},
         check=False,
     )
-    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert status in (done.returncode, None), f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stderr if status else done.stdout

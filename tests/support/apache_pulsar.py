@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import loads
 from pathlib import Path
 from typing import Any, Final
@@ -24,13 +24,15 @@ import aiohttp
 
 from barycenter.naming.topic import TopicName
 from barycenter.standalone.cluster import free_ports
-from support.maven import default_cache, tool
+from support.maven import Dependency, class_path, default_cache, tool
 from support.pulsar_peer import resolve_class_path
 from support.running_cluster import eventually, lookup_path
 
 MODULAR: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 
+_PERF_VERSION: Final = "4.0.8"
+"""The newest `pulsar-testclient` on Maven Central; it runs with the client of the broker's version."""
 _START_S: Final = 120
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.io", "java.base/java.nio", "java.base/java.util.zip", "java.base/sun.net"),
@@ -74,8 +76,9 @@ class Deployment:
     """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
 
     With `own_bookie` that is BookKeeper's server itself; without, the one that Pulsar's standalone starts, which is
-    made for small machines. With `maps_classes` the JVMs map the classes that a broker of the first such cluster had
-    read until it was ready, where they would read them once more.
+    made for small machines. Without `has_bookie` there is none, and no persistent topic can be loaded; without
+    `has_tls` the brokers have plain ports only. With `maps_classes` the JVMs map the classes that a broker of the first
+    such cluster had read until it was ready, where they would read them once more.
     """
 
     jvm: tuple[str, ...]
@@ -83,6 +86,8 @@ class Deployment:
     broker: Mapping[str, str]
     bookie: Mapping[str, str]
     own_bookie: bool
+    has_bookie: bool = True
+    has_tls: bool = True
     maps_classes: bool = False
 
 
@@ -110,6 +115,8 @@ QUICK: Final = Deployment(
     own_bookie=False,
     maps_classes=True,
 )
+MIXED: Final = replace(QUICK, has_bookie=False, has_tls=False)
+"""For brokers that share a cluster with Barycenter's: those have no TLS, and keep messages elsewhere."""
 DURABLE: Final = Deployment(
     jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC"),
     zookeeper={"forceSync": "yes", "tickTime": "2000"},
@@ -165,6 +172,8 @@ class ApachePulsar:
         deployment: Deployment = QUICK,
     ) -> None:
         self.folder = folder
+        self.logging = folder / "log4j2.properties"
+        """What its processes log, and where: for others of Pulsar's programs, too."""
         self.set_up_s = 0.0
         """What initialising the cluster's metadata took, which is done once in its life."""
         ports = free_ports(4 * brokers + 2)
@@ -177,7 +186,8 @@ class ApachePulsar:
         self._configuration = _CONFIGURATION | dict(configuration)
         self._metadata_port = ports[0]
         self._bookie_port = ports[1]
-        self._metadata_url = f"zk:127.0.0.1:{ports[0]}"
+        self.metadata_url = f"zk:127.0.0.1:{ports[0]}"
+        """The `metadataStoreUrl` of its brokers."""
         self._started: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -192,7 +202,7 @@ class ApachePulsar:
 
     def start(self) -> None:
         """Return once every broker serves."""
-        (self.folder / "log4j2.properties").write_text(_LOGGING)
+        self.logging.write_text(_LOGGING)
         self._make_certificate()
         metadata = self._conf(
             "zookeeper",
@@ -205,13 +215,14 @@ class ApachePulsar:
         setup = self._java(
             "setup",
             "org.apache.pulsar.PulsarClusterMetadataSetup",
-            *("--cluster", "c1", "--metadata-store", self._metadata_url, "--configuration-store", self._metadata_url),
+            *("--cluster", "c1", "--metadata-store", self.metadata_url, "--configuration-store", self.metadata_url),
             *("--web-service-url", web, "--broker-service-url", service),
         )
         assert setup.wait(_START_S) == 0
         self.set_up_s = time.monotonic() - began
         del self._started["setup"]
-        self._start_bookie()
+        if self._deployment.has_bookie:
+            self._start_bookie()
         for broker in self.brokers:
             self._start_broker(broker)
         for broker in self.brokers:
@@ -278,13 +289,13 @@ class ApachePulsar:
         if self._deployment.own_bookie:
             keys |= {"journalDirectories": str(ledgers / "journal"), "ledgerDirectories": str(ledgers / "entries")}
             keys |= {"bookiePort": str(self._bookie_port), "advertisedAddress": "127.0.0.1"}
-            keys |= {"metadataServiceUri": f"metadata-store:{self._metadata_url}"}
+            keys |= {"metadataServiceUri": f"metadata-store:{self.metadata_url}"}
             self._java("bookie", "org.apache.bookkeeper.server.Main", "--conf", str(self._conf("bookie", keys)))
             return
         conf = self._conf("bookie", keys)
         self._java(
             *("bookie", "org.apache.pulsar.PulsarStandaloneStarter", "--no-broker", "-nfw", "-nss", "-c", str(conf)),
-            *("--metadata-url", self._metadata_url, "--bookkeeper-dir", str(ledgers)),
+            *("--metadata-url", self.metadata_url, "--bookkeeper-dir", str(ledgers)),
         )
 
     def _start_broker(self, broker: ApacheBroker) -> None:
@@ -319,9 +330,11 @@ class ApachePulsar:
         soon(is_ready, within_s=_START_S, what=f"Pulsar's broker {broker.broker_id} ready")
 
     def _broker_conf(self, number: int, broker: ApacheBroker) -> Path:
-        stores = {"metadataStoreUrl": self._metadata_url, "configurationMetadataStoreUrl": self._metadata_url}
-        tls = {"tlsCertificateFilePath": str(self.certificate), "tlsKeyFilePath": str(self._key)}
-        own = {**broker.ports, **broker.tls_ports, **stores, **tls}
+        stores = {"metadataStoreUrl": self.metadata_url, "configurationMetadataStoreUrl": self.metadata_url}
+        own = broker.ports | stores
+        if self._deployment.has_tls:
+            own |= broker.tls_ports
+            own |= {"tlsCertificateFilePath": str(self.certificate), "tlsKeyFilePath": str(self._key)}
         return self._conf(f"broker-{number}", {**self._deployment.broker, **self._configuration, **own})
 
     def _conf(self, name: str, keys: Mapping[str, str]) -> Path:
@@ -349,8 +362,8 @@ class ApachePulsar:
         return ["-XX:+RecordDynamicDumpInfo"]
 
     def _java(self, name: str, *command: str) -> "subprocess.Popen[bytes]":
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-        options = [*self._deployment.jvm, *self._class_options(), *_JVM, logging]
+        logs = f"-Dlog4j2.configurationFile={self.logging}"
+        options = [*self._deployment.jvm, *self._class_options(), *_JVM, logs]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 ["java", *options, "-cp", self._class_path, *command],
@@ -393,6 +406,20 @@ def apache_pulsar(
         raise
     finally:
         cluster.end()
+
+
+def perf_command(*arguments: str, logging: Path | None = None) -> list[str]:
+    """The command of `pulsar-perf`; it logs as the file `logging` says.
+
+    Raises:
+        PeerUnavailableError: Maven cannot have it.
+    """
+    (perf,) = class_path(Dependency("org.apache.pulsar:pulsar-testclient", _PERF_VERSION, without=("*:*",)))
+    jars = resolve_class_path()[1]
+    main = "org.apache.pulsar.testclient.PulsarPerfTestTool"
+    said = [] if logging is None else [f"-Dlog4j2.configurationFile={logging}"]
+    options = ["-Xmx1g", "-XX:+UseG1GC", *said, "-cp", os.pathsep.join([perf, *jars])]
+    return ["java", *options, main, os.devnull, *arguments]
 
 
 def soon(holds: Callable[[], bool], *, within_s: float = 60, what: str) -> None:

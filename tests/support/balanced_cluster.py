@@ -47,7 +47,9 @@ class ClusterPeers:
         self.splits: list[tuple[str, str, str, bool]] = []
         self.error: Exception | None = None
 
-    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+    async def unload_bundle(
+        self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
+    ) -> None:
         if self.error is not None:
             raise self.error
         owner = broker_url.removeprefix("http://")
@@ -55,15 +57,18 @@ class ClusterPeers:
         if destination is not None:
             self._cluster.brokers[self._by].plane.namespaces.set_destination(bundle, destination)
         plane = self._cluster.brokers[owner].plane
-        await self._cluster.brokers[owner].run(plane.namespaces.unload_bundle(bundle))
+        await self._cluster.brokers[owner].run(plane.namespaces.unload_bundle(bundle, leader_epoch=epoch))
 
-    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+    async def split_bundle(
+        self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
+    ) -> None:
         if self.error is not None:
             raise self.error
         owner = broker_url.removeprefix("http://")
         self.splits.append((owner, str(bundle), algorithm, unload))
         plane = self._cluster.brokers[owner].plane
-        await self._cluster.brokers[owner].run(plane.namespaces.split_bundle(bundle, algorithm=algorithm))
+        split = plane.namespaces.split_bundle(bundle, algorithm=algorithm, leader_epoch=epoch)
+        await self._cluster.brokers[owner].run(split)
 
     async def close(self) -> None:
         pass

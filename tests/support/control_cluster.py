@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.leadership import LEADER_PATH
 from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
@@ -20,6 +21,7 @@ from barycenter.broker.namespaces.boundaries import boundaries_value, local_poli
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.decisions import Placement
 from barycenter.load.splitting.request import TopicLoad
+from barycenter.metadata.coordination.epochs import EpochRecord, epoch_path
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -41,10 +43,14 @@ class LoopClock:
 
 
 class NoPeers:
-    async def unload_bundle(self, broker_url: str, bundle: Bundle, *, destination: str | None) -> None:
+    async def unload_bundle(
+        self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
+    ) -> None:
         raise NotImplementedError
 
-    async def split_bundle(self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool) -> None:
+    async def split_bundle(
+        self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
+    ) -> None:
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -61,7 +67,7 @@ class FakeTopics:
         """Bundles whose clients were sent to another broker, and which one; None: away."""
         self.written: list[str] = []
         """What producers are attached to, here."""
-        self.prepared: list[tuple[Bundle, tuple[str, ...], int]] = []
+        self.prepared: list[tuple[Bundle, tuple[str, ...], int, bool]] = []
         """Bundles of which topics were opened ahead, which, and for the term of which number."""
         self.loads: list[TopicLoad] = []
         self.closing: Callable[[Bundle], Awaitable[object]] | None = None
@@ -84,8 +90,8 @@ class FakeTopics:
     def written_topics(self, bundle: Bundle) -> list[str]:
         return self.written
 
-    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int) -> None:
-        self.prepared.append((bundle, tuple(topics), epoch))
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
+        self.prepared.append((bundle, tuple(topics), epoch, are_closed))
 
     def refresh_bundles(self) -> None:
         self.bundles_refreshed += 1
@@ -206,6 +212,14 @@ class ControlCluster:
         broker = ControlBroker(self, port, factory, **settings)
         self.brokers[broker.broker_id] = broker
         return broker
+
+    async def pass_by(self, leader: ControlBroker, leader_path: str = LEADER_PATH) -> None:
+        """Have another leader, who is nobody here, take the next epoch, and nobody tell this one."""
+        self.backend.route_notifications(leader.store, lambda told: None)
+        following = leader.plane.leadership.epoch().number + 1
+        record = EpochRecord(following, "passed-by:1")
+        await self.admin.put(epoch_path(leader_path), msgspec.json.encode(record))
+        assert leader.plane.leadership.is_leader(), "as far as it knows"
 
     async def follow(self, topic: TopicName, first: ControlBroker) -> Owner:
         """Look `topic` up as a client does: follow redirects, try again on errors that say so."""

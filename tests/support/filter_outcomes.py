@@ -21,7 +21,7 @@ def assert_narrows(snapshot: LoadSnapshot, among: Flags, outcome: FilterOutcome)
     assert not (outcome.kept & ~among).any()
     gone = removed(outcome)
     assert outcome.gone == len(gone)
-    alternatives = outcome.alternatives(snapshot, gone)
+    alternatives = outcome.alternatives(snapshot.brokers.names, gone)
     assert [each.name for each in alternatives] == [snapshot.brokers.names[row] for row in gone]
     for each in alternatives:
         if each.compared is not None:

@@ -92,6 +92,11 @@ class Owner:
         return found
 
 
+CLOSED = asyncio.Event()
+"""Says that the former owner has closed the topic."""
+CLOSED.set()
+
+
 class LedgerWorld:
     """Shared by all owners; `storage` makes each owner's view of the disk (default: one memory disk)."""
 
@@ -117,7 +122,7 @@ class LedgerWorld:
         *,
         settings: LedgerSettings | None = None,
         create: bool = True,
-        next_ledger: bool = False,
+        closed: asyncio.Event | None = None,
         topic: TopicName = TOPIC,
         storage: LedgerStorage | None = None,
     ) -> Owner:
@@ -131,7 +136,7 @@ class LedgerWorld:
             clock=FixedClock(),
             settings=settings or LedgerSettings(mark_delete_per_second=0),
             create=create,
-            next_ledger=next_ledger,
+            closed=closed,
             on_durable=owner.on_durable,
             on_failed=owner.on_failed,
             on_fenced=owner.on_fenced,

@@ -1,8 +1,9 @@
 """A real cluster of processes on loopback for tests: started on free ports, ended whatever happens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -55,23 +56,34 @@ def lookup_path(topic: str) -> str:
 
 @asynccontextmanager
 async def running_cluster(
-    folder: Path, *, brokers: int = 3, configuration: Mapping[str, str] = QUICK, pipeline: bool = False
+    folder: Path,
+    *,
+    brokers: int = 3,
+    configuration: Mapping[str, str] = QUICK,
+    pipeline: bool = False,
+    metadata_store_url: str = "",
+    metadata_store_urls: Sequence[str] = (),
 ) -> AsyncIterator[tuple[StandaloneCluster, Admin]]:
-    """Run a cluster whose data is in `folder`; on leaving, end it in order, and what is left at once."""
+    """Run a cluster whose data is in `folder`; on leaving, end it in order, and what is left at once.
+
+    `metadata_store_urls` are those of each broker, where they differ.
+    """
     directory = DataDirectory(folder)
     ports = free_ports(2 * brokers)
     with DataDirectoryLock(directory):
-        cluster = StandaloneCluster(
-            ClusterSettings(
-                directory,
-                brokers=brokers,
-                web_port=ports[0],
-                broker_port=ports[brokers],
-                configuration=configuration,
-                pipeline=pipeline,
-                restart=False,
-            )
+        settings = ClusterSettings(
+            directory,
+            brokers=brokers,
+            web_port=ports[0],
+            broker_port=ports[brokers],
+            configuration=configuration,
+            pipeline=pipeline,
+            restart=False,
+            metadata_store_url=metadata_store_url,
         )
+        cluster = StandaloneCluster(settings)
+        for index, url in enumerate(metadata_store_urls):
+            cluster.brokers[index] = BrokerProcess(index, replace(settings, metadata_store_url=url))
         try:
             await cluster.start()
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
@@ -88,3 +100,16 @@ async def eventually(holds: Callable[[], Awaitable[bool]], *, within_s: float, w
     while not await holds():
         assert loop.time() < deadline, f"not within {within_s} s: {what}"
         await asyncio.sleep(0.05)
+
+
+async def restart_one_by_one(cluster: StandaloneCluster, admin: Admin, topics: list[str]) -> None:
+    """Restart every broker in order, each when the one before serves again; look-ups go on all the while."""
+    for broker in cluster.brokers:
+        await broker.terminate(timeout_s=60)
+        others = [other.index for other in cluster.brokers if other is not broker]
+        for topic in topics:
+            assert (await admin.owner(topic, broker=others[0])).index in others
+        await cluster.start_brokers([broker])
+        for topic in topics:
+            owners = {(await admin.owner(topic, broker=other.index)).index for other in cluster.brokers}
+            assert len(owners) == 1

@@ -98,7 +98,8 @@ class TwoBrokers:
         *,
         storage: Callable[[MemoryDisk], LedgerStorage] = MemoryLedgerStorage,
     ) -> None:
-        backend, disk, epochs = MemoryBackend(), MemoryDisk(), count(1).__next__
+        backend, epochs = MemoryBackend(), count(1).__next__
+        self.disk = disk = MemoryDisk()
         self._changed = asyncio.Condition()
         self.brokers: list[OneBroker] = []
         for _ in range(2):

@@ -9,14 +9,23 @@ from barycenter.protocol import pulsar_api_pb2 as api
 _MOST_REDIRECTS = 20
 
 
+class LookupRefusedError(Exception):
+    """The answer was neither an owner nor a redirect."""
+
+
 async def lookup_over_wire(service_url: str, topic: str) -> str:
-    """Return the service URL of the broker that serves `topic`, asking the one at `service_url` first."""
+    """Return the service URL of the broker that serves `topic`, asking the one at `service_url` first.
+
+    Raises:
+        LookupRefusedError: a broker refused, in its words.
+    """
     authoritative = False
     for _ in range(_MOST_REDIRECTS):
         answer = await _ask(service_url, topic, authoritative)
         if answer.response == api.CommandLookupTopicResponse.Connect:
             return str(answer.brokerServiceUrl)
-        assert answer.response == api.CommandLookupTopicResponse.Redirect, answer
+        if answer.response != api.CommandLookupTopicResponse.Redirect:
+            raise LookupRefusedError(f"{api.ServerError.Name(answer.error)}: {answer.message}")
         service_url, authoritative = answer.brokerServiceUrl, answer.authoritative
     raise AssertionError(f"more than {_MOST_REDIRECTS} redirects for {topic}")
 

@@ -11,7 +11,13 @@ from barycenter.load.strategies import STRATEGIES
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
-ROOTS = ("barycenter.cli.run.broker", "barycenter.cli.run.standalone", "barycenter.pipeline.job", "barycenter.cli.main")
+ROOTS = (
+    "barycenter.cli.run.broker",
+    "barycenter.cli.run.standalone",
+    "barycenter.pipeline.job",
+    "barycenter.cli.main",
+    "barycenter.cli.replay.command",
+)
 """What a person starts."""
 
 BENCHMARKS = sorted(

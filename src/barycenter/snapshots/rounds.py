@@ -68,6 +68,7 @@ def _lines_of(outcome: RoundOutcome, config: BrokerConfig, number: int) -> Itera
         )
     yield Decided(cycle=number, kind="shed", reason=plan.reason, sentence=render(plan.reason))
     for move, placement in zip(outcome.moves, outcome.placements, strict=True):
+        why = placement.reason
         yield Decided(
             cycle=number,
             kind="unload",
@@ -77,7 +78,7 @@ def _lines_of(outcome: RoundOutcome, config: BrokerConfig, number: int) -> Itera
             figures=_figures_of(snapshot, move.bundle),
             reason=move.reason,
             sentence=render(move.reason),
-            placement=None if placement.reason == move.reason else placement.reason,
+            placement=None if why == move.reason else why,
         )
     for refusal in outcome.refused:
         yield Decided(
@@ -111,14 +112,15 @@ def placement_lines(
     """
     placements = selection_of(config, manager).place(snapshot, bundles, random.Random(seed))
     for placement in placements:
+        reason = placement.reason
         yield Decided(
             cycle=1,
             kind="refuse" if placement.broker is None else "assign",
             refused="assign" if placement.broker is None else "",
             bundle=placement.bundle,
             destination=placement.broker or "",
-            reason=placement.reason,
-            sentence=render(placement.reason),
+            reason=reason,
+            sentence=render(reason),
         )
 
 

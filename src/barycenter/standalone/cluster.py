@@ -1,7 +1,7 @@
 """A whole cluster on one machine: N broker processes, the pipeline process, one data directory.
 
 The parent starts the children, restarts those that end by themselves, and ends them in order. Brokers find
-each other through the metadata store in the data directory; nothing passes through the parent.
+each other through the metadata store, in the data directory if none is named; nothing passes through the parent.
 """
 
 import asyncio
@@ -36,6 +36,7 @@ class ClusterSettings:
 
     `configuration` maps keys of broker.conf to texts and is the same for every broker; what distinguishes
     the brokers is added to it. `restart` tells whether a child that ends by itself is started again.
+    `metadata_store_url` is where the brokers find each other; blank, it is a file in the directory.
     """
 
     directory: DataDirectory
@@ -46,6 +47,7 @@ class ClusterSettings:
     pipeline: bool = True
     pipeline_trigger_s: float = 2.0
     restart: bool = True
+    metadata_store_url: str = ""
 
 
 class BrokerProcess(ChildProcess):
@@ -86,7 +88,7 @@ class BrokerProcess(ChildProcess):
             "bindAddress": _LOOPBACK,
             "webServicePort": str(self.web_port),
             "brokerServicePort": str(self.broker_port),
-            "metadataStoreUrl": f"sqlite:{directory.metadata}",
+            "metadataStoreUrl": self._settings.metadata_store_url or f"sqlite:{directory.metadata}",
             "barycenterDataDir": str(directory.root),
         }
         text = "".join(f"{key}={value}\n" for key, value in keys.items())

@@ -5,7 +5,7 @@ from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.parsing import FIELD_OF_TYPE
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOM = ROOT / "src" / "barycenter" / "protocol"
+SOURCE = ROOT / "src"
 
 
 def _generator():
@@ -15,11 +15,11 @@ def _generator():
     return module
 
 
-def test_the_generated_module_is_that_of_the_definitions(tmp_path):
+def test_the_generated_modules_are_those_of_the_definitions(tmp_path):
     generator = _generator()
     generator.generate(tmp_path)
     for name in generator.GENERATED:
-        assert (tmp_path / name).read_text() == (ROOM / name).read_text(), f"run scripts/generate_protocol.py: {name}"
+        assert (tmp_path / name).read_text() == (SOURCE / name).read_text(), f"run scripts/generate_protocol.py: {name}"
 
 
 def test_every_command_type_has_the_field_of_its_number():

@@ -80,8 +80,8 @@ STATE_AFTER: Final[Mapping[Finding, LeaderElectionState]] = {
 
 
 class LeaderElection(Generic[T]):
-    """One candidate. `on_state` is called on the event loop with each new outcome, never twice with the same; to follow
-    another leader is a new one.
+    """One candidate. `on_state` is called on the event loop with each new outcome; to follow another leader is a new
+    one, and so is the former one if `state` was another in between: the key was told to be gone.
 
     `proposal` is what the key holds while this candidate leads; `same_owner` (default: equality) tells whether
     a key that another session wrote is a left-over of our own former life. Close it before the store.
@@ -109,6 +109,8 @@ class LeaderElection(Generic[T]):
         self._state = LeaderElectionState.NO_LEADER
         self._leader: T | None = None
         self._told: tuple[LeaderElectionState, T | None] = (self._state, None)
+        self._was_gone = False
+        """The key was told to be gone since `on_state` was called last: whoever looked saw that."""
         self._serial = asyncio.Lock()
         self._is_open = False
         self._declines = False
@@ -218,8 +220,9 @@ class LeaderElection(Generic[T]):
         self._leader = leader
 
     def _tell(self) -> None:
-        if (self._state, self._leader) == self._told:
+        if (self._state, self._leader) == self._told and not self._was_gone:
             return
+        self._was_gone = False
         self._told = (self._state, self._leader)
         log.info("leader_election_state", path=self.path, state=self._state.value, leader=str(self._leader))
         if self._on_state is not None:
@@ -274,6 +277,7 @@ class LeaderElection(Generic[T]):
             return
         if notification.type is NotificationType.DELETED:
             self._found(Finding.DELETED, None)
+            self._was_gone = True
         if self._state is not LeaderElectionState.LEADING:
             self._is_due.set()
 

@@ -89,13 +89,13 @@ async def test_of_candidates_at_once_exactly_one_leads(candidates):
     assert sorted(state.value for state in states) == ["following", "following", "leading"]
 
 
-async def test_a_leader_whose_key_is_deleted_by_somebody_is_elected_again_unheard(candidates, stores, backend):
-    """[leaderNodeIsDeletedExternally]"""
+async def test_a_leader_whose_key_is_deleted_by_somebody_is_elected_again_and_says_so(candidates, stores, backend):
+    """[leaderNodeIsDeletedExternally] Whoever asked in between saw that it did not lead."""
     one = candidates[0]
     await one.elect()
     await stores[1].delete(PATH)
     await eventually(lambda: PATH in backend.keys and one.state is LEADING)
-    assert one.states == [LEADING]
+    assert one.states == [LEADING, LEADING]
 
 
 async def test_leaders_close_one_after_another(candidates, backend):

@@ -173,11 +173,13 @@ class BrokerConnection(asyncio.Protocol):
         self._next_request += 1
 
     def probe(self) -> None:
-        """Demand a sign of life soon: somebody doubts that this broker is still there."""
+        """Demand a sign of life soon: somebody doubts that this broker is still there. Who doubts again does not put
+        off the answer to the first."""
         if self.is_lost or not self._opened.done():
             return
         if self._asked:
-            self._tick_in(self._settings.probe_s)
+            if self._timer is None or self._timer.when() > self._loop.time() + self._settings.probe_s:
+                self._tick_in(self._settings.probe_s)
         else:
             self._tick(self._settings.probe_s)
 

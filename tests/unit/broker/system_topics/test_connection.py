@@ -335,3 +335,17 @@ def test_a_broker_that_takes_nothing_does_not_hold_up_the_end() -> None:
             await publishing
 
     in_a_scene(test, ClientSettings(probe_s=1))
+
+
+def test_doubts_that_go_on_do_not_put_off_the_end_of_a_dead_connection() -> None:
+    async def test(scene: Scene) -> None:
+        connecting = asyncio.create_task(scene.client.connection())
+        end = await scene.broker.connection()
+        connection = await connecting
+        end.transport.pause_reading()
+        for _ in range(10):
+            connection.probe()
+            await asyncio.sleep(0.5)
+        assert connection.is_lost
+
+    in_a_scene(test, ClientSettings(probe_s=1))

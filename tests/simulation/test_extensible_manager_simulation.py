@@ -25,9 +25,9 @@ PLACES = {
 ONCE_FAILED = {
     "topic": {
         **dict.fromkeys((116, 123, 129, 2361, 2369, 2541, 4121, 4478, 4511, 10116, 10143, 7000086), OF_ONE),
-        1064: (*OF_ONE, *OF_ALL),
+        **dict.fromkeys((1064, 92001410), (*OF_ONE, *OF_ALL)),
     },
-    "store": dict.fromkeys((1, 12, 18, 24, 1045), OF_ONE),
+    "store": {**dict.fromkeys((1, 12, 18, 24, 1045), OF_ONE), 92000644: (*OF_ONE, *OF_ALL)},
 }
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 

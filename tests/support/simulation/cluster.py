@@ -272,8 +272,7 @@ class Cluster:
                 self.backend.heal(process.store)
             else:
                 self.restart(index)
-        for index in range(len(self.processes)):
-            await self._bring_up(index)
+        await asyncio.gather(*map(self._bring_up, range(len(self.processes))))
 
     async def _bring_up(self, index: int) -> None:
         """Wait for a start; one that fails is repeated, as a supervisor would."""

@@ -25,7 +25,9 @@ FAULTS_S: Final = 20.0
 SETTLE_S: Final = 120.0
 """How long the cluster may take after the last fault until every message arrived."""
 SERVED_S: Final = 30.0
-"""Within what a client that comes after the last fault is served, whichever bundle it asks for."""
+"""Within what a client that comes after the last fault is served, whichever bundle it asks for, besides what the store
+takes."""
+REQUESTS_UNTIL_SERVED: Final = 100
 HAND_OVER_S: Final = 1.0
 """Within what a bundle that is unloaded is served again, besides what the store and the disk take."""
 REQUESTS_OF_HAND_OVER: Final = 30
@@ -182,9 +184,10 @@ class Scenario:
     async def _serve_newcomer(self) -> float:
         """A client that knows nothing has a message acknowledged in every bundle; return how long that took."""
         began = self._loop.time()
+        within_s = SERVED_S + REQUESTS_UNTIL_SERVED * 2 * self.cluster.settings.store_latency_s
         first = self.cluster.processes[0]
         bundles = await first.node.spawn(first.control.bundles.fresh(NAMESPACE), "read the bundles")
-        await asyncio.gather(*(self._publish_once(bundle, "newcomer", within_s=SERVED_S) for bundle in bundles.bundles))
+        await asyncio.gather(*(self._publish_once(bundle, "newcomer", within_s=within_s) for bundle in bundles.bundles))
         return self._loop.time() - began
 
     async def _hand_over_in_peace(self) -> float:

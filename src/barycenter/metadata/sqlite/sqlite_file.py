@@ -57,6 +57,9 @@ CREATE TABLE sessions (
 CREATE TABLE changes (id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, path TEXT NOT NULL);
 """
 
+OPENING_PATIENCE_S: Final = 15.0
+"""Whoever makes a new file writes its tables and its room, which a busy disk makes long."""
+
 
 class SqliteFile:
     """One connection. Every sqlite3.Error that escapes means: nothing of the open transaction took effect,
@@ -65,14 +68,15 @@ class SqliteFile:
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
         """Open the file and create it if need be.
 
-        `patience_s` is how long to wait for another process's transaction, `kept_changes` how many changes a
-        client may lag before it has to forget everything it knows.
+        `patience_s` is how long to wait for another process's transaction once the file is open (before, no session is
+        at stake: OPENING_PATIENCE_S), `kept_changes` how many changes a client may lag before it has to forget
+        everything it knows.
 
         Raises:
             StoreFileError: the file is not ours, damaged, of a newer version, or cannot be opened.
         """
         self._path = path
-        self._patience_s = patience_s
+        self._patience_s = max(patience_s, OPENING_PATIENCE_S)
         self._kept_changes = kept_changes
         try:
             # SQLite gives a file that it makes, and those it makes beside it, the rights of this one.
@@ -88,6 +92,7 @@ class SqliteFile:
         except StoreFileError:
             self._db.close()
             raise
+        self._patience_s = patience_s
 
     def close(self) -> None:
         self._db.close()

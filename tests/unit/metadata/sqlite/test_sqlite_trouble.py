@@ -56,7 +56,8 @@ async def test_when_the_thread_dies_nobody_waits_for_it(store, monkeypatch):
 
 
 def test_a_file_that_another_process_is_setting_up_is_waited_for(path, monkeypatch):
-    """Brokers that start together find a new file locked for a moment, at whatever they read of it first."""
+    """Brokers that start together find a new file locked for a moment, at whatever they read of it first. It may take
+    longer than any transaction."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     real, release = SqliteFile._user_version, threading.Timer(0.05, lambda: other.execute("ROLLBACK"))
 
@@ -67,7 +68,7 @@ def test_a_file_that_another_process_is_setting_up_is_waited_for(path, monkeypat
         return real(self)
 
     monkeypatch.setattr(SqliteFile, "_user_version", while_it_is_set_up)
-    SqliteFile(path, patience_s=30, kept_changes=1000).close()
+    SqliteFile(path, patience_s=0.01, kept_changes=1000).close()
     release.join()
     other.close()
 

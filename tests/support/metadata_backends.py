@@ -86,6 +86,11 @@ class InSqlite(_Backend):
         super().__init__(folder)
         self.path = folder / "metadata.db"
 
+    @property
+    def store_url(self) -> str:
+        """What another process opens, as `metadataStoreUrl` has it."""
+        return f"sqlite:{self.path}"
+
     async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> SqliteStore:
         client = await SqliteStore.open(self.path, session_timeout_ms=session_timeout_ms)
         self._clients.append(client)
@@ -110,6 +115,11 @@ class InEtcd(_Backend):
         super().__init__(folder)
         self.server = shared_etcd() if server is None else server
         self.url = f"{self.server.url}/{uuid.uuid4().hex}"
+
+    @property
+    def store_url(self) -> str:
+        """What another process opens, as `metadataStoreUrl` has it."""
+        return f"etcd:{self.url}"
 
     async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> EtcdStore:
         client = await EtcdStore.open(read_settings(self.url), session_timeout_ms=session_timeout_ms)

@@ -1,6 +1,5 @@
-"""Several real processes on one etcd: what happens when one is killed or stopped."""
+"""A real process on an etcd that is killed; what all stores promise is asked by the contract suite."""
 
-import asyncio
 import signal
 
 import pytest
@@ -42,56 +41,3 @@ async def test_a_killed_processs_keys_vanish_with_its_lease(backend, start):
     process.signal(signal.SIGKILL)
     await changes.until_heard(Notification(NotificationType.DELETED, "/key"))
     assert await store.children("/") == ["lasting"]
-
-
-async def test_a_stopped_process_loses_its_keys_and_finds_out_when_it_goes_on(backend, start):
-    """It hears the four events in order, its caches are dropped first, and it has a new session."""
-    store = await backend.connect(LONG_MS)
-    process = await start(1_000)
-    await process.do("put", path="/key", value="1", ephemeral=True)
-    assert await process.do("cached", path="/key") == 1
-    changes = Heard.changes(store)
-    process.signal(signal.SIGSTOP)
-    await changes.until_heard(Notification(NotificationType.DELETED, "/key"))
-    await store.put("/key", b"2")
-    process.signal(signal.SIGCONT)
-    assert await process.until_told("session_reestablished") == [
-        "connection_lost",
-        "session_lost",
-        "caches dropped",
-        "reconnected",
-        "caches dropped",
-        "session_reestablished",
-    ]
-    assert await process.do("cached", path="/key") == 2
-    assert await process.do("put", path="/mine", value="", ephemeral=True) == 0
-
-
-async def test_what_a_stopped_process_writes_first_thing_is_refused(backend, start):
-    """The write waits in its input when it goes on; it belongs to the session that ended meanwhile, or to the
-    next one if that was there first, but never to the old one."""
-    store = await backend.connect(LONG_MS)
-    process = await start(1_000)
-    await process.do("put", path="/key", value="1", ephemeral=True)
-    changes = Heard.changes(store)
-    process.signal(signal.SIGSTOP)
-    await changes.until_heard(Notification(NotificationType.DELETED, "/key"))
-    await store.put("/key", b"theirs", ephemeral=True)
-    writing = asyncio.ensure_future(process.do("put", path="/late", value="", ephemeral=True))
-    await asyncio.sleep(0)
-    process.signal(signal.SIGCONT)
-    outcome = await writing
-    await process.until_told("session_reestablished")
-    assert outcome in ("SessionLostError", 0)
-    assert await store.exists("/late") == (outcome == 0)
-    assert (await store.get("/key")).value == b"theirs"
-
-
-async def test_three_processes_count_without_losing_one(backend, start):
-    store = await backend.connect(LONG_MS)
-    processes = await asyncio.gather(*(start(LONG_MS) for _ in range(3)))
-    await store.put("/counter", b"0")
-    conflicts = await asyncio.gather(*(process.do("count", path="/counter", times=50) for process in processes))
-    assert (await store.get("/counter")).value == b"150"
-    assert all(isinstance(each, int) for each in conflicts)
-    assert [process.told for process in processes] == [[], [], []]

@@ -37,11 +37,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         option = metafunc.config.getoption
         one, first = option("--sim-seed"), option("--sim-first")
         first = first_of_commit() if first is None else first
-        count = -(-option("--sim-seeds") // 2)
+        fresh = range(first, first + option("--sim-seeds"))
         rows = [
             (place, seed)
             for place, once in ONCE_FAILED.items()
-            for seed in ([one] if one is not None else dict.fromkeys((*once, *range(first, first + count))))
+            for seed in ([one] if one is not None else dict.fromkeys((*once, *fresh)))
         ]
         metafunc.parametrize(("place", "extensible_seed"), rows, ids=[f"{place}-seed-{seed}" for place, seed in rows])
 

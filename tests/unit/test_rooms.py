@@ -150,6 +150,8 @@ replay
     grid
     scenario
     scenarios
+    experiment
+    experiments
 
 doctor
     finding

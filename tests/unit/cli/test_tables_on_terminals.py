@@ -37,7 +37,14 @@ COMMANDS = {
     ],
 }
 """The functions that print tables, with commands that do."""
-TESTED_ELSEWHERE = {"_print_brokers", "_print_settings", "print_moves", "print_board", "print_table_of"}
+TESTED_ELSEWHERE = {
+    "_print_brokers",
+    "_print_settings",
+    "print_moves",
+    "print_board",
+    "print_table_of",
+    "print_published",
+}
 """Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, and `replay`."""
 
 

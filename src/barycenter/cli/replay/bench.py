@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias, TypeVar
 
 import click
 import msgspec
@@ -14,24 +15,31 @@ import msgspec
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.progress import with_progress
 from barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
+from barycenter.cli.replay.published_page import Told, print_published, published_page
 from barycenter.cli.replay.running import write_whole
 from barycenter.cli.replay.seeds import seeds_of
 from barycenter.load.managers import StrategyError, in_its_place
+from barycenter.replay.experiment import Experiment, experiments, run_experiment
 from barycenter.replay.grid import settings_of
 from barycenter.replay.measures import Measures
 from barycenter.replay.scenario import BENCHED, Case, catalogue, run_case
 
 UNEXPECTED = 3
+Job: TypeAlias = tuple[str, str, int]
+"""A scenario or an experiment, a strategy, a seed."""
+Run = TypeVar("Run")
+Chosen = TypeVar("Chosen")
 
 
 @click.command(name="balance-bench")
 @click.option("--scenario", "names", multiple=True, help="A scenario; repeated. Unless given, all.")
-@click.option("--strategy", "strategies", multiple=True, default=BENCHED, help="As of `replay`; repeated.")
+@click.option("--strategy", "strategies", multiple=True, help="As of `replay`; repeated. Unless given, all.")
 @click.option("--seeds", default="1-3", show_default=True, metavar="N | A-B", help="Seeds of the scenarios.")
 @click.option(
     "--processes", default=lambda: os.cpu_count() or 1, show_default="processors", type=click.IntRange(1, 256)
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the page, in Markdown.")
+@click.option("--published", is_flag=True, help="Replay published experiments instead, beside what was published.")
 @click.option("--list", "only_list", is_flag=True, help="Tell what scenarios there are.")
 def command(
     names: tuple[str, ...],
@@ -39,58 +47,91 @@ def command(
     seeds: str,
     processes: int,
     out: Path | None,
+    published: bool,
     only_list: bool,
 ) -> None:
     """Run every strategy in every scenario, and tell how well it balances and whether that was expected.
 
     A scenario is a cluster in trouble, drawn from a seed; figures are medians over the seeds. docs/balance-bench.md is
-    made by this command, docs/measures.md defines the figures.
+    made by this command, docs/measures.md defines the figures. docs/published-experiments.md is with --published.
 
     Ends with 0, with 1 if a strategy is not known, with 2 for wrong usage, with 3 if something was not as expected.
     """
-    known = catalogue()
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise click.UsageError(f"--scenario {unknown[0]}: there is none; {in_its_place(unknown[0], known)}")
-    cases = [known[name] for name in names] or list(known.values())
-    if only_list:
-        for case in cases:
-            click.echo(f"{case.name}: {case.about}")
-        return
     numbers = seeds_of(seeds)
+    if only_list:
+        cases: Sequence[Case | Experiment] = _chosen(names, experiments()) if published else _chosen(names, catalogue())
+        for each in cases:
+            click.echo(f"{each.name}: {each.about}")
+        return
     try:
         for strategy in strategies:
             settings_of(strategy, {})
-        tables = _run(cases, strategies, numbers, processes)
-        for table in tables:
-            print_table_of(table)
+        if published:
+            told = _beside_published(_chosen(names, experiments()), strategies, numbers, processes)
+            print_published(told)
+            text, expected = published_page(told, seeds), all(each.holds for each in told)
+        else:
+            tables = _run(_chosen(names, catalogue()), strategies or BENCHED, numbers, processes)
+            for table in tables:
+                print_table_of(table)
+            text = page(tables, strategies or BENCHED, seeds)
+            expected = all(each.holds(table.figures) for table in tables for each in table.case.expected)
         if out is not None:
-            write_whole(out, page(tables, strategies, seeds).encode())
+            write_whole(out, text.encode())
     except (StrategyError, OSError) as error:
         fail(in_words(error))
         return
-    if not all(expected.holds(table.figures) for table in tables for expected in table.case.expected):
+    if not expected:
         sys.exit(UNEXPECTED)
+
+
+def _chosen(names: Sequence[str], known: Mapping[str, Chosen]) -> list[Chosen]:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise click.UsageError(f"--scenario {unknown[0]}: there is none; {in_its_place(unknown[0], known)}")
+    return [known[name] for name in names] or list(known.values())
 
 
 def _run(cases: list[Case], strategies: tuple[str, ...], seeds: list[int], processes: int) -> list[Table]:
     jobs = [(case.name, strategy, seed) for case in cases for strategy in strategies for seed in seeds]
-    if processes == 1 or len(jobs) == 1:
-        found = [_measured(job) for job in with_progress(jobs, "replaying")]
-    else:
-        with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(_measured, job) for job in jobs]
-            found = [task.result() for task in with_progress(waiting, "replaying")]
-    of = dict(zip(jobs, found, strict=True))
+    of = dict(zip(jobs, _together(_measured, jobs, processes), strict=True))
     return [
         Table(case, {name: _medians([of[case.name, name, seed] for seed in seeds]) for name in strategies})
         for case in cases
     ]
 
 
-def _measured(job: tuple[str, str, int]) -> Measures:
+def _beside_published(
+    chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
+) -> list[Told]:
+    jobs = [
+        (each.name, strategy, seed)
+        for each in chosen
+        for strategy in dict.fromkeys((*each.strategies, *strategies))
+        for seed in seeds
+    ]
+    told = {each.name: Told(each, {}) for each in chosen}
+    for (name, strategy, _), figures in zip(jobs, _together(_figures, jobs, processes), strict=True):
+        told[name].runs.setdefault(strategy, []).append(figures)
+    return list(told.values())
+
+
+def _together(run: Callable[[Job], Run], jobs: list[Job], processes: int) -> list[Run]:
+    if processes == 1 or len(jobs) == 1:
+        return [run(job) for job in with_progress(jobs, "replaying")]
+    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(run, job) for job in jobs]
+        return [task.result() for task in with_progress(waiting, "replaying")]
+
+
+def _measured(job: Job) -> Measures:
     name, strategy, seed = job
     return run_case(catalogue()[name], strategy, seed)
+
+
+def _figures(job: Job) -> dict[str, float]:
+    name, strategy, seed = job
+    return run_experiment(experiments()[name], strategy, seed)
 
 
 def _medians(runs: list[Measures]) -> Figures:

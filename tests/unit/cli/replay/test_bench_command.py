@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
+from barycenter.replay.experiment import experiments
 from barycenter.replay.scenario import catalogue
 
 SMALL = ("--scenario", "all-above-threshold", "--strategy", "AvgShedder", "--seeds", "1")
@@ -36,6 +37,27 @@ def test_what_was_not_expected_is_told_by_how_it_ends(monkeypatch: pytest.Monkey
 def test_scenarios_are_listed() -> None:
     done = run("--list")
     assert [line.partition(":")[0] for line in done.stdout.splitlines()] == list(catalogue())
+
+
+def test_published_experiments_are_told_beside_what_was_published(tmp_path: Path) -> None:
+    words = ("--published", "--scenario", "consumers-pause", "--seeds", "1", "--out", str(tmp_path / "page.md"))
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert "43 bundles in 59 minutes" in done.stdout
+    page = (tmp_path / "page.md").read_text()
+    assert "| AvgShedder | unloads | 0 in 46 minutes | 0 | == 0 |" in page
+
+
+def test_a_replay_that_differs_from_what_was_published_is_told_by_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barycenter.replay.scenario.Expected.holds", lambda *_: False)
+    done = run("--published", "--scenario", "cpu-spikes-without-traffic", "--seeds", "1")
+    assert done.exit_code == 3
+    assert "and is NOT" in done.stdout
+
+
+def test_published_experiments_are_listed() -> None:
+    done = run("--published", "--list")
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == list(experiments())
 
 
 @pytest.mark.parametrize(

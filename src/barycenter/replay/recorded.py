@@ -3,7 +3,8 @@
 A sample of a bundle counts until its next one, since brokers report only what changed enough: for `SILENCE_MS` at the
 most, and no longer than until a report tells of a part of it. Bundles are the smallest that were seen; what a larger
 one carried before its split is shared out by the widths of its parts. A broker is there from its first report to its
-last. CPU is fitted to what brokers that were not saturated reported; limits are the last that a broker told.
+last, and from the beginning if that report is not the first of its life: it may have been silent until then. CPU is
+fitted to what brokers that were not saturated reported; limits are the last that a broker told.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ class Samples:
 @dataclass(frozen=True)
 class Usages:
     """A row a report: `broker_usage` with the traffic of the same report, in + out. CPU in percent of one core, limits
-    in the units of reports; what is unknown is -1."""
+    in the units of reports; what is unknown is -1. `sequence` counts the reports of a broker's life, from 1."""
 
     broker: Sequence[str]
     at_ms: Integers
@@ -53,6 +54,7 @@ class Usages:
     network_limit: Floats
     rate: Floats
     throughput: Floats
+    sequence: Integers
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,12 @@ def _brokers(
     events: list[Event] = []
     brokers: dict[str, Capacity] = {}
     capacities = _capacities(usages)
+    begins = {(usages.broker[row], int(usages.at_ms[row])) for row in np.flatnonzero(usages.sequence == 1).tolist()}
     for broker, (first, last) in sorted(seen.items()):
         if broker not in capacities:
             doubts.append(f"the limits of {broker} are not known, so it is taken to be like most: {Capacity()}")
         capacity = capacities.get(broker, Capacity())
-        if first <= start_ms + SILENCE_MS:
+        if first < start_ms + (step_ms if (broker, first) in begins else SILENCE_MS):
             brokers[broker] = capacity
         else:
             events.append(BrokerAdded(first, broker, capacity))

@@ -102,7 +102,7 @@ def samples(*rows: tuple[str, str, int, float]) -> Samples:
     )
 
 
-def usages(*rows: tuple[str, int, float, float]) -> Usages:
+def usages(*rows: tuple[str, int, float, float], sequence: int = 7) -> Usages:
     """Rows of broker, minute, CPU and rate in + out."""
     count = len(rows)
     return Usages(
@@ -114,6 +114,7 @@ def usages(*rows: tuple[str, int, float, float]) -> Usages:
         np.full(count, 1e6),
         np.array([row[3] for row in rows]),
         np.zeros(count),
+        np.full(count, sequence),
     )
 
 
@@ -146,6 +147,16 @@ def test_brokers_come_and_go_with_their_reports() -> None:
         BrokerRemoved(START_MS + 31 * STEP_MS, "b:1"),
         BrokerAdded(START_MS + 40 * STEP_MS, "c:1", Capacity(16, 2048, 1e6)),
     )
+
+
+@pytest.mark.parametrize(("sequence", "joined"), [(1, True), (2, False)])
+def test_a_broker_joins_with_the_first_report_of_its_life(sequence: int, joined: bool) -> None:
+    """One that was there already may have been silent until then: brokers report what changed."""
+    rows = [(LEFT, "a:1", minute, 1.0) for minute in range(0, 31, 10)] + [(RIGHT, "b:1", 20, 1.0)]
+    found = recording(samples(*rows), usages(("b:1", 10, 9.0, 2.0), sequence=sequence))
+    joins = BrokerAdded(START_MS + 10 * STEP_MS, "b:1", Capacity(16, 2048, 1e6))
+    assert found.events == ((joins,) if joined else ())
+    assert sorted(found.cluster.brokers) == (["a:1"] if joined else ["a:1", "b:1"])
 
 
 def test_a_history_with_a_gap_or_nothing_in_it_is_refused() -> None:

@@ -172,6 +172,7 @@ def _usages(rows: pa.Table, reports: pa.Table) -> Usages:
         np.minimum(_column(rows, "bandwidth_in_limit"), _column(rows, "bandwidth_out_limit")),
         rate_in + rate_out,
         bytes_in + bytes_out,
+        _column(rows, "sequence"),
     )
 
 

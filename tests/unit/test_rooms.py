@@ -144,13 +144,12 @@ replay
     reports
     outcome
     simulator
-    measures
+    measures what_if
     generated
     csv_traces recorded
     grid
     scenario
     scenarios
-    experiment
     experiments
 
 doctor

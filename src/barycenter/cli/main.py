@@ -15,6 +15,7 @@ _COMMANDS: Final = {
     "top": ("barycenter.cli.ask.top", "Follow a cluster on the whole terminal: brokers, bundles, decisions."),
     "decide": ("barycenter.cli.ask.decide", "Say what a strategy would do with a snapshot, and why."),
     "explain": ("barycenter.cli.ask.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
+    "plan": ("barycenter.cli.replay.plan", "Foresee what a cluster would come to, and what if it were another."),
     "replay": ("barycenter.cli.replay.command", "Try load managers, strategies and settings on recorded load."),
     "balance-bench": ("barycenter.cli.replay.bench", "Run every strategy in every scenario of a cluster in trouble."),
     "move": ("barycenter.cli.operate.move", "Move a bundle to a broker; done when it is served there."),

@@ -29,6 +29,8 @@ COMMANDS = {
         ["decide", "--snapshot", EXAMPLE, "--explain"],
         ["explain", "--snapshot", EXAMPLE, "--broker", "broker-2:8080"],
     ],
+    "_print_brokers_then": [["plan", EXAMPLE, "--strategy", "ThresholdShedder"]],
+    "_print_moves": [["plan", EXAMPLE, "--strategy", "ThresholdShedder"]],
     "_print_as_table": [
         ["history", "top", "--data", RECORDED],
         ["history", "brokers", "--data", RECORDED],

@@ -6,7 +6,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from barycenter.replay.experiment import (
+from barycenter.replay.experiments.experiment import (
     AVG,
     FIGURES,
     MIB,

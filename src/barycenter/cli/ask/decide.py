@@ -91,7 +91,7 @@ def command(
     if file is not None and path is not None:
         raise click.UsageError(f"give one snapshot: {file} or --snapshot {path}")
     try:
-        found = _snapshot(path or file, url, moment_ms("--at", at) if at else None)
+        found = snapshot_given(path or file, url, at)
         config = configured(found, conf, changes, strategy, placement)
         manager = manager_of(found, strategy)
         if split or (strategy and is_splitter(strategy)):
@@ -135,7 +135,14 @@ def command(
         sys.exit(SOMETHING_TO_DO)
 
 
-def _snapshot(path: Path | None, url: str | None, at_ms: int | None) -> SnapshotFile:
+def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
+    """Return the snapshot of a file or folder, of a data folder at a time, or of the cluster that runs at `url`.
+
+    Raises:
+        click.UsageError: none was given, or several.
+        ClusterError, SnapshotFileError, ConfigError, OSError: it cannot be had.
+    """
+    at_ms = moment_ms("--at", at) if at else None
     if path is not None and url is None:
         return read_with_settings(path, at_ms)
     url = url if path is not None else url or os.environ.get(URL_VARIABLE)

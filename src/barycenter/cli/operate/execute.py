@@ -41,7 +41,7 @@ def command(
     per_minute: float,
     journal_file: Path | None,
 ) -> None:
-    """Carry out a plan of moves, as `barycenter decide --json` prints one, on Barycenter or Apache Pulsar.
+    """Carry out a plan of moves, as `barycenter plan --json` prints one, on Barycenter or Apache Pulsar.
 
     Each move counts only when its bundle is served where it was to go. A bundle that is no longer where the plan says
     stops the plan, as somebody else balances, too; so does a move that fails. Stop it at any time: the same command

@@ -19,7 +19,7 @@ from barycenter.cli.replay.published_page import Told, print_published, publishe
 from barycenter.cli.replay.running import write_whole
 from barycenter.cli.replay.seeds import seeds_of
 from barycenter.load.managers import StrategyError, in_its_place
-from barycenter.replay.experiment import Experiment, experiments, run_experiment
+from barycenter.replay.experiments.experiment import Experiment, experiments, run_experiment
 from barycenter.replay.grid import settings_of
 from barycenter.replay.measures import Measures
 from barycenter.replay.scenario import BENCHED, Case, catalogue, run_case

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from barycenter.cli.terminal import Column, Kind, print_table
-from barycenter.replay.experiment import FIGURES, Experiment, Observed
+from barycenter.replay.experiments.experiment import FIGURES, Experiment, Observed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""What others measured on real clusters and published, to be replayed: one file an experiment, with an `EXPERIMENT`.
+"""What others measured on real clusters and published, to be replayed: one file an experiment, with an `EXPERIMENT`;
+`experiment` says what that is.
 
 Each names its source, the loads of brokers that were published, what was seen under which strategy, and the inequality
 that a replay has to keep. docs/published-experiments.md has both side by side.

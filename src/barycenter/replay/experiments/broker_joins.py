@@ -1,7 +1,16 @@
 """A fifth broker joins four even ones."""
 
 from barycenter.replay.events import BrokerAdded
-from barycenter.replay.experiment import AVG, THRESHOLD, Experiment, carrying, cluster_of, seen, steadily, traffic
+from barycenter.replay.experiments.experiment import (
+    AVG,
+    THRESHOLD,
+    Experiment,
+    carrying,
+    cluster_of,
+    seen,
+    steadily,
+    traffic,
+)
 from barycenter.replay.scenario import Setup, minutes
 
 BROKERS = ("b161:8080", "b206:8080", "b32:8080", "b83:8080")

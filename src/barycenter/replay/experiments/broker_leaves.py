@@ -1,7 +1,7 @@
 """One of five brokers that AvgShedder balanced leaves."""
 
 from barycenter.replay.events import BrokerRemoved, Event
-from barycenter.replay.experiment import AVG, Experiment, carrying, cluster_of, seen, steadily, traffic
+from barycenter.replay.experiments.experiment import AVG, Experiment, carrying, cluster_of, seen, steadily, traffic
 from barycenter.replay.experiments.load_starts import BROKERS
 from barycenter.replay.scenario import Setup, minutes
 

@@ -1,7 +1,7 @@
 """CPU of a broker jumps for a minute for another process's sake."""
 
 from barycenter.replay.events import BrokerSlowed
-from barycenter.replay.experiment import AVG, Experiment, carrying, cluster_of, seen, steadily, traffic
+from barycenter.replay.experiments.experiment import AVG, Experiment, carrying, cluster_of, seen, steadily, traffic
 from barycenter.replay.experiments.load_starts import BROKERS
 from barycenter.replay.scenario import Setup, minutes
 

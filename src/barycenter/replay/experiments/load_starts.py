@@ -7,7 +7,16 @@ import numpy as np
 
 from barycenter.load.snapshot.load_snapshot import Floats
 from barycenter.replay.events import BrokerSlowed
-from barycenter.replay.experiment import AVG, THRESHOLD, Experiment, carrying, cluster_of, seen, steadily, traffic
+from barycenter.replay.experiments.experiment import (
+    AVG,
+    THRESHOLD,
+    Experiment,
+    carrying,
+    cluster_of,
+    seen,
+    steadily,
+    traffic,
+)
 from barycenter.replay.scenario import Setup, minutes
 
 BROKERS = ("b161:8080", "b206:8080", "b32:8080", "b83:8080", "b87:8080")

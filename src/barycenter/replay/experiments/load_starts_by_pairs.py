@@ -1,6 +1,6 @@
 """The start of load with other loads, under AvgShedder."""
 
-from barycenter.replay.experiment import AVG, THRESHOLD, Experiment, seen
+from barycenter.replay.experiments.experiment import AVG, THRESHOLD, Experiment, seen
 from barycenter.replay.experiments.load_starts import IDLE, starting
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,15 @@
 """Two of five brokers were shut down, and what they had came to the other three."""
 
-from barycenter.replay.experiment import AVG, THRESHOLD, Experiment, carrying, cluster_of, seen, steadily, traffic
+from barycenter.replay.experiments.experiment import (
+    AVG,
+    THRESHOLD,
+    Experiment,
+    carrying,
+    cluster_of,
+    seen,
+    steadily,
+    traffic,
+)
 from barycenter.replay.scenario import Setup
 
 BROKERS = ("b206:8080", "b32:8080", "b83:8080")

@@ -1,6 +1,6 @@
 """The cluster of `unlike_brokers_by_rates` where AvgShedder left it."""
 
-from barycenter.replay.experiment import AVG, UNIFORM, Experiment, seen
+from barycenter.replay.experiments.experiment import AVG, UNIFORM, Experiment, seen
 from barycenter.replay.experiments.unlike_brokers_by_rates import unlike
 
 EXPERIMENT = Experiment(

@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from barycenter.replay.experiment import AVG, UNIFORM, Experiment, carrying, cluster_of, seen, steadily, traffic
+from barycenter.replay.experiments.experiment import (
+    AVG,
+    UNIFORM,
+    Experiment,
+    carrying,
+    cluster_of,
+    seen,
+    steadily,
+    traffic,
+)
 from barycenter.replay.scenario import Setup
 
 BROKERS = ("b161:8080", "b32:8080", "b83:8080", "c34:8080")

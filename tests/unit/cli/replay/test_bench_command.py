@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
-from barycenter.replay.experiment import experiments
+from barycenter.replay.experiments.experiment import experiments
 from barycenter.replay.scenario import catalogue
 
 SMALL = ("--scenario", "all-above-threshold", "--strategy", "AvgShedder", "--seeds", "1")

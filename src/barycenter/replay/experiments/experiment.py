@@ -127,7 +127,8 @@ def experiments() -> dict[str, Experiment]:
     """Return all experiments by name: one file each in `replay/experiments`."""
     package = importlib.import_module("barycenter.replay.experiments")
     modules = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
-    found: list[Experiment] = [importlib.import_module(f"{package.__name__}.{name}").EXPERIMENT for name in modules]
+    loaded = (importlib.import_module(f"{package.__name__}.{name}") for name in modules)
+    found: list[Experiment] = [module.EXPERIMENT for module in loaded if hasattr(module, "EXPERIMENT")]
     return {each.name: each for each in found}
 
 

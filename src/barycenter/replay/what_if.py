@@ -108,7 +108,7 @@ def outlook(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question, 
 
 def _check(snapshot: LoadSnapshot, question: Question) -> None:
     names = snapshot.brokers.names
-    if not names or not len(snapshot.bundles):
+    if not names or snapshot.bundles.broker_bound.all():
         raise ReplayInputError("the snapshot has no broker with bundles, so nothing can be foreseen")
     unknown = [name for name in question.without if name not in snapshot.brokers.index]
     if unknown:
@@ -170,8 +170,9 @@ def _median(capacities: Sequence[Capacity]) -> Capacity:
 def _demand(snapshot: LoadSnapshot, question: Question) -> Demand:
     """Return the load of the snapshot, and from the step on in which it happens what is asked."""
     bundles = snapshot.bundles
-    # one that is moving stands twice: the later row counts
-    rows = np.array(list({name: row for row, name in enumerate(bundles.names)}.values()), np.int64)
+    # one that is moving stands twice: the later row counts; one that is its broker's own goes nowhere
+    movable = np.flatnonzero(~bundles.broker_bound).tolist()
+    rows = np.array(list({bundles.names[row]: row for row in movable}.values()), np.int64)
     steps = SETTLED + question.minutes
     growth = np.where(np.arange(steps) < SETTLED, 1.0, question.scale)[:, None]
     sampled = bundles.sampled[rows]

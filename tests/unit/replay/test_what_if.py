@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind
+from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.what_if import LONGEST_MINUTES, Outlook, Question, outlook
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
@@ -54,6 +55,14 @@ def test_a_broker_that_leaves_has_its_bundles_placed() -> None:
     assert sorted(move.destination for move in found.moves) == ["b:1", "b:1", "c:1", "c:1"]
     assert usages(found)[0] == ("a:1", 80.0, None)
     assert [each.rate_after for each in found.brokers[1:]] == pytest.approx([4000, 4000])
+
+
+def test_the_heartbeat_of_a_broker_goes_nowhere() -> None:
+    heartbeat = {"pulsar/a:1/0x00000000_0xffffffff": NamespaceBundleStats(msg_rate_in=1.0, topics=1)}
+    found = ask(three().add("d:1", cpu=1, bundles=heartbeat), STILL, without=("d:1",))
+    assert not found.moves
+    with pytest.raises(ReplayInputError, match="no broker with bundles"):
+        ask(Cluster().add("a:1", bundles=heartbeat), STILL)
 
 
 def test_a_broker_that_joins_is_given_load_by_whoever_has_too_much() -> None:
@@ -107,7 +116,7 @@ def test_a_snapshot_without_load_cannot_be_gone_on_with() -> None:
 def test_any_snapshot_has_an_outlook_that_adds_up(cluster: Cluster, kind: ManagerKind, added: int) -> None:
     """What was carried is carried in the end, wherever it is; what has an owner has one."""
     snapshot = cluster.snapshot()
-    if not len(snapshot.bundles) or not len(snapshot.brokers):
+    if snapshot.bundles.broker_bound.all() or not len(snapshot.brokers):
         return
     found = outlook(
         snapshot,

@@ -1,7 +1,7 @@
 """The bundles of a replayed cluster: what each carries, who owns it, and what becomes of it in a split.
 
 A bundle carries shares of the demand's sources. A topic's source goes whole to the part that holds its hash; a source
-that is spread over its bundle is divided as the bundle's range is.
+that is spread over its bundle, or over a span of it, is divided as that is.
 """
 
 from bisect import bisect_left
@@ -118,7 +118,7 @@ class Bundles:
             rate_in, rate_out, bytes_in, bytes_out = (figures[:, source] * share).tolist()
             where = int(self._demand.hashes[source])
             topics = max(1, round(int(self._demand.topics[source]) * share))
-            hashes = [where] if where != SPREAD else _even(within, min(topics, _LIKE_TOPICS))
+            hashes = [where] if where != SPREAD else _even(self._span(source, within), min(topics, _LIKE_TOPICS))
             part = 1 / len(hashes)
             found += [TopicLoad(each, (rate_in + rate_out) * part, (bytes_in + bytes_out) * part) for each in hashes]
         return tuple(found)
@@ -140,15 +140,29 @@ class Bundles:
         sources, shares = self._source[mine], self._share[mine]
         rows = np.where(self._row > row, self._row + more, self._row)[~here]
         kept = [(self._source[~here], rows, self._share[~here])]
-        hashes = self._demand.hashes[sources]
         for number, each in enumerate(ranges):
-            inside = np.array([h == SPREAD or each.contains(h) for h in hashes.tolist()], bool)
-            part = np.where(hashes == SPREAD, each.width / bundle.range.width, 1.0)
+            part = np.array([self._part(source, bundle.range, each) for source in sources.tolist()])
+            inside = part > 0
             kept.append((sources[inside], np.full(int(inside.sum()), row + number), (shares * part)[inside]))
         self._source, self._row, self._share = (np.concatenate(each) for each in zip(*kept, strict=True))
         self._count()
         self.advance(self._step)
         return children
+
+    def _span(self, source: int, within: BundleRange) -> BundleRange:
+        """Return where in a bundle's range a spread source lies."""
+        if self._demand.spans is None:
+            return within
+        lower, upper = self._demand.spans[:, source].tolist()
+        return BundleRange(max(lower, within.lower), min(upper, within.upper))
+
+    def _part(self, source: int, whole: BundleRange, part: BundleRange) -> float:
+        """Return how much of what a bundle has of a source a part of the bundle gets."""
+        where = int(self._demand.hashes[source])
+        if where != SPREAD:
+            return float(part.contains(where))
+        span = self._span(source, whole)
+        return max(0, min(span.upper, part.upper) - max(span.lower, part.lower)) / span.width
 
 
 def _even(within: BundleRange, count: int) -> list[int]:

@@ -27,7 +27,8 @@ class Demand:
     column a source: msg/s and bytes/s. `sessions` (producers and consumers) and `topics` are of each source.
 
     A source is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is where in it: a topic's hash, which no split parts,
-    or SPREAD for topics that are alike and evenly spread over the bundle.
+    or SPREAD for topics that are alike and evenly spread: over the bundle, or where `spans` are given from the hash
+    `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive, which lie in the bundle.
 
     `owners` are the brokers of the bundles at the start; "" is placed by the strategy.
     """
@@ -44,6 +45,7 @@ class Demand:
     sessions: Integers
     topics: Integers
     owners: tuple[str, ...]
+    spans: Integers | None = None
 
     @staticmethod
     def of_bundles(
@@ -111,7 +113,7 @@ class Demand:
         parts = {name: getattr(self, name)[first:end] for name in FIGURES}
         rest = {
             name: getattr(self, name)
-            for name in ("step_ms", "bundles", "bundle_of", "hashes", "sessions", "topics", "owners")
+            for name in ("step_ms", "bundles", "bundle_of", "hashes", "sessions", "topics", "owners", "spans")
         }
         return Demand(start_ms=self.start_ms + first * self.step_ms, **parts, **rest)
 
@@ -144,6 +146,8 @@ def check(demand: Demand) -> None:
                 f"{name} of {demand.bundles[demand.bundle_of[source]]} is {values[step, source]} at step {step};"
                 " figures are numbers from 0 on"
             )
+    if demand.spans is not None and not (demand.spans[0] < demand.spans[1]).all():
+        raise ReplayInputError("a source is spread over nothing; a span goes from a hash to a greater one")
     if (demand.sessions < 0).any() or (demand.topics < 0).any():
         raise ReplayInputError("a bundle has a negative number of sessions or topics; counts are from 0 on")
 

@@ -17,6 +17,7 @@ ROOMS = """
 naming        -
 config        -
 protocol      -
+pages         -
 metadata      config
 load          naming config
 ledger        metadata naming
@@ -31,8 +32,8 @@ doctor        naming config metadata load ledger admin attach
 status        config load doctor
 operations    naming admin attach
 standalone    config
-demo          naming config load logs admin pipeline standalone
-cli           naming config metadata load ledger logs admin broker pipeline snapshots replay attach doctor status
+demo          naming config pages load logs admin pipeline standalone
+cli           naming config pages metadata load ledger logs admin broker pipeline snapshots replay attach doctor status
               operations standalone demo
 """
 """A room, and the rooms it knows."""

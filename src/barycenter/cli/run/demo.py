@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pulsar  # noqa: F401  # clients are processes of their own; that they can run is seen before a cluster starts
 
 from barycenter.admin.errors import AdminRequestError
 from barycenter.cli.failure import fail, in_words

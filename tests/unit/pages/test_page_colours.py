@@ -1,4 +1,4 @@
-"""Brokers' colours in the report can be told apart, also by those who see fewer colours, and be written on.
+"""Brokers' colours in pages can be told apart, also by those who see fewer colours, and be written on.
 
 Sight without one kind of cone is that of Machado, Oliveira and Fernandes, "A Physiologically-based Model for
 Simulation of Color Vision Deficiency" (2009), severity 1; distances are CIE 1976 ΔE*ab, of which 2.3 is just seen.
@@ -23,7 +23,7 @@ WHITE = np.array([0.95047, 1.0, 1.08883])
 
 
 def themes() -> list[dict[str, str]]:
-    style = (files("barycenter.demo.report") / "page.css").read_text()
+    style = (files("barycenter.pages") / "base.css").read_text()
     return [
         dict(re.findall(r"--(\w+): (#\w+);", block)) for block in re.findall(r":root \{(\s+--page.*?)\}", style, re.S)
     ]

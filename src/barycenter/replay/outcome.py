@@ -1,8 +1,11 @@
 """What is kept of a run: who carried what at each step, and all that was decided."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
+import numpy as np
 
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers
 
@@ -36,6 +39,51 @@ class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What some bundles carried: `rate` is msg/s in + out, a row for each of `steps`, which are some of the run, and a
+    column a bundle; NaN while there was no such bundle."""
+
+    bundles: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    rate: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+MOST_RATED: Final = 120
+"""Steps of which it is kept what bundles carried, spread over the run; fewer of very many bundles."""
+_MOST_RATES: Final = 20_000_000
+MOST_CARRIED: Final = 5_000
+"""Bundles of which it is kept: those of the first decisions."""
+
+
+class Samples:
+    """What all bundles carry at some steps of a run, of which in the end only that of a few is of interest."""
+
+    def __init__(self, steps: int, bundles: int) -> None:
+        most = max(1, min(MOST_RATED, _MOST_RATES // max(1, bundles)))
+        self._every = -(-steps // most)
+        self._taken: list[tuple[int, list[str], Floats]] = []
+
+    def take(self, step: int, names: list[str], rate: Floats) -> None:
+        """Keep what the bundles carry at a step, if it is one of those; `names` is not changed afterwards."""
+        if step % self._every == 0:
+            self._taken.append((step, names, rate.astype(np.float32)))
+
+    def of(self, bundles: Iterable[str]) -> Carried:
+        """Return what these bundles carried, each told once, the first `MOST_CARRIED` of them."""
+        wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
+        rate = np.full((len(self._taken), len(wanted)), np.nan)
+        rows: dict[str, int] = {}
+        known: list[str] | None = None
+        for place, (_, names, rates) in enumerate(self._taken):
+            if names is not known:
+                rows, known = {name: row for row, name in enumerate(names)}, names
+            there = [(column, rows[name]) for column, name in enumerate(wanted) if name in rows]
+            for column, row in there:
+                rate[place, column] = rates[row]
+        return Carried(wanted, tuple(step for step, _, _ in self._taken), rate)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A row a step, a column a broker.
 
@@ -64,3 +112,5 @@ class Outcome:
     event_ms: tuple[int, ...]
     bundles: int
     overload_limit: float = 0.85
+    carried: Carried = field(default_factory=Carried)
+    """Of the bundles that moved or were divided, and of their parts."""

@@ -43,7 +43,7 @@ from barycenter.replay.events import (
     ReportsLost,
     SettingChanged,
 )
-from barycenter.replay.outcome import Divided, Moved, Outcome
+from barycenter.replay.outcome import Divided, Moved, Outcome, Samples
 from barycenter.replay.reports import Measured, Reports
 
 if TYPE_CHECKING:
@@ -147,10 +147,12 @@ class _Run:
         live = np.zeros((steps, count), bool)
         usage, cpu, rate, throughput = (np.zeros((steps, count)) for _ in range(4))
         unserved, floor = np.zeros(steps), np.zeros(steps)
+        samples = Samples(steps, len(self._bundles))
         at_ms = demand.start_ms + np.arange(steps, dtype=np.int64) * demand.step_ms
         for step, now_ms in enumerate(at_ms.tolist()):
             self._happen(now_ms)
             self._bundles.advance(step)
+            samples.take(step, self._bundles.names, self._bundles.figures[0] + self._bundles.figures[1])
             self._place_free(now_ms)
             figures, wanted = self._carried()
             share = wanted[[_CPU, _IN, _OUT]] / self._limit[[_CPU, _IN, _OUT]]
@@ -183,7 +185,13 @@ class _Run:
             event_ms=tuple(self._happened),
             bundles=len(self._bundles),
             overload_limit=self._config.load_balancer_broker_overloaded_threshold_percentage / 100,
+            carried=samples.of(self._decided_upon()),
         )
+
+    def _decided_upon(self) -> list[str]:
+        """Return the bundles that moved or were divided, and their parts; not those that were only placed at first."""
+        moved = [move.bundle for move in self._moves if move.source]
+        return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
 
     def _count_unplaced(self, end_ms: int) -> None:
         """Count the time without service of bundles that nobody owns in the end."""

@@ -1,15 +1,16 @@
 """What came out of a grid: `results.json`, Parquet, and a board."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from barycenter.cli.replay.board import FIGURES, heading, rows_of
 from barycenter.cli.replay.running import RunFile, write_whole
 from barycenter.cli.terminal import Column, Kind, print_table
 from barycenter.replay.grid import Scenario
@@ -31,7 +32,8 @@ def write_results(out: Path, runs: Sequence[RunFile]) -> None:
     """Write what all runs came to, in the order of the grid.
 
     `results.json` has scenario and measures of each, `moves.parquet` and `splits.parquet` all decisions with their
-    reasons, `series.parquet` the balance of each step. The same runs give the same bytes of `results.json`.
+    reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker then. The same runs
+    give the same bytes of `results.json`.
 
     Raises:
         OSError: a file cannot be written.
@@ -44,14 +46,15 @@ def write_results(out: Path, runs: Sequence[RunFile]) -> None:
         for run in runs
         for split in run.splits
     ]
-    _write_parquet(out / "moves.parquet", moves, _MOVES)
-    _write_parquet(out / "splits.parquet", splits, _SPLITS)
+    _write_parquet(out / "moves.parquet", [pa.Table.from_pylist(moves, schema=_MOVES)], _MOVES)
+    _write_parquet(out / "splits.parquet", [pa.Table.from_pylist(splits, schema=_SPLITS)], _SPLITS)
     series: dict[str, list[Any]] = defaultdict(list)
     for run in runs:
         series["run"] += [run.scenario.name] * len(run.series.at_ms)
-        for name, values in msgspec.structs.asdict(run.series).items():
-            series[name] += values
-    _write_parquet(out / "series.parquet", pa.table(dict(series), schema=_SERIES).to_pylist(), _SERIES)
+        for name in _SERIES.names[1:]:
+            series[name] += getattr(run.series, name)
+    _write_parquet(out / "series.parquet", [pa.table(dict(series), schema=_SERIES)], _SERIES)
+    _write_parquet(out / "brokers.parquet", map(_usages, runs), _BROKERS)
 
 
 _TEXT: Final = pa.string()
@@ -87,38 +90,40 @@ _SERIES: Final = pa.schema(
 )
 
 
-def _write_parquet(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
-    unfinished = path.with_name(f".{path.name}")
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), unfinished, compression="zstd")
-    unfinished.replace(path)
-
-
-_BOARD: Final[tuple[tuple[str, Callable[[Measures], float]], ...]] = (
-    ("regret %", lambda m: m.regret * 100),
-    ("max / mean", lambda m: m.max_over_mean),
-    ("spread %", lambda m: m.spread * 100),
-    ("overloaded s", lambda m: m.overloaded_s),
-    ("unloads", lambda m: m.unloads),
-    ("splits", lambda m: m.splits),
-    ("flaps", lambda m: m.flaps),
-    ("wrong", lambda m: m.wrong_placements),
-    ("sessions", lambda m: m.sessions_disturbed),
-    ("without service, topic s", lambda m: m.unserved_topic_s),
+_BROKERS: Final = pa.schema(
+    {"run": _TEXT, "at_ms": pa.int64(), "broker": _TEXT, "usage": pa.float64(), "live": pa.bool_()}
 )
+
+
+def _usages(run: RunFile) -> pa.Table:
+    """Return the usage of each broker at each step, the steps in their order; null while it was not there."""
+    usage = run.series.usages().ravel().round(4)
+    steps, names = len(run.series.at_ms), run.series.names
+    live = ~np.isnan(usage)
+    columns = {
+        "run": pa.repeat(run.scenario.name, len(usage)),
+        "at_ms": np.repeat(np.array(run.series.at_ms, np.int64), len(names)),
+        "broker": names * steps,
+        "usage": pa.array(usage, mask=~live),
+        "live": live,
+    }
+    return pa.table(columns, schema=_BROKERS)
+
+
+def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    unfinished = path.with_name(f".{path.name}")
+    with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+    unfinished.replace(path)
 
 
 def print_board(runs: Sequence[RunFile]) -> None:
     """Print a row for each strategy and setting, medians over seeds and periods, the least regret first."""
-    groups: dict[str, list[Measures]] = defaultdict(list)
-    for run in runs:
-        groups[run.scenario.title].append(run.measures)
-    rows = sorted(
-        ([median(of(each) for each in found) for _, of in _BOARD], title, len(found)) for title, found in groups.items()
-    )
     columns = [Column("strategy", Kind.SENTENCE), Column("runs", Kind.FIGURE)]
-    columns += [Column(title, Kind.FIGURE) for title, _ in _BOARD]
+    columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
     print_table(
         columns,
-        [[title, str(count), *(f"{figure:.4g}" for figure in figures)] for figures, title, count in rows],
+        [[row.title, str(len(row.runs)), *(f"{figure:.4g}" for figure in row.figures)] for row in rows_of(runs)],
         plain_width=_WIDTH,
     )

@@ -17,26 +17,16 @@ import msgspec
 import numpy as np
 
 from barycenter.cli.replay.inputs import Input, InputSpec, read_input
+from barycenter.cli.replay.series import Series, series_of
 from barycenter.replay.demand import FIGURES, ReplayInputError
 from barycenter.replay.grid import Scenario
 from barycenter.replay.measures import Measures, measure
-from barycenter.replay.outcome import Divided, Moved, Outcome
+from barycenter.replay.outcome import Divided, Moved
 from barycenter.replay.simulator import replay
 
 RUNS: Final = "runs"
 GRID: Final = "grid.json"
-FORMAT: Final = 1
-
-
-class Series(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A figure a step: usage of the fullest and the least loaded live broker, their mean, the floor, how many live."""
-
-    at_ms: list[int]
-    usage_max: list[float]
-    usage_mean: list[float]
-    usage_min: list[float]
-    floor: list[float]
-    brokers: list[int]
+FORMAT: Final = 2
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -56,21 +46,6 @@ class GridFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     spec: InputSpec
     base: dict[str, str]
     digest: str
-
-
-def series_of(outcome: Outcome) -> Series:
-    live = outcome.live
-    count = np.maximum(live.sum(axis=1), 1)
-    usage = np.where(live, outcome.usage, 0.0)
-    least = np.where(live, outcome.usage, np.inf).min(axis=1, initial=np.inf)
-    return Series(
-        at_ms=outcome.at_ms.tolist(),
-        usage_max=usage.max(axis=1, initial=0.0).tolist(),
-        usage_mean=(usage.sum(axis=1) / count).tolist(),
-        usage_min=np.where(np.isfinite(least), least, 0.0).tolist(),
-        floor=outcome.floor.tolist(),
-        brokers=live.sum(axis=1).tolist(),
-    )
 
 
 def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> RunFile:

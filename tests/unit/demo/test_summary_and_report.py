@@ -13,10 +13,11 @@ import pytest
 from barycenter.cli.run.demo import command, sentences
 from barycenter.demo.plan import ClientResult, TopicResult
 from barycenter.demo.record import Event, LoadSample, Record
-from barycenter.demo.report.data import MOST_POINTS, ReportData, short_reason
+from barycenter.demo.report.data import MOST_POINTS, ReportData
 from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.scenario import DemoSettings
 from barycenter.demo.summary import counted, summarise
+from barycenter.pages.reasons import short_reason
 from support import demo_run
 
 

@@ -46,6 +46,11 @@ def heading(figure: Measure) -> str:
     return f"{figure.title}{', ' if ' ' in figure.title and figure.unit else ' '}{figure.unit}".strip()
 
 
+def figure_text(value: float) -> str:
+    """Return a figure with four digits that count, as people read it: 140,700, not 1.407e+05."""
+    return f"{float(f'{value:.4g}'):,.10g}"
+
+
 def rows_of(runs: Sequence[RunFile]) -> list[Row]:
     """Return a row for each strategy and setting, the least regret first."""
     groups: dict[str, list[RunFile]] = defaultdict(list)

@@ -10,6 +10,8 @@ from barycenter.cli.folders import WrongFolderError
 from barycenter.cli.moments import moment_ms, span_ms
 from barycenter.cli.progress import with_progress
 from barycenter.cli.replay.inputs import GENERATED, Input, InputSpec, read_input, shape_of
+from barycenter.cli.replay.report.overview import About
+from barycenter.cli.replay.report.page import command_of, write_report
 from barycenter.cli.replay.results import print_board, write_results
 from barycenter.cli.replay.running import GridFile, digest_of, open_folder, read_run, run_all
 from barycenter.cli.replay.seeds import seeds_of
@@ -66,8 +68,8 @@ def command(
     """Replay load through any strategy and setting, and tell how well each balances and at what cost.
 
     Every strategy runs with every combination of settings, seeds and periods, by the rounds of the live leader. --out
-    gets results.json, moves, splits and balance of each step as Parquet, and a file for each run: the same command
-    goes on where a killed one was. docs/replay.md tells of inputs, docs/measures.md what is measured.
+    gets report.html, results.json, moves, splits and balance of each step as Parquet, and a file for each run: the
+    same command goes on where a killed one was. docs/replay.md tells of inputs, docs/measures.md what is measured.
 
     Ends with 0, with 1 if the input or a strategy is not usable, with 2 for wrong usage.
     """
@@ -89,7 +91,8 @@ def command(
         return
     for doubt in found.doubts:
         click.echo(f"barycenter: {doubt}", err=True)
-    _tell(found, len(grid))
+    told = _in_words(found)
+    click.echo(f"{told}; {len(grid)} runs", err=True)
     done = [each for each in grid if read_run(out, each) is not None]
     if done:
         click.echo(f"{len(done)} of {len(grid)} runs are done already", err=True)
@@ -98,20 +101,19 @@ def command(
             click.echo(f"{number}/{len(grid)} {each.title}, seed {each.seed}", err=True)
         runs = [run for each in with_progress(grid, "reading") if (run := read_run(out, each)) is not None]
         write_results(out, runs)
+        about = About(command_of(click.get_current_context()), told, found.doubts, base)
+        report = write_report(out, runs, about)
     except UNUSABLE as error:
         fail(in_words(error))
         return
     print_board(runs)
+    click.echo(f"report: {report}", err=True)
 
 
-def _tell(found: Input, runs: int) -> None:
+def _in_words(found: Input) -> str:
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
-    click.echo(
-        f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps;"
-        f" {runs} runs",
-        err=True,
-    )
+    return f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps"
 
 
 def _periods(steps: int, parts: int) -> list[tuple[int, int]]:

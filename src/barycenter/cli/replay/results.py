@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barycenter.cli.replay.board import FIGURES, heading, rows_of
+from barycenter.cli.replay.board import FIGURES, figure_text, heading, rows_of
 from barycenter.cli.replay.running import RunFile, write_whole
 from barycenter.cli.terminal import Column, Kind, print_table
 from barycenter.replay.grid import Scenario
@@ -124,6 +124,6 @@ def print_board(runs: Sequence[RunFile]) -> None:
     columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
     print_table(
         columns,
-        [[row.title, str(len(row.runs)), *(f"{figure:.4g}" for figure in row.figures)] for row in rows_of(runs)],
+        [[row.title, str(len(row.runs)), *map(figure_text, row.figures)] for row in rows_of(runs)],
         plain_width=_WIDTH,
     )

@@ -12,6 +12,7 @@ from typing import Any, Final
 from barycenter.demo.moves import Lane, Move, follow_bundles
 from barycenter.demo.plan import TopicResult
 from barycenter.demo.record import Event, LoadSample, Record, imbalance_over_time
+from barycenter.pages.reasons import short_reason
 
 MOST_POINTS: Final = 1200
 """Of a line; of a longer one each point is the mean of as many neighbours as are needed to stay below."""
@@ -26,7 +27,6 @@ _KINDS: Final = {
     "broker joined": "broker started",
     "broker killed": "broker killed",
 }
-_LONGEST_REASON: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +139,6 @@ def letters_of_brokers(record: Record) -> dict[str, str]:
     names += [place for event in record.events for place in (event.source, event.destination)]
     known = dict.fromkeys(name for name in names if name)
     return {name: chr(ord("A") + index) if index < 26 else f"B{index}" for index, name in enumerate(known)}
-
-
-def short_reason(reason: str) -> str:
-    """Return what a glance takes in: the cause if the reason names one, and its first comparison."""
-    cause = reason.rpartition("; because ")[2].partition("; ")[0].partition(" [")[0]
-    head, opened, rest = cause.partition(" (")
-    short = f"{head} ({rest.partition(')')[0].partition(', ')[0]})" if opened else head
-    return short if len(short) <= _LONGEST_REASON else short[: _LONGEST_REASON - 1] + "…"
 
 
 def _note(move: Move | None) -> str:

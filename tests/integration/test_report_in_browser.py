@@ -1,19 +1,16 @@
 """The report of a demo in a real browser: what it draws, on screens and paper, and what a drag or a key does to it."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.summary import summarise
+from support.browser_pages import CHROMIUM, OUT_OF_BOUNDS, chromium, opened
 from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 pytestmark = [
     pytest.mark.integration,
@@ -23,10 +20,8 @@ pytestmark = [
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -37,33 +32,6 @@ def report(tmp_path: Path) -> str:
     file = tmp_path / "report.html"
     file.write_text(render_report(record, result.topics, summary | {"brokers": 3, "load": "a test"}, origin))
     return file.as_uri()
-
-
-def opened(browser: Browser, report: str, **context: Any) -> tuple[Page, list[str]]:
-    """Return the page and the list in which all its complaints land: errors, refusals of its policy, requests."""
-    page = browser.new_page(**context)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("request", lambda request: complaints.append(request.url) if request.url != report else None)
-    page.goto(report)
-    return page, complaints
-
-
-OUT_OF_BOUNDS = """() => [...document.querySelectorAll('.chart svg')].flatMap(svg => {
-    const outer = svg.getBoundingClientRect(), shown = [];
-    return [...svg.querySelectorAll('text')].flatMap(text => {
-        const box = text.getBoundingClientRect(), found = [];
-        if (box.left < outer.left - 1 || box.right > outer.right + 1 || box.top < outer.top - 1
-            || box.bottom > outer.bottom + 1) found.push('outside: ' + text.textContent);
-        for (const [other, b] of shown)
-            if (Math.min(box.right, b.right) - Math.max(box.left, b.left) > 1
-                && Math.min(box.bottom, b.bottom) - Math.max(box.top, b.top) > 4)
-                found.push(text.textContent + ' on ' + other);
-        shown.push([text.textContent, box]);
-        return found;
-    });
-})"""
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])

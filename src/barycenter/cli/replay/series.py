@@ -83,7 +83,7 @@ def packed(values: Floats) -> bytes:
 
 
 def unpacked(data: bytes, columns: int) -> Floats:
-    """Return a table that was packed; it has as many columns."""
+    """Return a table that was packed; it has as many columns, and one without columns has no rows."""
     changes = np.frombuffer(zlib.decompress(data), "<i8").reshape(columns, -1) if columns else np.zeros((0, 0))
     values = changes.T.cumsum(axis=0).astype(np.float64)
     return np.where(values == _ABSENT, np.nan, values)

@@ -33,7 +33,7 @@ report.differences = (() => {
       const last = detail => detail.max[Math.max(0, Math.min(detail.max.length - 1, Math.ceil(report.pictures.time.until / detail.step) - 1))];
       const labels = [{ y: y(last(one) / 10), text: a, kind: "b1" }, { y: y(last(other) / 10), text: b, kind: "b0" }];
       draw.apart(labels, 15, TOP, frame.bottom);
-      for (const label of labels) add(frame.svg, "text", { x: frame.right + 5, y: label.y + 4, class: `halo named ${label.kind}` }, frame.wide ? `${label.text.row + 1} ${data.rows[label.text.row].label}`.slice(0, 19) : String(label.text.row + 1));
+      for (const label of labels) add(frame.svg, "text", { x: frame.right + 5, y: label.y + 4, class: `halo named ${label.kind}` }, frame.wide ? report.cut(`${label.text.row + 1} ${data.rows[label.text.row].label}`, 17) : String(label.text.row + 1));
     }, { run: a, detail: null, told });
     return undefined;
   }

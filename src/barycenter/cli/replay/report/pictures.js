@@ -88,7 +88,7 @@ report.pictures = (() => {
       const one = { run, detail }, y = levels(frame, one, top, !few);
       if (few) detail.usage.forEach((values, i) => add(frame.body, "path", { d: path(values, detail.step, frame.x, y), class: `curve thin ${colour(i)}` }));
       references(frame, one, y);
-      const named = few ? detail.usage.map((values, i) => [lastOf(values, detail.step), frame.wide ? `${letter(i)} ${report.range(detail.names[i]).replace(/:\d+$/, "").slice(0, 15)}` : letter(i), `named b${i % 8}`]) : [];
+      const named = few ? detail.usage.map((values, i) => [lastOf(values, detail.step), frame.wide ? `${letter(i)} ${report.cut(report.range(detail.names[i]).replace(/:\d+$/, ""), 16)}` : letter(i), `named b${i % 8}`]) : [];
       if (!few) for (const [values, name] of frame.wide ? [[detail.max, "fullest"], [detail.mean, "mean"], [detail.floor, "floor"]] : [[detail.max, "max"]]) named.push([lastOf(values, detail.step), name]);
       ends(frame, y, named, detail.limit, top);
     }, { run, detail, told });
@@ -118,7 +118,7 @@ report.pictures = (() => {
       });
       parts.forEach((part, k) => { if (part.length) add(frame.body, "path", { d: part.join(""), class: `h${k}`, "shape-rendering": "crispEdges" }); });
       if (frame.wide) for (let row = 0, every = Math.ceil(14 / tall); row < order.length; row += every)
-        add(frame.svg, "text", { x: frame.right + 5, y: TOP + row * tall + Math.min(tall, 14) / 2 + 4, class: "soft" }, report.range(detail.names[order[row]]).slice(0, 20));
+        add(frame.svg, "text", { x: frame.right + 5, y: TOP + row * tall + Math.min(tall, 14) / 2 + 4, class: "soft" }, report.cut(report.range(detail.names[order[row]]), 20));
     }, { run, detail: null, told });
   }
 

@@ -60,7 +60,7 @@ report.scatter = choose => {
     labels.sort((a, b) => named.has(b.p.i) - named.has(a.p.i) || a.p.i - b.p.i);
     for (const { p, at } of labels) {
       const label = data.rows[p.i].label, full = named.has(p.i) && wide;
-      const texts = full ? [`${p.i + 1} ${label.length > 44 ? `${label.slice(0, 43)}…` : label}`, `${p.i + 1}`] : [`${p.i + 1}`];
+      const texts = full ? [`${p.i + 1} ${report.cut(label, 44)}`, `${p.i + 1}`] : [`${p.i + 1}`];
       search: for (const text of texts) {
         const long = text.length * 7.5 + 4;
         for (const [dx, dy] of [[9, -7], [9, 18], [-9 - long, -7], [-9 - long, 18], [10, 4], [-10 - long, 4], [-long / 2, -12], [-long / 2, 22]]) {

@@ -21,7 +21,7 @@ const report = (() => {
     return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}${seconds ? `:${two(at.getUTCSeconds())}` : ""}`;
   }
   function moment(run, t) {
-    const at = new Date(run.start + t * 1000), seconds = at.getUTCSeconds() !== 0;
+    const at = new Date(run.start + t * 1000), seconds = run.point % 60 !== 0;
     return run.end > 86400 ? `${day(at)} ${clock(run, t, seconds)}` : clock(run, t, seconds);
   }
   const stamp = (run, t) => `${day(new Date(run.start + t * 1000))} ${clock(run, t)}`;
@@ -42,6 +42,7 @@ const report = (() => {
   }
   const figure = value => value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
   const percent = thousandths => thousandths === null || thousandths === undefined ? "–" : `${(thousandths / 10).toFixed(1)} %`;
+  const cut = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
   const range = name => name.slice(name.lastIndexOf("/") + 1);
 
   function runName(run) {
@@ -79,7 +80,12 @@ const report = (() => {
     told = node;
     tip.textContent = text;
     tip.hidden = false;
-    const at = node.getBoundingClientRect(), own = tip.getBoundingClientRect();
+    place();
+    return undefined;
+  }
+  function place() {
+    const at = told.getBoundingClientRect(), own = tip.getBoundingClientRect();
+    if (at.bottom < 0 || at.top > innerHeight) return hide();
     tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - own.width - 8))}px`;
     tip.style.top = `${at.bottom + own.height + 10 < innerHeight ? at.bottom + 6 : Math.max(8, at.top - own.height - 6)}px`;
     return undefined;
@@ -96,7 +102,7 @@ const report = (() => {
     if (node && node !== told && node.tagName === "A") event.preventDefault();  // the first tap explains, the second follows
     tell(node === told ? null : event.target);
   }, true);
-  addEventListener("scroll", hide, { passive: true });
+  addEventListener("scroll", () => { if (told) place(); }, { passive: true });
 
   function choices(host, options, chosen, act) {
     const buttons = options.map(([value, text, about]) => {
@@ -111,5 +117,5 @@ const report = (() => {
     host.replaceChildren(...buttons);
   }
 
-  return { data, element, moment, stamp, ticks, tick, span, figure, percent, range, runName, detail, explain, hide, choices };
+  return { data, element, moment, stamp, ticks, tick, span, figure, percent, cut, range, runName, detail, explain, hide, choices };
 })();

@@ -50,7 +50,7 @@ report.story = (() => {
         if (width <= 0) continue;
         report.explain(add(frame.body, "rect", { x: left, y: lane, width: Math.max(1, width), height: 20, class: `span b${number % 8}` }), `${owner || "nobody"}, ${moment(run, from)} – ${moment(run, until)}`);
         const name = (owner || "nobody").replace(/:\d+$/, ""), room = Math.floor((width - 6) / 7.4);
-        if (room >= 3) add(frame.body, "text", { x: left + width / 2, y: lane + 14.5, "text-anchor": "middle", class: "in" }, name.length <= room ? name : `…${name.slice(1 - room)}`);
+        if (room >= 6) add(frame.body, "text", { x: left + width / 2, y: lane + 14.5, "text-anchor": "middle", class: "in" }, name.length <= room ? name : `…${name.slice(1 - room)}`);
       }
       for (const one of [...moves, ...(died ? [died] : []), ...(born ? [born] : [])]) {
         if (one.t < report.pictures.time.from || one.t > report.pictures.time.until) continue;

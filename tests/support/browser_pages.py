@@ -1,0 +1,47 @@
+"""Pages of one file in a real browser, with all that they complain of."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+def opened(browser: Browser, report: str, **context: Any) -> tuple[Page, list[str]]:
+    """Return the page and the list in which all its complaints land: errors, refusals of its policy, requests."""
+    page = browser.new_page(**context)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("request", lambda request: complaints.append(request.url) if request.url != report else None)
+    page.goto(report)
+    return page, complaints
+
+
+OUT_OF_BOUNDS = """() => [...document.querySelectorAll('.chart svg')].flatMap(svg => {
+    const outer = svg.getBoundingClientRect(), shown = [];
+    return [...svg.querySelectorAll('text')].flatMap(text => {
+        const box = text.getBoundingClientRect(), found = [];
+        if (box.left < outer.left - 1 || box.right > outer.right + 1 || box.top < outer.top - 1
+            || box.bottom > outer.bottom + 1) found.push('outside: ' + text.textContent);
+        for (const [other, b] of shown)
+            if (Math.min(box.right, b.right) - Math.max(box.left, b.left) > 1
+                && Math.min(box.bottom, b.bottom) - Math.max(box.top, b.top) > 4)
+                found.push(text.textContent + ' on ' + other);
+        shown.push([text.textContent, box]);
+        return found;
+    });
+})"""
+"""Tells the texts of pictures that leave them or lie on each other."""

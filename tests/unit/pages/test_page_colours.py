@@ -62,3 +62,22 @@ def test_texts_have_the_contrast_that_small_ones_need(theme: dict[str, str]) -> 
         assert contrast(theme[f"b{number}"], theme["page"]) >= 4.5
     for name in ("ink", "soft", "link", "bad"):
         assert contrast(theme[name], theme["page"]) >= 4.5
+
+
+def shades() -> list[dict[str, str]]:
+    style = (files("barycenter.cli.replay.report") / "page.css").read_text()
+    return [
+        dict(re.findall(r"--(\w+): (#\w+);", block)) for block in re.findall(r":root \{(\s+--h0.*?)\}", style, re.S)
+    ]
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_in_a_heat_map_more_load_is_seen_as_more_and_overload_stands_out(theme: int, sight: str) -> None:
+    found = shades()[theme]
+    ramp = [lab(found[f"h{number}"], sight) for number in range(10)]
+    steps = np.diff([colour[0] for colour in ramp])
+    assert (steps < -2).all() if theme == 0 else (steps > 2).all()
+    over, full = lab(found["over"], sight), lab(found["full"], sight)
+    assert min(np.linalg.norm(over - each) for each in (*ramp, full)) > 30
+    assert min(np.linalg.norm(full - each) for each in ramp) > 30

@@ -190,3 +190,31 @@ def test_demand_is_checked() -> None:
         good.period(2, 2)
     with pytest.raises(ReplayInputError, match="is no bundle"):
         Demand.of_bundles(0, MINUTE_MS, ("x",), np.zeros((1, 1)))
+
+
+def test_what_moved_and_what_was_divided_is_told_with_what_it_carried() -> None:
+    demand = generated(Shape(brokers=3, bundles=24, steps=300, rate=500_000, spread=1.2), 4)
+    outcome = run(demand, 3, loadBalancerAutoBundleSplitEnabled="true")
+    carried, rate = outcome.carried, demand.rate_in + demand.rate_out
+    assert {move.bundle for move in outcome.moves} <= set(carried.bundles)
+    assert carried.steps == tuple(range(0, 300, 3))
+    divided = {split.bundle: split for split in outcome.splits}
+    assert divided
+    for split in outcome.splits:
+        step = (split.at_ms - START_MS) // MINUTE_MS
+        after = np.array(carried.steps) > step
+        whole = carried.rate[:, carried.bundles.index(split.bundle)]
+        assert np.isnan(whole[after]).all()
+        for part in split.parts:
+            assert np.isnan(carried.rate[~after, carried.bundles.index(part)]).all()
+    for place, bundle in enumerate(carried.bundles):
+        if bundle in demand.bundles and bundle not in divided:
+            expected = rate[list(carried.steps), demand.bundles.index(bundle)]
+            np.testing.assert_allclose(carried.rate[:, place], expected, rtol=1e-6)
+
+
+def test_bundles_that_were_only_placed_at_the_start_are_not_told_of() -> None:
+    demand = changed(steady(3, 12, 10, 100), owners=("",) * 12)
+    outcome = run(demand, 3)
+    assert len(outcome.moves) == 12
+    assert not outcome.carried.bundles

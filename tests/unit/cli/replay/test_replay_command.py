@@ -47,6 +47,26 @@ def test_a_grid_is_told_as_a_board_as_json_and_as_parquet(tmp_path: Path) -> Non
     series = pq.read_table(tmp_path / "series.parquet").to_pydict()
     assert len(series["run"]) == 8 * 10
     assert all(floor <= most * (1 + 1e-9) for floor, most in zip(series["floor"], series["usage_max"], strict=True))
+    brokers = pq.read_table(tmp_path / "brokers.parquet").to_pylist()
+    assert len(brokers) == 8 * 10 * 4
+    fullest: dict[tuple[str, int], float] = {}
+    for row in brokers:
+        assert row["live"]
+        key = (row["run"], row["at_ms"])
+        fullest[key] = max(fullest.get(key, 0.0), row["usage"])
+    told_so = dict(zip(zip(series["run"], series["at_ms"], strict=True), series["usage_max"], strict=True))
+    assert fullest == pytest.approx(told_so, abs=1e-4)
+
+
+def test_the_report_is_told_of_and_names_the_command(tmp_path: Path) -> None:
+    done = run(tmp_path, *MADE_UP, "--strategy", "AvgShedder", "--set", "loadBalancerAvgShedderLowThreshold=10,15")
+    assert done.stderr.splitlines()[-1] == f"report: {tmp_path / 'report.html'}"
+    page = (tmp_path / "report.html").read_text()
+    typed = " ".join(
+        ("barycenter replay", *MADE_UP, "--strategy AvgShedder", "--set loadBalancerAvgShedderLowThreshold=")
+    )
+    assert f"{typed}10,15 --processes 1 --out" in page
+    assert "16 bundles on 4 brokers, 0.333333 h in 20 steps" in page
 
 
 def test_the_same_grid_has_the_same_bytes_on_one_process_and_on_two(tmp_path: Path) -> None:

@@ -77,11 +77,12 @@ def labels(rows: Sequence[Row]) -> list[str]:
 def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
     """Return what a reader is to know first, each with its label."""
     names = labels(rows)
-    told = lambda place: (  # noqa: E731
-        f"{place + 1} {names[place]}: regret {rows[place].figure('regret'):.3g} %,"
-        f" {figure_text(rows[place].figure('unloads'))} unloads,"
-        f" {figure_text(rows[place].figure('sessions_disturbed'))} sessions disturbed"
-    )
+
+    def told(place: int) -> str:
+        unloads, sessions = (figure_text(rows[place].figure(name)) for name in ("unloads", "sessions_disturbed"))
+        regret = rows[place].figure("regret")
+        return f"{place + 1} {names[place]}: regret {regret:.3g} %, {unloads} unloads, {sessions} sessions disturbed"
+
     found = [("most even", told(0))]
     on_front = front([(row.figure("unloads"), row.figure("regret")) for row in rows])
     if on_front[0] != 0:

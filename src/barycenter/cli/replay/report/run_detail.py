@@ -50,7 +50,10 @@ def detail(run: RunFile) -> dict[str, Any]:
     shown = {move.bundle for move in moves} | {name for each in splits for name in (each.bundle, *each.parts)}
     bundles = sorted(shown)
     place = {name: number for number, name in enumerate(bundles)}
-    since = lambda at_ms: (at_ms - start_ms) / 1000  # noqa: E731
+
+    def since(at_ms: int) -> float:
+        return (at_ms - start_ms) / 1000
+
     return {
         "size": size,
         "step": size * series.step_ms / 1000,

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from barycenter.cli.replay.running import RunFile
-from barycenter.load.snapshot.load_snapshot import Floats
+from barycenter.load.snapshot.load_snapshot import Flags, Floats
 from barycenter.replay.outcome import Divided, Moved
 
 MOST_ROWS: Final = 200
@@ -41,7 +41,7 @@ def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
     padded = np.full((rows * size, *values.shape[1:]), np.nan)
     padded[: len(values)] = values
     groups = padded.reshape(rows, size, *values.shape[1:])
-    empty = np.isnan(groups).all(axis=1)
+    empty: Flags = np.asarray(np.isnan(groups).all(axis=1))
     found: Floats = how(np.where(empty[:, None], 0.0, groups), axis=1)
     return np.where(empty, np.nan, found)
 

@@ -32,8 +32,9 @@ from barycenter.cli.replay.report.thinning import (
 )
 from barycenter.cli.replay.running import RunFile
 from barycenter.cli.replay.series import USAGE_UNIT, packed, unpacked
+from barycenter.replay.generated import START_MS
 from barycenter.replay.outcome import Moved
-from support.replay_report import HIGH, LOW, LOWER, ODD_NAME, UPPER, WHOLE, few_runs, run_of
+from support.replay_report import HIGH, LOW, LOWER, MINUTE_MS, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
 POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
 FIGURES = st.floats(0, 40) | st.just(math.nan)
@@ -122,6 +123,10 @@ def test_the_detail_of_a_run_tells_its_moves_splits_and_brokers_that_came_and_we
     found = detail(run_of())
     assert found["bundles"] == sorted([LOW, WHOLE, LOWER, UPPER, HIGH])
     assert found["moments"] == [[3600.0, "went", "broker-0005:8080"], [4800.0, "came", "broker-0005:8080"]]
+    slowed = msgspec.structs.replace(
+        run_of().series, event_ms=[START_MS + 90 * MINUTE_MS, START_MS + 60 * MINUTE_MS + 1]
+    )
+    assert detail(msgspec.structs.replace(run_of(), series=slowed))["moments"][2:] == [[5400.0, "event", ""]]
     kinds = [(move[0], move[1], found["bundles"][move[2]]) for move in found["moves"]]
     assert kinds == [
         (300.0, "unloaded", HIGH),

@@ -45,7 +45,7 @@ report.differences = (() => {
     const far = apart.reduce((best, value, k) => Math.abs(value) > Math.abs(apart[best]) ? k : best, 0);
     if (first < 0) return "The fullest brokers of the two are never more than 5 % of a broker apart for long.";
     const fuller = k => apart[k] > 0 ? a.row + 1 : b.row + 1;
-    return `Balance parts at ${moment(a, first * one.step)}, when the fullest broker of ${fuller(first)} is ${percent(Math.abs(apart[first]))} fuller; they are furthest apart at ${moment(a, far * one.step)}, with ${percent(Math.abs(apart[far]))} more in ${fuller(far)}.`;
+    return `Balance parts at ${moment(a, first * one.step)}, when the fullest broker of ${fuller(first)} is ${percent(Math.abs(apart[first]))} of a broker fuller; they are furthest apart at ${moment(a, far * one.step)}, with ${percent(Math.abs(apart[far]))} more in ${fuller(far)}.`;
   }
 
   return { show };

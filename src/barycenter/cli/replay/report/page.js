@@ -118,7 +118,7 @@
         const slot = slots.get(run), values = run[measure].map(value => of(value) * 10);
         add(frame.body, "path", { d: report.pictures.path(values, run.point, frame.x, y), class: `curve b${slot}${slot % 2 ? " second" : ""}` });
         const last = of(pointed(run, Math.min(time.until, run.end) - run.point / 2));
-        labels.push({ y: y(last), slot, text: frame.wide ? report.cut(runName(run), 17) : String(run.row + 1) });
+        labels.push({ y: y(last), slot, text: frame.wide ? report.cut(`${run.row + 1} ${data.rows[run.row].label}`, 17) : String(run.row + 1) });
       }
       apart(labels, 15, draw.TOP, frame.bottom);
       for (const label of labels) add(frame.svg, "text", { x: frame.right + 5, y: label.y + 4, class: `halo named b${label.slot}` }, label.text);

@@ -18,9 +18,9 @@ report.panel = (() => {
     return [...moves, ...splits].sort((a, b) => a.t - b.t);
   }
 
-  function why(one) {
+  function why(one, kind = "") {
     if (!one.why || one.why === one.short) return [one.short || "no reason was told"];
-    return [one.short, element("details", {}, element("summary", {}, "whole reason"), one.why)];
+    return [one.short, element("details", { class: kind }, element("summary", {}, "whole reason"), one.why)];
   }
 
   function sign(kind) {
@@ -39,7 +39,7 @@ report.panel = (() => {
       element("td", {}, name),
       element("td", {}, one.destination === one.source ? `stays on ${one.source}` : one.destination ? `${one.source} → ${one.destination}` : one.source),
       element("td", {}, one.cost),
-      element("td", {}, ...why(one)));
+      element("td", {}, ...why(one, "fold")));
   }
 
   function list(run, detail, all, tell) {

@@ -34,7 +34,8 @@ report.pictures = (() => {
     }
     const free = [-Infinity, -Infinity];
     for (const { what, px, names } of places) {
-      add(frame.body, "line", { x1: px, x2: px, y1: TOP - 4, y2: frame.bottom, class: "moment" });
+      add(frame.body, "line", { x1: px, x2: px, y1: TOP - 4, y2: frame.bottom, class: one.signs ? "even" : "moment" });
+      if (one.signs) continue;
       const text = what === "event" ? "event" : `${names.length > 1 ? counted(names.length, "broker") : names[0].replace(/:\d+$/, "")} ${what}`;
       const long = text.length * 7.2, start = Math.max(LEFT, Math.min(px, frame.right + 30 - long)), row = free.findIndex(last => last < start);
       if (row < 0) continue;
@@ -159,7 +160,7 @@ report.pictures = (() => {
         }
       });
       if (!kinds.length) add(frame.svg, "text", { x: LEFT + 8, y: TOP + 20, class: "soft" }, "nothing moved, and nothing was split");
-    }, { run, detail, told });
+    }, { run, detail, told, signs: true });
   }
 
   return { time, load, heat, ramp, decisions, topOf, letter, colour, path, at, SIGN };

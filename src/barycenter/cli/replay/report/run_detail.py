@@ -22,6 +22,7 @@ from barycenter.cli.replay.report.thinning import (
     thinned,
 )
 from barycenter.cli.replay.running import RunFile
+from barycenter.cli.replay.series import Series
 from barycenter.load.snapshot.load_snapshot import Floats
 from barycenter.pages.reasons import short_reason
 from barycenter.replay.outcome import Divided, Moved
@@ -67,8 +68,7 @@ def detail(run: RunFile) -> dict[str, Any]:
         "mean": _whole(thinned(np.array(series.usage_mean), size, np.nanmean)),
         "min": _whole(thinned(np.array(series.usage_min), size, np.nanmin)),
         "floor": _whole(thinned(np.array(series.floor), size, np.nanmean)),
-        "moments": _moments(series.names, usage, [since(at) for at in series.at_ms])
-        or [[since(at), "event", ""] for at in series.event_ms],
+        "moments": _moments(series, usage),
         "counts": _counts(moved, run.splits, start_ms, size * series.step_ms, -(-steps // size)),
         "bundles": bundles,
         "first": {place[name]: broker for name, broker in first.items() if name in place},
@@ -120,11 +120,21 @@ def _counts(
     return found
 
 
-def _moments(names: Sequence[str], usage: Floats, at_s: Sequence[float]) -> list[list[Any]]:
-    """Return when brokers came and went."""
-    there = ~np.isnan(usage)
-    changed = np.argwhere(there[1:] != there[:-1]).tolist()
-    return [[at_s[step + 1], "came" if there[step + 1, row] else "went", names[row]] for step, row in changed]
+def _moments(series: Series, usage: Floats) -> list[list[Any]]:
+    """Return when brokers came and went, and when something else happened."""
+    start_ms, there = series.at_ms[0], ~np.isnan(usage)
+    changed = [(step + 1, row) for step, row in np.argwhere(there[1:] != there[:-1]).tolist()]
+    steps = {step for step, _ in changed}
+    found: list[list[Any]] = [
+        [(series.at_ms[step] - start_ms) / 1000, "came" if there[step, row] else "went", series.names[row]]
+        for step, row in changed
+    ]
+    found += [
+        [(at_ms - start_ms) / 1000, "event", ""]
+        for at_ms in series.event_ms
+        if (at_ms - start_ms) // series.step_ms not in steps
+    ]
+    return sorted(found, key=lambda moment: moment[0])
 
 
 def _rates(run: RunFile, bundles: Sequence[str]) -> list[list[int | None]]:

@@ -23,7 +23,7 @@ report.story = (() => {
     const heading = element("h3", {}, report.runName(run));
     if (place < 0) return host.replaceChildren(heading, element("p", {}, `${bundle} neither moved nor was split in this run${detail.moves.length < detail.moved ? ", or is not among the moves that this page has" : ""}.`));
     const { spans, moves, born, died } = tenures(run, detail, bundle, all);
-    const brokers = [...new Set(spans.map(([, , owner]) => owner))];
+    const colourOf = owner => Math.max(0, (detail.allNames.length ? detail.allNames : detail.names).indexOf(owner)) % 8;
     const chart = element("div", { class: "chart" });
     const link = name => { const button = element("button", { type: "button", class: "name" }, range(name)); button.addEventListener("click", () => ask(name)); return button; };
     const family = [];
@@ -46,9 +46,9 @@ report.story = (() => {
       add(frame.svg, "text", { x: 2, y: 12, class: "soft" }, "msg/s in + out");
       add(frame.body, "path", { d: points.map(([t, rate], k) => `${k ? "L" : "M"}${frame.x(t).toFixed(1)} ${y(rate).toFixed(1)}`).join(""), class: "curve" });
       for (const [from, until, owner] of spans) {
-        const left = Math.max(frame.x(from), LEFT), width = Math.min(frame.x(until), frame.right) - left, number = brokers.indexOf(owner);
+        const left = Math.max(frame.x(from), LEFT), width = Math.min(frame.x(until), frame.right) - left, number = colourOf(owner);
         if (width <= 0) continue;
-        report.explain(add(frame.body, "rect", { x: left, y: lane, width: Math.max(1, width), height: 20, class: `span b${number % 8}` }), `${owner || "nobody"}, ${moment(run, from)} – ${moment(run, until)}`);
+        report.explain(add(frame.body, "rect", { x: left, y: lane, width: Math.max(1, width), height: 20, class: `span b${number}` }), `${owner || "nobody"}, ${moment(run, from)} – ${moment(run, until)}`);
         const name = (owner || "nobody").replace(/:\d+$/, ""), room = Math.floor((width - 6) / 7.4);
         if (room >= 6) add(frame.body, "text", { x: left + width / 2, y: lane + 14.5, "text-anchor": "middle", class: "in" }, name.length <= room ? name : `…${name.slice(1 - room)}`);
       }

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
 ]
 WIDE = {"viewport": {"width": 1280, "height": 900}}
-FEW, MANY, STILL, ODD = "few", "many", "still", "odd"
+FEW, MANY, STILL, IDLE, ODD = "few", "many", "still", "idle", "odd"
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +28,15 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the addresses of reports: of five brokers and of a hundred, of one run in which nothing moves, and one
-    whose names are hostile."""
+    """Return the addresses of reports: of five brokers and of a hundred, of one run in which nothing moves, of brokers
+    far below their limit, and one whose names are hostile."""
     folder = tmp_path_factory.mktemp("reports")
     names = [f"{ODD_NAME}{number}" for number in range(3)]
     runs = {
         FEW: few_runs(),
         MANY: few_runs(100),
         STILL: [run_of("no-op", moving=False)],
+        IDLE: [run_of(base=0.01, spread=0.02, seed=seed, steps=90) for seed in range(5)],
         ODD: [run_of(brokers=3, names=names, why=ODD_NAME, settings={ODD_NAME: ODD_NAME})],
     }
     found = {}
@@ -55,7 +56,7 @@ def drawn(browser: Browser, report: str, **context: Any) -> tuple[Page, list[str
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", [FEW, MANY, STILL])
+@pytest.mark.parametrize("which", [FEW, MANY, STILL, IDLE])
 def test_at_every_width_texts_keep_apart_and_inside_and_nothing_complains(
     browser: Browser, reports: dict[str, str], which: str, width: int, scheme: Any
 ) -> None:

@@ -30,6 +30,7 @@ def run_of(
     brokers: int = 5,
     steps: int = 120,
     seed: int = 0,
+    base: float = 0.6,
     spread: float = 0.2,
     settings: dict[str, str] | None = None,
     moving: bool = True,
@@ -39,7 +40,7 @@ def run_of(
     """Return a run in which HIGH goes from the first broker to the second, the third, and back, WHOLE is split at
     minute 10 and its upper part is placed; the last broker is gone from minute 60 to 80, and LOW with it."""
     rng = np.random.default_rng([seed, brokers])
-    usage = 0.6 + spread * (rng.random((steps, brokers)) + 0.5 * (np.arange(brokers) == 0))
+    usage = base + spread * (rng.random((steps, brokers)) + 0.5 * (np.arange(brokers) == 0))
     live = np.ones((steps, brokers), bool)
     live[60:80, -1] = not moving
     first, second, third, last = (names := tuple(names) or broker_names(brokers))[:3] + names[-1:]

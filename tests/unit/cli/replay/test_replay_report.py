@@ -182,6 +182,10 @@ def test_the_verdict_tells_the_most_even_the_cheapest_and_what_is_configured() -
     assert told["most even"].startswith("1 AvgShedder: regret ")
     assert told["fewest unloads"].startswith("2 no-op: ")
     assert told["as configured"].startswith("3 configured: ")
+    alike = rows_of([run_of("AvgShedder"), run_of("configured"), run_of("no-op")])
+    assert dict(verdict(alike, About()))["most even"].endswith("; as good in every figure: 2 configured, 3 no-op")
+    assert "badge" in report_page(runs, About())
+    assert "best</span>" not in report_page([run for row in alike for run in row.runs], About())
     assert (told["replayed"], told["mind"]) == ("an hour", "a gap")
 
 

@@ -8,7 +8,7 @@ report.differences = (() => {
 
   function show(host, a, b, one, other) {
     if (!b) return host.replaceChildren();
-    const keysA = data.rows[a.row].keys, keysB = data.rows[b.row].keys;
+    const keysA = { ...data.base, ...data.rows[a.row].keys }, keysB = { ...data.base, ...data.rows[b.row].keys };
     const keys = [...new Set([...Object.keys(keysA), ...Object.keys(keysB)])].filter(key => keysA[key] !== keysB[key]).sort();
     const settings = keys.map(key => line(key, keysA[key] || "by default", keysB[key] || "by default"));
     if (a.seed !== b.seed) settings.push(line("seed", String(a.seed), String(b.seed)));
@@ -21,6 +21,7 @@ report.differences = (() => {
       element("dl", { class: "settings differ" }, element("div", {}, element("dt", {}, "run"), ...cells(report.runName(a), report.runName(b), 0)), ...settings, ...figures),
       element("p", {}, words(a, b, one, other)),
       element("p", { class: "note" }, "The fullest broker of each; coloured where they are more than 5 % of a broker apart."), chart);
+    const named = run => a.row === b.row ? report.runName(run).split(", ").slice(1).join(", ") : `${run.row + 1} ${data.rows[run.row].label}`;
     const short = run => `${run.row + 1}`;
     const told = t => `${moment(a, t)}: fullest of ${short(a)} ${percent(report.pictures.at(one.max, one.step, t))}, of ${short(b)} ${percent(report.pictures.at(other.max, other.step, t))}`;
     report.pictures.time.view(chart, "The fullest broker of both runs", 210, frame => {
@@ -33,7 +34,7 @@ report.differences = (() => {
       const last = detail => detail.max[Math.max(0, Math.min(detail.max.length - 1, Math.ceil(report.pictures.time.until / detail.step) - 1))];
       const labels = [{ y: y(last(one) / 10), text: a, kind: "b1" }, { y: y(last(other) / 10), text: b, kind: "b0" }];
       draw.apart(labels, 15, TOP, frame.bottom);
-      for (const label of labels) add(frame.svg, "text", { x: frame.right + 5, y: label.y + 4, class: `halo named ${label.kind}` }, frame.wide ? report.cut(`${label.text.row + 1} ${data.rows[label.text.row].label}`, 17) : String(label.text.row + 1));
+      for (const label of labels) add(frame.svg, "text", { x: frame.right + 5, y: label.y + 4, class: `halo named ${label.kind}` }, frame.wide ? report.cut(named(label.text), 17) : String(label.text.row + 1));
     }, { run: a, detail: null, told });
     return undefined;
   }

@@ -13,6 +13,7 @@ from barycenter.cli.replay.running import RunFile
 from barycenter.replay.grid import CONFIGURED, settings_of
 
 COSTS: Final = ("unloads", "sessions_disturbed", "unserved_topic_s", "flaps")
+MOST_DOUBTS: Final = 12
 _PREFIX: Final = "loadBalancer"
 
 
@@ -83,7 +84,8 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
         regret = rows[place].figure("regret")
         return f"{place + 1} {names[place]}: regret {regret:.3g} %, {unloads} unloads, {sessions} sessions disturbed"
 
-    found = [("most even", told(0))]
+    equals = [f"{place + 1} {names[place]}" for place in range(1, len(rows)) if rows[place].figures == rows[0].figures]
+    found = [("most even", told(0) + (f"; as good in every figure: {', '.join(equals[:5])}" if equals else ""))]
     on_front = front([(row.figure("unloads"), row.figure("regret")) for row in rows])
     if on_front[0] != 0:
         found.append(("fewest unloads", told(on_front[0])))
@@ -92,11 +94,13 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
     if between:
         found.append(("in between", "; ".join(told(place) for place in between[:5])))
     configured = [place for place, row in enumerate(rows) if row.runs[0].scenario.strategy == CONFIGURED]
-    if configured and configured[0] != 0:
+    if configured and rows[configured[0]].figures != rows[0].figures:
         found.append(("as configured", told(configured[0])))
     if about.replayed:
         found.append(("replayed", about.replayed))
-    found += [("mind", doubt) for doubt in about.doubts]
+    found += [("mind", doubt) for doubt in about.doubts[:MOST_DOUBTS]]
+    if len(about.doubts) > MOST_DOUBTS:
+        found.append(("mind", f"and {len(about.doubts) - MOST_DOUBTS} doubts more, which the command told"))
     return found
 
 
@@ -113,6 +117,7 @@ def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: Ab
             }
             for place, row in enumerate(rows)
         ],
+        "base": dict(about.base),
         "figures": [[figure.name, heading(figure)] for figure in FIGURES],
         "costs": [[each.name, each.heading, each.about, each.rows] for each in fronts(rows)],
         "runs": [_run(place, run) for place, run in runs],
@@ -120,8 +125,9 @@ def overview(rows: Sequence[Row], runs: Sequence[tuple[int, RunFile]], about: Ab
 
 
 def _keys(row: Row, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of a row that are other than those that came with the input, or may be."""
     scenario = row.runs[0].scenario
-    return {**base, **settings_of(scenario.strategy, base), **scenario.settings}
+    return {**settings_of(scenario.strategy, base), **scenario.settings}
 
 
 def _run(row: int, run: RunFile) -> dict[str, Any]:

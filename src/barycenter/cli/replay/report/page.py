@@ -75,6 +75,7 @@ def _table(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "runs": len(row.runs),
                 "cells": cells,
                 "on_front": place in on_front,
+                "best": row.figures == rows[0].figures != rows[-1].figures,
             }
         )
     return found

@@ -66,13 +66,16 @@ report.pictures = (() => {
 
   function ends(frame, y, named, limit, top) {
     const labels = named.filter(([value]) => value !== null).map(([value, text, kind]) => ({ y: y(value / 10), text, kind: kind || "" }));
-    if (limit / 10 <= top) labels.push({ y: y(limit / 10), text: frame.wide ? `limit ${limit / 10} %` : "lim", kind: "limit-name" });
+    const seen = limit / 10 <= top, text = frame.wide ? `limit ${limit / 10} %` : "lim";
+    if (seen || frame.wide) labels.push({ y: seen ? y(limit / 10) : TOP, text: seen ? text : `${text} ↑`, kind: "limit-name" });
     apart(labels, 14, TOP + 2, frame.bottom);
     for (const label of labels) add(frame.svg, "text", { x: frame.right + 5, y: label.y + 4, class: `halo ${label.kind}` }, label.text);
   }
 
+  // The top of the axis, in percent: the limit is in sight unless all is far below it.
   function topOf(details) {
-    return Math.max(...details.map(detail => Math.max(detail.limit, ...detail.max.filter(v => v !== null)) / 10), 1) * 1.04;
+    const most = Math.max(...details.flatMap(detail => detail.max), 1), limit = Math.max(...details.map(detail => detail.limit));
+    return (most * 3 < limit ? most : Math.max(most, limit)) / 10 * 1.04;
   }
   const letter = i => String.fromCharCode(65 + i);
   const colour = i => `b${i % 8}${i >= 8 ? " second" : ""}`;

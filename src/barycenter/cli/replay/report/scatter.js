@@ -43,7 +43,7 @@ report.scatter = choose => {
       const dot = add(svg, "g", { role: "button", tabindex: 0, "aria-label": `${p.i + 1} ${row.title}: regret ${figure(p.regret)} %, ${heading} ${figure(p.cost)}` });
       add(dot, "circle", { cx: at[0], cy: at[1], r: 12, class: "hit" });
       add(dot, "circle", { cx: at[0], cy: at[1], r: named.has(p.i) ? 6 : 4, class: `dot${named.has(p.i) ? " best" : ""}` });
-      explain(dot, `${p.i + 1} ${row.title}\nregret ${figure(p.regret)} %, ${heading} ${figure(p.cost)}${named.has(p.i) ? "\non the front: none has less of both" : ""}`);
+      explain(dot, `${p.i + 1} ${row.title}\nregret ${figure(p.regret)} %, ${heading} ${figure(p.cost)}${named.has(p.i) ? "\non the front: none has less of both" : ""}${data.runs.some(run => run.row === p.i) ? "" : "\nthis page has no pictures of its runs"}`);
       const act = () => choose(p.i);
       dot.addEventListener("click", act);
       dot.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } });

@@ -26,15 +26,15 @@ const report = (() => {
   }
   const stamp = (run, t) => `${day(new Date(run.start + t * 1000))} ${clock(run, t)}`;
   const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600];
-  const spacing = (from, until, most) => SPANS.find(span => (until - from) / span <= most) || SPANS[SPANS.length - 1];
+  let apart = 1;  // seconds between the ticks of the picture that is being drawn
   function ticks(from, until, most) {
-    const span = spacing(from, until, most), offset = data.runs[0].start / 1000 % span, found = [];
+    const span = apart = SPANS.find(each => (until - from) / each <= most) || SPANS[SPANS.length - 1], offset = data.runs[0].start / 1000 % span, found = [];
     for (let t = Math.ceil((from + offset) / span) * span - offset; t <= until; t += span) found.push(t);
     return found;
   }
   function tick(run, t) {
     const at = new Date(run.start + t * 1000);
-    return (run.start + t * 1000) % 86400000 === 0 && run.end > 43200 ? day(at) : clock(run, t, at.getUTCSeconds() !== 0);
+    return apart >= 86400 || ((run.start + t * 1000) % 86400000 === 0 && run.end > 43200) ? day(at) : clock(run, t, at.getUTCSeconds() !== 0);
   }
   function span(seconds) {
     if (seconds < 120) return `${Number(seconds.toPrecision(3))} s`;

@@ -21,7 +21,9 @@ from barycenter.cli.replay.report.run_detail import detail
 from barycenter.cli.replay.report.thinning import (
     MOST_BROKERS,
     MOST_MOVES,
+    MOST_PARTED,
     MOST_POINTS,
+    MOST_RATED,
     MOST_ROWS,
     MOST_RUNS,
     brokers_shown,
@@ -157,6 +159,14 @@ def test_a_long_run_of_many_brokers_stays_small_and_keeps_its_peak() -> None:
     assert found["moved"] == 3_000
     assert sum(found["counts"]["unloaded"]) == 3_000
     assert max(len(move[-1]) for move in found["moves"]) <= 2_000
+    parts = tuple(f"{WHOLE}{n}" for n in range(128))
+    splits = tuple(
+        msgspec.structs.replace(run.splits[0], bundle=f"{WHOLE}{n}", parts=parts) for n in range(1_000, 1_100)
+    )
+    found = detail(msgspec.structs.replace(run, moves=many, splits=splits))
+    assert sum(1 + len(split[3]) for split in found["splits"]) <= MOST_PARTED
+    assert (found["divided"], len(found["splits"])) == (100, 7)
+    assert sum(1 for rates in found["rates"] if rates) <= MOST_RATED
 
 
 def test_rows_are_named_by_what_differs() -> None:

@@ -15,6 +15,7 @@ from barycenter.cli.replay.report.thinning import (
     LONGEST_REASON,
     MOST_LINES,
     MOST_POINTS,
+    MOST_RATED,
     brokers_shown,
     group_size,
     moves_shown,
@@ -80,7 +81,7 @@ def detail(run: RunFile) -> dict[str, Any]:
         "moved": len(moved),
         "divided": len(run.splits),
         "ratedAt": [since(series.at_ms[step]) for step in series.rated_at],
-        "rates": _rates(run, bundles),
+        "rates": _rates(run, bundles, [*(move.bundle for move in moves), *bundles]),
     }
 
 
@@ -137,9 +138,13 @@ def _moments(series: Series, usage: Floats) -> list[list[Any]]:
     return sorted(found, key=lambda moment: moment[0])
 
 
-def _rates(run: RunFile, bundles: Sequence[str]) -> list[list[int | None]]:
-    """Return what each bundle carried at the times that there are samples of; nothing of one that was not kept."""
-    columns = {name: number for number, name in enumerate(run.series.bundles)}
+def _rates(run: RunFile, bundles: Sequence[str], ordered: Sequence[str]) -> list[list[int | None]]:
+    """Return what each bundle carried at the times that there are samples of.
+
+    Nothing is told of one that was not kept, or is none of the first `MOST_RATED` of `ordered`.
+    """
+    wanted = set(list(dict.fromkeys(ordered))[:MOST_RATED])
+    columns = {name: number for number, name in enumerate(run.series.bundles) if name in wanted}
     rates = run.series.rates()
     return [
         [None if np.isnan(rate) else round(rate) for rate in rates[:, columns[name]].tolist()]

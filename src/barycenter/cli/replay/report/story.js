@@ -36,6 +36,7 @@ report.story = (() => {
       element("details", {}, element("summary", {}, "Where it was, in words"), times));
     const rates = detail.rates[place] || [], points = rates.map((rate, k) => [detail.ratedAt[k], rate]).filter(([, rate]) => rate !== null);
     const most = Math.max(1, ...points.map(([, rate]) => rate)) * 1.05;
+    if (!points.length) chart.after(element("p", { class: "note" }, "What it carried is not in this page."));
     const told = t => {
       const span = spans.find(([from, until]) => t >= from && t < until), near = points.reduce((best, p) => !best || Math.abs(p[0] - t) < Math.abs(best[0] - t) ? p : best, null);
       return `${moment(run, t)}: ${span ? `on ${span[2] || "nobody"}` : "there is no such bundle"}${near && span ? `, about ${figure(near[1])} msg/s` : ""}`;

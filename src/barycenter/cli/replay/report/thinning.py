@@ -22,7 +22,11 @@ MOST_BROKERS: Final = 200
 MOST_LINES: Final = 12
 """Brokers that are drawn as lines; of more there is a heat map, in whole percents."""
 MOST_MOVES: Final = 1_000
-"""Of a run, with their reasons; and so many splits."""
+"""Of a run, with their reasons."""
+MOST_PARTED: Final = 1_000
+"""Bundles and parts of the splits that are told of a run."""
+MOST_RATED: Final = 400
+"""Bundles of a run of which it is told what they carried: those that moved first."""
 LONGEST_REASON: Final = 2_000
 """Characters."""
 
@@ -79,9 +83,10 @@ def moves_shown(moves: Sequence[Moved], most: int = MOST_MOVES) -> list[Moved]:
     return [move for move in moves if move.bundle in kept][:most]
 
 
-def splits_shown(splits: Sequence[Divided], most: int = MOST_MOVES) -> list[Divided]:
-    """Return the first splits."""
-    return list(splits[:most])
+def splits_shown(splits: Sequence[Divided], most: int = MOST_PARTED) -> list[Divided]:
+    """Return the first splits, which name at most so many bundles and parts."""
+    sizes = np.cumsum([1 + len(each.parts) for each in splits])
+    return list(splits[: int(np.searchsorted(sizes, most, side="right"))])
 
 
 def runs_shown(rows: Sequence[Sequence[RunFile]], most: int = MOST_RUNS) -> list[tuple[int, RunFile]]:

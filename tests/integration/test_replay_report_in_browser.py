@@ -269,6 +269,18 @@ def test_without_the_script_there_are_the_verdict_and_the_figures(browser: Brows
     page.close()
 
 
+def test_an_old_browser_has_the_pictures_of_all_runs(browser: Browser, reports: dict[str, str]) -> None:
+    context = browser.new_context(**WIDE)
+    context.add_init_script("delete window.DecompressionStream")
+    page = context.new_page()
+    page.goto(reports[FEW])
+    expect(page.locator("#old")).to_be_visible()
+    expect(page.locator("#scatter g[role=button]")).to_have_count(4)
+    expect(page.locator("#lines path.curve")).to_have_count(4)
+    expect(page.locator("#chosen")).to_be_hidden()
+    context.close()
+
+
 def test_on_paper_the_page_is_light_and_what_is_chosen_is_there(browser: Browser, reports: dict[str, str]) -> None:
     page, complaints = drawn(browser, reports[FEW], color_scheme="dark", **WIDE)
     page.emulate_media(media="print", color_scheme="dark")

@@ -25,13 +25,11 @@ from barycenter.cli.replay.running import (
 )
 from barycenter.cli.replay.running import GridFile as Grid
 from barycenter.cli.replay.spark_grid import SparkGrid
-from barycenter.load.managers import ManagerKind
 from barycenter.pipeline.spark.hadoop_storage import HadoopStorage
 from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.grid import Scenario, scenarios
 from support.pipeline_runs import wait_until
-from support.replayed_world import BROKERS, SHAPE, World
-from support.table_cases import write_tables
+from support.replayed_world import recorded
 
 pytestmark = pytest.mark.pipeline
 
@@ -58,18 +56,6 @@ def folder(path: Path, source: Source) -> Path:
 
 def runs_of(out: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (out / RUNS).iterdir()}
-
-
-def recorded(path: Path) -> Path:
-    """A data folder of some brokers."""
-    world = World(3, ManagerKind.MODULAR)
-    batches = []
-    for step in range(SHAPE.steps):
-        world.step(step)
-        batches.append([(broker, world.report(row, step + 1)) for row, broker in enumerate(BROKERS)])
-    path.mkdir()
-    write_tables(path / "tables", batches)
-    return path
 
 
 def traces(path: Path) -> Path:

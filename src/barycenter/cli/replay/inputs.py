@@ -199,14 +199,21 @@ def _column(table: pa.Table, name: str) -> Any:
     return table.column(name).to_numpy(zero_copy_only=False)
 
 
+def _texts(table: pa.Table, name: str) -> list[str]:
+    """Return a column of texts, with one text for all that are equal: a name stands in millions of rows."""
+    coded = table.column(name).combine_chunks().dictionary_encode()
+    texts: list[str] = np.array(coded.dictionary.to_pylist(), object)[coded.indices.to_numpy()].tolist()
+    return texts
+
+
 def _ms(table: pa.Table) -> Any:
     return table.column("reported_at").cast(pa.int64()).to_numpy() // 1000
 
 
 def _samples(rows: pa.Table) -> Samples:
     return Samples(
-        rows.column("bundle").to_pylist(),
-        rows.column("broker").to_pylist(),
+        _texts(rows, "bundle"),
+        _texts(rows, "broker"),
         _ms(rows),
         np.array([_column(rows, name) for name in _FIGURES], float).reshape(4, -1),
         _column(rows, "consumers") + _column(rows, "producers"),

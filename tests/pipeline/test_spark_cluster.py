@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +23,7 @@ from support import cluster_driver
 from support.java_start import INTERPRETED, java_options
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
-from support.pipeline_runs import assert_same, first_columns, history, write_reports
+from support.pipeline_runs import assert_same, first_columns, history, wait_until, write_reports
 from support.replayed_world import recorded
 from support.spark_cluster import SparkCluster, spark_cluster
 
@@ -102,6 +103,27 @@ def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: Sp
     assert (there / RESULTS).read_bytes() == (here / RESULTS).read_bytes()
     brought = [file for log in cluster.logs[1:] for file in (log.parent / log.stem).rglob(SHARED)]
     assert len(brought) == 2
+
+
+def test_a_grid_goes_on_when_an_executor_dies(cluster: SparkCluster, tmp_path: Path) -> None:
+    """SIGKILL to one of the two once a run is done: its task is tried again, where the input's file is brought anew."""
+    program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
+    program += ["--strategy", "AvgShedder", "--strategy", "ThresholdShedder", "--seeds", "1-40"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    command = [*program, "--master", cluster.master, *_OPTIONS, "--out", str(there)]
+    with (tmp_path / "log").open("wb") as log:
+        grid = subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log)
+    wait_until(lambda: any(there.glob(f"{RUNS}/[!.]*")), grid, within_s=240)
+    executors = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)]
+    assert len(executors) == 2
+    executors[0].kill()
+    assert grid.wait(240) == 0, (tmp_path / "log").read_text()
+    subprocess.run([*program, "--processes", "2", "--out", str(here)], capture_output=True, timeout=240, check=True)
+    assert (there / RESULTS).read_bytes() == (here / RESULTS).read_bytes()
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    return process.name() == "java" and any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

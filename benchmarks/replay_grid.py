@@ -42,6 +42,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.spark_cluster import spark_cluster
 
 _LOOK_S: Final = 0.1
+_YOUNG_S: Final = 1.0
+"""Until then a process may be the copy of its parent that is about to become another program."""
 _USAGE: Final = 0.5
 _CORES: Final = len(os.sched_getaffinity(0))
 WAYS: Final = {
@@ -63,6 +65,8 @@ class Seen:
     def look(self, roots: Sequence[psutil.Process], own: int) -> None:
         for process in _all(roots):
             with suppress(psutil.Error):
+                if time.time() - process.create_time() < _YOUNG_S and process.pid != own:
+                    continue
                 used, times = process.memory_info().rss / 2**20, process.cpu_times()
                 kind = "java" if process.name() == "java" else "python"
                 if process.pid == own:

@@ -18,6 +18,7 @@ from barycenter.cli.replay.running import (
     RUNS,
     SHARED,
     Ended,
+    GridError,
     one_command,
     open_folder,
     run_on_processes,
@@ -116,6 +117,23 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(ways: Mapping[str, Way],
     for name, run in ways.items():
         (only,) = run(good[:1], broken, folder(tmp_path / f"{name} broken", broken))
         assert only.reason.startswith(("ValueError: ", "IndexError: ")), only.reason
+
+
+class Deadly:
+    """An input that ends the process that looks at it."""
+
+    def __reduce__(self) -> tuple[Callable[[int], object], tuple[int]]:
+        return os._exit, (3,)
+
+
+def test_a_scenario_that_kills_its_process_is_told(ways: Mapping[str, Way], tmp_path: Path) -> None:
+    spec = InputSpec(paths=("generated",), shape={"brokers": "2", "bundles": "4", "steps": "5"})
+    source = Source(spec, recorded=Deadly())  # type: ignore[arg-type]
+    grid = [Scenario(strategy=name, period=(0, 5)) for name in _NAMES]
+    with pytest.raises(GridError, match="a process that ran scenarios died, perhaps for want of memory"):
+        ways["processes"](grid, source, folder(tmp_path / "processes", source))
+    with pytest.raises(GridError, match=r"Spark gave up on \w+, seed 0, steps 0 to 5: Python worker exited unexpect"):
+        ways["Spark"](grid, source, folder(tmp_path / "Spark", source))
 
 
 def test_a_folder_is_worked_in_by_one_command_at_a_time(tmp_path: Path) -> None:

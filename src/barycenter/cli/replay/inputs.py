@@ -28,7 +28,7 @@ _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, as typed: so small that each process, or Spark task, can be given it and read for itself."""
+    """What to read, as typed."""
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}

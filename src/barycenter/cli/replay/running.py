@@ -209,9 +209,10 @@ def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
         OSError: the file cannot be written.
     """
     content, reason = answer
-    if not reason:
-        write_whole(out / RUNS / f"{scenario.name}.json", content)
-    return Ended(scenario, reason)
+    if not content:
+        return Ended(scenario, reason or "it does not say why")
+    write_whole(out / RUNS / f"{scenario.name}.json", content)
+    return Ended(scenario)
 
 
 @contextmanager

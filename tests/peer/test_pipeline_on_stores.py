@@ -25,6 +25,7 @@ from support.load_history import START_MS, make_history
 from support.maven import PeerUnavailableError
 from support.pipeline_runs import assert_tables_equal_history, wait_until, write_reports
 from support.publications import decoded
+from support.replayed_world import recorded
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
@@ -253,3 +254,25 @@ def test_tables_there_are_compacted_and_asked_and_old_ones_deleted(
     assert len(dates) == 2
     assert there.ask("house", address, newest, 0, 2)["deleted_dates"] > 0
     assert {Path(path).parent.name for path in files.find(f"{data}/tables")} == {f"date={newest}"}
+
+
+def test_a_data_folder_there_is_replayed_as_the_same_one_here(
+    store: Store, files: StoreFiles, there: StoreSession, tmp_path: Path
+) -> None:
+    """By the driver's Java, with a grid on processes and with one on Spark."""
+    data = recorded(tmp_path / "data")
+    for file in data.rglob("*.parquet"):
+        files.put(f"replayed/{file.relative_to(data)}", file.read_bytes())
+    words = ("--strategy", "AvgShedder", "--strategy", "extensible", "--out")
+    ways = {
+        "here": (str(data), "--processes", "1"),
+        "there": (f"{store.address}/replayed", "--processes", "2"),
+        "there on Spark": (f"{store.address}/replayed", "--master", "local[2]"),
+    }
+    for name, way in ways.items():
+        code, told = there.ask("command", "replay", "--input", *way, *words, str(tmp_path / name))
+        assert code == 0, told
+    results = {name: (tmp_path / name / "results.json").read_bytes() for name in ways}
+    assert results["there"] == results["there on Spark"] == results["here"]
+    code, told = there.ask("command", "replay", "--input", f"{store.address}/none", *words, str(tmp_path / "none"))
+    assert (code, "there is no history yet" in told.replace("\n", " ")) == (1, True), told

@@ -1,14 +1,19 @@
-"""The same jobs on a real Spark cluster of two workers, by spark-submit: the same tables as on one machine."""
+"""The same jobs on a real Spark cluster of two workers: the same tables, the same replays, as on one machine."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from barycenter.cli.replay.results import RESULTS
+from barycenter.cli.replay.running import RUNS, SHARED
 from barycenter.pipeline import job
 from barycenter.pipeline.batch.refold import refold
 from barycenter.pipeline.running.status import read_status
@@ -18,7 +23,8 @@ from support import cluster_driver
 from support.java_start import INTERPRETED, java_options
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
-from support.pipeline_runs import assert_same, first_columns, history, write_reports
+from support.pipeline_runs import assert_same, first_columns, history, wait_until, write_reports
+from support.replayed_world import recorded
 from support.spark_cluster import SparkCluster, spark_cluster
 
 pytestmark = pytest.mark.pipeline
@@ -34,17 +40,22 @@ _OPTIONS = [word for key, value in _CONF.items() for word in ("--conf", f"{key}=
 _HISTORY = ("bundle_data", "broker_data")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path / "cluster") as running:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("a cluster")) as running:
         yield running
+
+
+def executors_of(cluster: SparkCluster) -> list[int]:
+    """How many executors each worker was asked for."""
+    return [log.read_text().count("Asked to launch executor") for log in cluster.logs[1:]]
 
 
 def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     spark: SparkSession, layout: PipelineLayout, cluster: SparkCluster, tmp_path: Path
 ) -> None:
     """The job folds the log with both workers; then a driver of its own folds the whole history, and the samples."""
-    reports = make_history(16, reports=40)
+    reports, before = make_history(16, reports=40), executors_of(cluster)
     write_reports(layout, reports)
     streamed = cluster.submit(*_OPTIONS, job.__file__, "--data", str(layout.data), "--once", "--max-files", "20")
     assert streamed.returncode == 0, streamed.stderr[-4000:]
@@ -63,8 +74,56 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     assert local.late == 0  # the files are in the order of time
     assert_same(_rows(out / "refolded_bundles.parquet"), _sorted(local.bundles))
     assert_same(_rows(out / "refolded_brokers.parquet"), _sorted(local.brokers))
-    for log in cluster.logs[1:]:
-        assert log.read_text().count("Asked to launch executor") == 2, "a worker had no part in one of the two"
+    assert executors_of(cluster) == [count + 2 for count in before], "a worker had no part in one of the two"
+
+
+def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: SparkCluster, tmp_path: Path) -> None:
+    """What the driver read of the input is a file in the folder of each worker, which stays there until the end."""
+    before = executors_of(cluster)
+    program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
+    program += ["--strategy", "AvgShedder", "--strategy", "extensible", "--seeds", "1-3", "--parts", "2"]
+    here, there = tmp_path / "here", tmp_path / "on the cluster"
+    alone = subprocess.run(
+        [*program, "--processes", "1", "--out", str(here)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert alone.returncode == 0, alone.stderr
+    ran = subprocess.run(
+        [*program, "--master", cluster.master, *_OPTIONS, "--out", str(there)],
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert executors_of(cluster) == [count + 1 for count in before]
+    runs = {file.name: file.read_bytes() for file in (here / RUNS).iterdir()}
+    assert len(runs) == 12
+    assert {file.name: file.read_bytes() for file in (there / RUNS).iterdir()} == runs
+    assert (there / RESULTS).read_bytes() == (here / RESULTS).read_bytes()
+    brought = [file for log in cluster.logs[1:] for file in (log.parent / log.stem).rglob(SHARED)]
+    assert len(brought) == 2
+
+
+def test_a_grid_goes_on_when_an_executor_dies(cluster: SparkCluster, tmp_path: Path) -> None:
+    """SIGKILL to one of the two once a run is done: its task is tried again, where the input's file is brought anew."""
+    program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
+    program += ["--strategy", "AvgShedder", "--strategy", "ThresholdShedder", "--seeds", "1-40"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    command = [*program, "--master", cluster.master, *_OPTIONS, "--out", str(there)]
+    with (tmp_path / "log").open("wb") as log:
+        grid = subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log)
+    wait_until(lambda: any(there.glob(f"{RUNS}/[!.]*")), grid, within_s=240)
+    executors = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)]
+    assert len(executors) == 2
+    executors[0].kill()
+    assert grid.wait(240) == 0, (tmp_path / "log").read_text()
+    subprocess.run([*program, "--processes", "2", "--out", str(here)], capture_output=True, timeout=240, check=True)
+    assert (there / RESULTS).read_bytes() == (here / RESULTS).read_bytes()
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    return process.name() == "java" and any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

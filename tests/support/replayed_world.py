@@ -1,6 +1,7 @@
 """Brokers whose bundles are moved by a draw, told of as by live ones and as by a replay."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from barycenter.replay.bundles import Bundles, summed
 from barycenter.replay.capacity import Capacity, CapacityModel, limits
 from barycenter.replay.generated import START_MS, Shape, broker_names, generated
 from barycenter.replay.reports import Measured, Reports
+from support.table_cases import write_tables
 
 SHAPE = Shape(brokers=4, bundles=24, namespaces=3, steps=40, rate=400_000, noise=0.15)
 BROKERS = broker_names(SHAPE.brokers)
@@ -103,3 +105,15 @@ class World:
                 self.bundles.owner[row] = to
                 self.reports.unloaded_at_ms[row] = self.now_ms
                 self.recently[self.bundles.names[row]] = self.now_ms
+
+
+def recorded(path: Path) -> Path:
+    """Make a data folder of such brokers, and return it."""
+    world = World(3, ManagerKind.MODULAR)
+    batches = []
+    for step in range(SHAPE.steps):
+        world.step(step)
+        batches.append([(broker, world.report(row, step + 1)) for row, broker in enumerate(BROKERS)])
+    path.mkdir()
+    write_tables(path / "tables", batches)
+    return path

@@ -44,6 +44,11 @@ class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         """What a table calls it: the strategy and what is set."""
         return " ".join([self.strategy, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
 
+    @property
+    def told(self) -> str:
+        """What a person is told of as this run: what it is called, and of what seed and steps it is."""
+        return f"{self.title}, seed {self.seed}, steps {self.period[0]} to {self.period[1]}"
+
     def config(self, base: Mapping[str, str]) -> BrokerConfig:
         """Return its configuration: `base`, the strategy's keys, then its settings.
 

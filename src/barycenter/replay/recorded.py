@@ -96,13 +96,7 @@ def _check_gaps(times: Integers) -> None:
 def _brokers(
     samples: Samples, usages: Usages, start_ms: int, end_ms: int, step_ms: int
 ) -> tuple[Cluster, list[Event], Fit | None, list[str]]:
-    seen: dict[str, tuple[int, int]] = {}
-    for broker, at in (
-        *zip(samples.broker, samples.at_ms.tolist(), strict=True),
-        *zip(usages.broker, usages.at_ms.tolist(), strict=True),
-    ):
-        first, last = seen.get(broker, (at, at))
-        seen[broker] = (min(first, at), max(last, at))
+    seen = _seen((samples.broker, samples.at_ms), (usages.broker, usages.at_ms))
     doubts: list[str] = []
     events: list[Event] = []
     brokers: dict[str, Capacity] = {}
@@ -130,6 +124,23 @@ def _brokers(
     return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, doubts
 
 
+def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
+    """Return the first and the last time of each broker."""
+    names = sorted(set().union(*(brokers for brokers, _ in told)))
+    first, last = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), np.iinfo(np.int64).min)
+    for brokers, at_ms in told:
+        places = _places(brokers, names)
+        np.minimum.at(first, places, at_ms)
+        np.maximum.at(last, places, at_ms)
+    return dict(zip(names, zip(first.tolist(), last.tolist(), strict=True), strict=True))
+
+
+def _places(texts: Sequence[str], names: Sequence[str]) -> Integers:
+    """Return the place of each text among the names."""
+    place = {name: row for row, name in enumerate(names)}
+    return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts))
+
+
 def _capacities(usages: Usages) -> Mapping[str, Capacity]:
     found = {}
     order = np.argsort(usages.at_ms, kind="stable").tolist()
@@ -148,42 +159,36 @@ def _capacities(usages: Usages) -> Mapping[str, Capacity]:
 
 
 def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: Cluster) -> Demand:
-    leaves = smallest(sorted(set(samples.bundle)))
+    told = sorted(set(samples.bundle))
+    leaves = smallest(told)
     names = tuple(sorted({leaf for parts in leaves.values() for leaf, _ in parts}))
     place = {name: row for row, name in enumerate(names)}
     figures = np.zeros((4, steps, len(names)))
     sessions, topics = np.zeros(len(names)), np.zeros(len(names))
     owners: dict[str, tuple[int, str]] = {}
-    order = np.lexsort((samples.at_ms, np.array(samples.bundle, object).astype(str)))
-    rows = order.tolist()
-    first_ms: dict[str, int] = {}
-    for row in rows:
-        first_ms.setdefault(samples.bundle[row], int(samples.at_ms[row]))
+    bundle = _places(samples.bundle, told)
+    order = np.lexsort((samples.at_ms, bundle))
+    edges = np.searchsorted(bundle[order], np.arange(len(told) + 1)).tolist()
+    first_ms = dict(zip(told, samples.at_ms[order[edges[:-1]]].tolist(), strict=True))
     # what a report before the period told of a bundle is not known: its first sample stands for it
     wholes: dict[str, list[str]] = {}
     for whole, parts in leaves.items():
         for leaf, _ in parts:
             wholes.setdefault(leaf, []).append(whole)
-    earliest_ms = {
-        bundle: min(first_ms[whole] for leaf, _ in leaves[bundle] for whole in wholes[leaf]) for bundle in leaves
-    }
-    for position, row in enumerate(rows):
-        bundle, at = samples.bundle[row], int(samples.at_ms[row])
-        following = rows[position + 1] if position + 1 < len(rows) else None
-        is_last = following is None or samples.bundle[following] != bundle
-        until = at + SILENCE_MS if is_last else min(int(samples.at_ms[following]), at + SILENCE_MS)
-        # a bundle that a report tells parts of is no more
-        ended = [first_ms[leaf] for leaf, _ in leaves[bundle] if leaf != bundle and first_ms.get(leaf, 0) > at]
-        until = min([until, *ended])
-        begin = 0 if at <= earliest_ms[bundle] and at < start_ms + SILENCE_MS else (at - start_ms) // step_ms
-        end = max(begin + 1, -(-(until - start_ms) // step_ms)) if is_last else (until - start_ms) // step_ms
-        for leaf, share in leaves[bundle]:
+    for name, begin, end in zip(told, edges, edges[1:], strict=False):
+        rows, parts = order[begin:end], leaves[name]
+        earliest_ms = min(first_ms[whole] for leaf, _ in parts for whole in wholes[leaf])
+        ended = np.array(sorted(first_ms[leaf] for leaf, _ in parts if leaf != name and leaf in first_ms), np.int64)
+        at, counted = _stretches(samples.at_ms[rows], earliest_ms, ended, start_ms, step_ms, steps)
+        values = np.repeat(samples.figures[:, rows], counted, axis=1)
+        oldest = int(rows[0])
+        for leaf, share in parts:
             column = place[leaf]
-            figures[:, begin:end, column] = samples.figures[:, row, None] * share
-            sessions[column] = max(sessions[column], float(samples.sessions[row]) * share)
-            topics[column] = max(topics[column], float(samples.topics[row]) * share)
-            if leaf not in owners or owners[leaf][0] > at:
-                owners[leaf] = (at, samples.broker[row])
+            figures[:, at, column] = values * share
+            sessions[column] = max(sessions[column], float(samples.sessions[rows].max()) * share)
+            topics[column] = max(topics[column], float(samples.topics[rows].max()) * share)
+            if leaf not in owners or owners[leaf][0] > first_ms[name]:
+                owners[leaf] = (first_ms[name], samples.broker[oldest])
     demand = Demand(
         start_ms,
         step_ms,
@@ -200,6 +205,25 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
     )
     check(demand)
     return demand
+
+
+def _stretches(
+    at_ms: Integers, earliest_ms: int, ended_ms: Integers, start_ms: int, step_ms: int, steps: int
+) -> tuple[Integers, Integers]:
+    """Return the steps for which the samples of a bundle count, one after the other, and of each for how many.
+
+    `at_ms` are in order. `earliest_ms` is of the first that is known of the bundle's range, `ended_ms` in order of the
+    first samples of parts of it: a bundle that a report tells parts of is no more.
+    """
+    until = np.minimum(np.append(at_ms[1:], at_ms[-1] + SILENCE_MS), at_ms + SILENCE_MS)
+    next_end = np.append(ended_ms, np.iinfo(np.int64).max)[np.searchsorted(ended_ms, at_ms, side="right")]
+    until = np.minimum(until, next_end) - start_ms
+    begin = np.where((at_ms <= earliest_ms) & (at_ms < start_ms + SILENCE_MS), 0, (at_ms - start_ms) // step_ms)
+    end = until // step_ms
+    end[-1] = max(begin[-1] + 1, -(-until[-1] // step_ms))
+    counted = np.maximum(np.minimum(end, steps) - begin, 0)
+    first = np.repeat(begin - np.cumsum(counted) + counted, counted)
+    return first + np.arange(int(counted.sum())), counted
 
 
 def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:

@@ -352,10 +352,10 @@ class _Run:
         config = self._config
         if self._kind is ManagerKind.NOOP or not config.load_balancer_enabled or int(self._live.sum()) < 2:
             return
-        end_ms = now_ms + self._demand.step_ms
+        end_ms, known = now_ms + self._demand.step_ms, None
         if config.load_balancer_shedding_enabled and self._round_at_ms < end_ms:
             self._round_at_ms = _next(self._round_at_ms, config.load_balancer_shedding_interval_minutes, end_ms)
-            self._shed(now_ms)
+            known = self._shed(now_ms)
         extensible = self._kind is ManagerKind.EXTENSIBLE
         minutes = (
             config.load_balancer_split_interval_minutes
@@ -364,11 +364,13 @@ class _Run:
         )
         if config.load_balancer_auto_bundle_split_enabled and self._split_at_ms < end_ms:
             self._split_at_ms = _next(self._split_at_ms, minutes, end_ms)
-            self._split(now_ms)
+            self._split(now_ms, known)
 
-    def _shed(self, now_ms: int) -> None:
+    def _shed(self, now_ms: int) -> LoadSnapshot | None:
+        """Run a round; return what it decided upon if it moved nothing, so that this is still so."""
+        snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
         outcome: RoundOutcome
-        outcome, self._memory = self._round.run(self._snapshot(now_ms), self._memory, self._rng)
+        outcome, self._memory = self._round.run(snapshot, self._memory, self._rng)
         for move in outcome.moves:
             row = self._bundles.row_of(move.bundle)
             if move.destination is None or int(self._bundles.owner[row]) != self._row[move.source]:
@@ -376,8 +378,9 @@ class _Run:
             self._reports.unloaded_at_ms[row] = now_ms
             why = render(move.reason)
             self._move("unload", move.bundle, move.source, move.destination, now_ms, self._cluster.gap_ms, why)
+        return snapshot if len(self._moves) == moves_before else None
 
-    def _split(self, now_ms: int) -> None:
+    def _split(self, now_ms: int, known: LoadSnapshot | None) -> None:
         config, extensible = self._config, self._kind is ManagerKind.EXTENSIBLE
         names, counts = self._bundles.namespaces, np.bincount(self._bundles.namespace)
         of_namespace = dict(zip(names, counts.tolist(), strict=True))
@@ -386,7 +389,7 @@ class _Run:
             snapshot = self._reports.own(self._bundles, self._live, config, now_ms)
             boundaries = lambda bundle: self._bundles.cuts(bundle, config)  # noqa: E731
         else:
-            snapshot = self._snapshot(now_ms)
+            snapshot = self._snapshot(now_ms) if known is None else known
         plan, self._split_memory = self._splitter.decide(snapshot, of_namespace, boundaries, self._split_memory)
         for split in list(plan):
             self._carry_out_split(split, now_ms, unload=not extensible)

@@ -65,6 +65,7 @@ def test_the_core_answers_questions_to_history(tmp_path: Path) -> None:
         (["demo", "--help"], "demo"),
         (["pipeline", "refold", "--data", "x"], "pipeline"),
         (["history", "sql", "select 1", "--data", ".", "--engine", "spark"], "pipeline"),
+        (["replay", "--input", "hdfs://there/data", "--out", "."], "pipeline"),
     ],
 )
 def test_what_an_extra_brings_is_named_in_a_sentence(tmp_path: Path, words: list[str], extra: str) -> None:

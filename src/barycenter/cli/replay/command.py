@@ -1,7 +1,10 @@
 """`barycenter replay`: recorded or made-up load through any load manager, strategy and setting, in virtual time."""
 
 import os
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -9,19 +12,34 @@ from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import WrongFolderError
 from barycenter.cli.moments import moment_ms, span_ms
 from barycenter.cli.progress import with_progress
-from barycenter.cli.replay.inputs import GENERATED, Input, InputSpec, read_input, shape_of
+from barycenter.cli.replay.inputs import GENERATED, Input, InputSpec, is_elsewhere, read_source, shape_of
 from barycenter.cli.replay.report.overview import About
 from barycenter.cli.replay.report.page import command_of, write_report
-from barycenter.cli.replay.results import print_board, write_results
-from barycenter.cli.replay.running import GridFile, digest_of, open_folder, read_run, run_all
+from barycenter.cli.replay.results import RESULTS, print_board, write_results
+from barycenter.cli.replay.running import (
+    Ended,
+    GridError,
+    GridFile,
+    digest_of,
+    one_command,
+    open_folder,
+    read_run,
+    run_on_processes,
+    waiting_of,
+)
 from barycenter.cli.replay.seeds import seeds_of
 from barycenter.config.broker_conf import ConfigError
 from barycenter.load.managers import StrategyError
 from barycenter.pipeline.history import END_OF_TIME, NoHistoryError
+from barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
 from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.grid import CONFIGURED, scenarios
 
-UNUSABLE = (ReplayInputError, NoHistoryError, WrongFolderError, ConfigError, StrategyError, OSError)
+if TYPE_CHECKING:
+    from barycenter.cli.replay.spark_grid import SparkGrid
+
+UNUSABLE = (ReplayInputError, NoHistoryError, WrongFolderError, ConfigError, StrategyError, GridError, OSError)
+_FAILURES_TOLD: Final = 10
 
 
 @click.command(name="replay")
@@ -31,7 +49,8 @@ UNUSABLE = (ReplayInputError, NoHistoryError, WrongFolderError, ConfigError, Str
     multiple=True,
     required=True,
     metavar="INPUT",
-    help=f"A data folder with the pipeline's tables, CSV traces of timestamp,value (repeated), or {GENERATED}.",
+    help=f"A data folder with the pipeline's tables (a path, or an address that Spark reaches), CSV traces of"
+    f" timestamp,value (repeated), or {GENERATED}.",
 )
 @click.option("--shape", "shapes", multiple=True, metavar="KEY=VALUE", help="Of CSV traces and made-up load; repeated.")
 @click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00.")
@@ -49,8 +68,16 @@ UNUSABLE = (ReplayInputError, NoHistoryError, WrongFolderError, ConfigError, Str
 @click.option("--seeds", default="0", show_default=True, metavar="N | A-B", help="Seeds of draws: one, or a range.")
 @click.option("--parts", default=1, show_default=True, type=click.IntRange(1, 1000), help="Periods to cut it into.")
 @click.option(
-    "--processes", default=lambda: os.cpu_count() or 1, show_default="processors", type=click.IntRange(1, 256)
+    "--processes",
+    default=lambda: os.cpu_count() or 1,
+    show_default="processors",
+    type=click.IntRange(1, 256),
+    help="Processes of this machine to run on.",
 )
+@click.option(
+    "--master", type=SparkMaster(), metavar="URL", help="Spark master to run on, instead of --processes: local[2], …"
+)
+@with_spark_settings
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of the results.")
 def command(
     inputs: tuple[str, ...],
@@ -63,51 +90,87 @@ def command(
     seeds: str,
     parts: int,
     processes: int,
+    master: str | None,
+    conf: dict[str, str],
     out: Path,
 ) -> None:
     """Replay load through any strategy and setting, and tell how well each balances and at what cost.
 
-    Every strategy runs with every combination of settings, seeds and periods, by the rounds of the live leader. --out
-    gets report.html, results.json, moves, splits and balance of each step as Parquet, and a file for each run: the
-    same command goes on where a killed one was. docs/replay.md tells of inputs, docs/measures.md what is measured.
+    Every strategy runs with every combination of settings, seeds and periods, by the rounds of the live leader, on
+    processes of this machine or, with --master, as one Spark job. --out gets report.html, results.json, moves, splits
+    and balance of each step as Parquet, and a file for each run: the same command goes on where a killed one was.
+    docs/replay.md tells of inputs, docs/measures.md what is measured.
 
-    Ends with 0, with 1 if the input or a strategy is not usable, with 2 for wrong usage.
+    Ends with 0, with 1 if the input or a strategy is not usable or a run failed, with 2 for wrong usage.
     """
-    try:
-        spec = InputSpec(
-            paths=inputs,
-            shape=shape_of(shapes),
-            since_ms=moment_ms("--since", since),
-            until_ms=moment_ms("--until", until) or END_OF_TIME,
-            step_ms=span_ms("--step", step),
-        )
-        numbers = seeds_of(seeds)
-        found = read_input(spec, numbers[0])
-        base = dict(found.settings)
-        grid = scenarios(strategies, sets, numbers, _periods(found.demand.steps, parts), base)
-        open_folder(out, GridFile(spec=spec, base=base, digest=digest_of(found)))
-    except UNUSABLE as error:
-        fail(in_words(error))
-        return
-    for doubt in found.doubts:
-        click.echo(f"barycenter: {doubt}", err=True)
-    told = _in_words(found)
-    click.echo(f"{told}; {len(grid)} runs", err=True)
-    done = [each for each in grid if read_run(out, each) is not None]
-    if done:
-        click.echo(f"{len(done)} of {len(grid)} runs are done already", err=True)
-    try:
-        for number, each in enumerate(run_all(grid, spec, base, out, processes), len(done) + 1):
-            click.echo(f"{number}/{len(grid)} {each.title}, seed {each.seed}", err=True)
-        runs = [run for each in with_progress(grid, "reading") if (run := read_run(out, each)) is not None]
-        write_results(out, runs)
-        about = About(command_of(click.get_current_context()), told, found.doubts, base)
-        report = write_report(out, runs, about)
-    except UNUSABLE as error:
-        fail(in_words(error))
-        return
+    with ExitStack() as held:
+        try:
+            spec = InputSpec(
+                paths=inputs,
+                shape=shape_of(shapes),
+                since_ms=moment_ms("--since", since),
+                until_ms=moment_ms("--until", until) or END_OF_TIME,
+                step_ms=span_ms("--step", step),
+            )
+            numbers = seeds_of(seeds)
+            spark = _started(held, master, conf) if is_elsewhere(spec) else None
+            source = spark.read(spec) if spark else read_source(spec)
+            found = source.input(numbers[0])
+            base = dict(found.settings)
+            grid = scenarios(strategies, sets, numbers, _periods(found.demand.steps, parts), base)
+            open_folder(out, GridFile(spec=spec, base=base, digest=digest_of(found)))
+            held.enter_context(one_command(out))
+            for doubt in found.doubts:
+                click.echo(f"barycenter: {doubt}", err=True)
+            words = _in_words(found)
+            click.echo(f"{words}; {len(grid)} runs", err=True)
+            waiting = waiting_of(grid, out)
+            done = len(grid) - len(waiting)
+            if done:
+                click.echo(f"{done} of {len(grid)} runs are done already", err=True)
+            if master is not None and waiting:
+                ended = (spark or _started(held, master, conf)).run(waiting, source, base, out)
+            else:
+                ended = run_on_processes(waiting, source, base, out, processes)
+            with closing(ended):
+                _follow(ended, done, len(grid))
+            runs = [run for each in with_progress(grid, "reading") if (run := read_run(out, each)) is not None]
+            write_results(out, runs)
+            about = About(command_of(click.get_current_context()), words, found.doubts, base)
+            report = write_report(out, runs, about)
+        except UNUSABLE as error:
+            fail(in_words(error))
+            return
     print_board(runs)
     click.echo(f"report: {report}", err=True)
+
+
+def _started(held: ExitStack, master: str | None, conf: Mapping[str, str]) -> "SparkGrid":
+    # a grid of this machine needs neither the time nor the packages of Spark
+    from barycenter.cli.replay.spark_grid import spark_started
+
+    return held.enter_context(spark_started(master, conf))
+
+
+def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
+    """Tell of each run as it ends.
+
+    Raises:
+        GridError: some failed.
+    """
+    failed = 0
+    for number, each in enumerate(ended, done + 1):
+        words = f"{number}/{runs} {each.scenario.told}"
+        failed += bool(each.reason)
+        if not each.reason:
+            click.echo(words, err=True)
+        elif failed <= _FAILURES_TOLD:
+            click.echo(f"{words}: failed: {each.reason}", err=True)
+    if failed:
+        raise GridError(
+            f"{failed} of {runs} runs failed, so {RESULTS} is not written; the others are kept, and the same command"
+            " tries only these again"
+        )
 
 
 def _in_words(found: Input) -> str:

@@ -12,9 +12,10 @@ import pyarrow as pa
 from barycenter.cli.ask.settings_in_force import in_force
 from barycenter.cli.folders import check_load_folder
 from barycenter.pipeline.history import END_OF_TIME, History
+from barycenter.pipeline.storage.files import Storage, local_folder
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.replay.capacity import Capacity
-from barycenter.replay.csv_traces import demand_of, read_trace
+from barycenter.replay.csv_traces import Trace, demand_of, read_trace
 from barycenter.replay.demand import Demand, ReplayInputError
 from barycenter.replay.events import Event
 from barycenter.replay.generated import Shape, broker_names, generated
@@ -27,7 +28,7 @@ _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 
 class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, as typed: so small that each process, or Spark task, can be given it and read for itself."""
+    """What to read, as typed."""
 
     paths: tuple[str, ...]
     shape: dict[str, str] = {}
@@ -47,8 +48,27 @@ class Input:
     doubts: tuple[str, ...] = ()
 
 
-def read_input(spec: InputSpec, seed: int = 0) -> Input:
-    """Return what `spec` names; made-up load and the bundles of traces are drawn by `seed`.
+@dataclass(frozen=True)
+class Source:
+    """All that is read of an input, from which `Input` is made for each seed."""
+
+    spec: InputSpec
+    traces: tuple[Trace, ...] = ()
+    recorded: Input | None = None
+
+    def input(self, seed: int) -> Input:
+        """Return what is replayed; made-up load and the bundles of traces are drawn by `seed`.
+
+        Raises:
+            ReplayInputError: it cannot be replayed; the text says why.
+        """
+        if self.recorded is not None:
+            return self.recorded
+        return _of_traces(self.spec, self.traces, seed) if self.traces else _generated(self.spec, seed)
+
+
+def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
+    """Return what `spec` names; a data folder that `is_elsewhere` is given opened.
 
     Raises:
         ReplayInputError: it cannot be replayed; the text says why.
@@ -59,14 +79,35 @@ def read_input(spec: InputSpec, seed: int = 0) -> Input:
     """
     first = spec.paths[0]
     if first == GENERATED:
-        return _generated(spec, seed)
+        return Source(spec)
     if first.endswith(".csv"):
-        return _of_csv(spec, seed)
+        return Source(spec, traces=_traces(spec.paths))
     if len(spec.paths) > 1:
         raise ReplayInputError(f"give one data folder, or CSV files alone, not {', '.join(spec.paths)}")
     if spec.shape:
         raise ReplayInputError(f"--shape is for CSV traces and made-up load; {first} has the shape that was recorded")
-    return _of_folder(spec, Path(first))
+    return Source(spec, recorded=_of_folder(spec, elsewhere or _local(first)))
+
+
+def read_input(spec: InputSpec, seed: int = 0) -> Input:
+    """Return what `spec` names, as replayed by `seed`; raises what `read_source` does."""
+    return read_source(spec).input(seed)
+
+
+def is_elsewhere(spec: InputSpec) -> bool:
+    """Say whether a data folder is at an address that only Spark reaches.
+
+    Raises:
+        ReplayInputError: an address is not to be understood, or traces are at one.
+    """
+    try:
+        found = [path for path in spec.paths if local_folder(path) is None]
+    except ValueError as error:
+        raise ReplayInputError(str(error)) from None
+    traces = [path for path in found if path.endswith(".csv")]
+    if traces:
+        raise ReplayInputError(f"{traces[0]}: CSV traces are read from this machine; copy the file here")
+    return bool(found)
 
 
 def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -91,16 +132,19 @@ def _generated(spec: InputSpec, seed: int) -> Input:
     return Input(generated(shape, seed), Cluster(dict.fromkeys(broker_names(shape.brokers), capacity)))
 
 
-def _of_csv(spec: InputSpec, seed: int) -> Input:
+def _traces(paths: Sequence[str]) -> tuple[Trace, ...]:
+    found = []
+    for path in paths:
+        with Path(path).open(newline="") as lines:
+            found.append(replace(read_trace(path, lines), name=Path(path).stem))
+    return tuple(found)
+
+
+def _of_traces(spec: InputSpec, traces: Sequence[Trace], seed: int) -> Input:
     numbers = _numbers(spec.shape, {**_CSV_KEYS, "cores": float}, "a CSV input")
     capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
-    traces = []
-    for name in spec.paths:
-        with Path(name).open(newline="") as lines:
-            traces.append(read_trace(name, lines))
     step_ms = min(spec.step_ms, traces[0].step_ms)
-    named = [replace(trace, name=Path(trace.name).stem) for trace in traces]
-    demand = demand_of(named, step_ms=step_ms, seed=seed, **numbers)
+    demand = demand_of(traces, step_ms=step_ms, seed=seed, **numbers)
     within = _within(demand, spec)
     return Input(within, Cluster(dict.fromkeys(broker_names(numbers.get("brokers", 5)), capacity)))
 
@@ -111,21 +155,35 @@ def _within(demand: Demand, spec: InputSpec) -> Demand:
     return demand.period(first, end)
 
 
-def _of_folder(spec: InputSpec, folder: Path) -> Input:
+def _local(address: str) -> Storage:
+    folder = local_folder(address)
+    if folder is None:
+        raise ReplayInputError(f"{address} is read by Spark, which is not there")
     check_load_folder(folder)
-    history = History(PipelineLayout.of(folder), since_ms=spec.since_ms, until_ms=spec.until_ms)
+    return PipelineLayout.of(folder)
+
+
+def _of_folder(spec: InputSpec, storage: Storage) -> Input:
+    history = History(storage, since_ms=spec.since_ms, until_ms=spec.until_ms)
     try:
         samples = history.rows("bundle_samples", _SAMPLES)
         usages = history.rows("broker_usage", _USAGES)
         reports = history.rows("load_reports", _REPORTS)
     except (KeyError, pa.ArrowInvalid) as error:
         raise ReplayInputError(
-            f"the tables of {folder} are of another version: {error}; `barycenter pipeline refold` makes them anew"
+            f"the tables of {storage.address()} are of another version: {error};"
+            " `barycenter pipeline refold` makes them anew"
         ) from error
     found = recording(_samples(samples), _usages(usages, reports), step_ms=spec.step_ms)
-    settings, doubts = in_force(folder, found.demand.start_ms + found.demand.steps * spec.step_ms)
+    settings, doubts = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     told = (str(found.fit),) if found.fit else ()
     return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts))
+
+
+def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    if folder is not None:
+        return in_force(folder, at_ms)
+    return {}, ("settings are read of a folder of this machine only; those not given by --set have their defaults",)
 
 
 _IDENTITY: Final = ("broker", "incarnation", "sequence")
@@ -141,14 +199,21 @@ def _column(table: pa.Table, name: str) -> Any:
     return table.column(name).to_numpy(zero_copy_only=False)
 
 
+def _texts(table: pa.Table, name: str) -> list[str]:
+    """Return a column of texts, with one text for all that are equal: a name stands in millions of rows."""
+    coded = table.column(name).combine_chunks().dictionary_encode()
+    texts: list[str] = np.array(coded.dictionary.to_pylist(), object)[coded.indices.to_numpy()].tolist()
+    return texts
+
+
 def _ms(table: pa.Table) -> Any:
     return table.column("reported_at").cast(pa.int64()).to_numpy() // 1000
 
 
 def _samples(rows: pa.Table) -> Samples:
     return Samples(
-        rows.column("bundle").to_pylist(),
-        rows.column("broker").to_pylist(),
+        _texts(rows, "bundle"),
+        _texts(rows, "broker"),
         _ms(rows),
         np.array([_column(rows, name) for name in _FIGURES], float).reshape(4, -1),
         _column(rows, "consumers") + _column(rows, "producers"),

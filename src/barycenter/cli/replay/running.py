@@ -1,32 +1,48 @@
 """A grid of runs on the processors of this machine; each one that is done is a file, so that a killed grid goes on.
 
 `DIR/runs/<name>.json` is a run, its name made of what it is; `DIR/grid.json` says of which input and which grid, and
-another one is refused. Each process reads the input for itself, once for each seed that it meets.
+another one is refused. Processes send what became of a run to the command, which alone writes; what it read of the
+input they share as `DIR/.input`, which goes when the command ends. `spark_grid` does the same on a cluster.
 """
 
+import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import traceback
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import lru_cache
-from multiprocessing import get_context
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
-from barycenter.cli.replay.inputs import Input, InputSpec, read_input
+from barycenter.cli.replay.inputs import Input, InputSpec, Source
 from barycenter.cli.replay.series import Series, series_of
+from barycenter.cli.replay.shared_input import shared_input, write_source
+from barycenter.config.broker_conf import ConfigError
+from barycenter.load.managers import StrategyError
 from barycenter.replay.demand import FIGURES, ReplayInputError
+from barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved
 from barycenter.replay.grid import Scenario
 from barycenter.replay.measures import Measures, measure
 from barycenter.replay.outcome import Divided, Moved
-from barycenter.replay.simulator import replay
+from barycenter.replay.simulator import Cluster, replay
 
 RUNS: Final = "runs"
 GRID: Final = "grid.json"
+SHARED: Final = ".input"
 FORMAT: Final = 2
+
+
+class GridError(RuntimeError):
+    """What runs scenarios cannot go on; the text says what to do."""
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -54,7 +70,10 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
     demand = found.demand.period(first, end)
     start_ms, end_ms = demand.start_ms, demand.start_ms + demand.steps * demand.step_ms
     events = [event for event in found.events if start_ms <= event.at_ms < end_ms]
-    outcome = replay(demand, found.cluster, scenario.config(base), events, seed=scenario.seed)
+    cluster = _cluster_at(start_ms, found)
+    owners = tuple(owner if owner in cluster.brokers else "" for owner in demand.owners)
+    demand = replace(demand, owners=owners)
+    outcome = replay(demand, cluster, scenario.config(base), events, seed=scenario.seed)
     return RunFile(
         scenario=scenario,
         measures=measure(outcome),
@@ -64,11 +83,24 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
     )
 
 
+def _cluster_at(start_ms: int, found: Input) -> Cluster:
+    """Return the cluster with the brokers that had come by then, and had not gone."""
+    brokers = dict(found.cluster.brokers)
+    for event in sorted(found.events, key=lambda each: each.at_ms):
+        if event.at_ms < start_ms and isinstance(event, BrokerAdded):
+            brokers[event.broker] = event.capacity
+        elif event.at_ms < start_ms and isinstance(event, BrokerRemoved | BrokerCrashed):
+            brokers.pop(event.broker, None)
+    return replace(found.cluster, brokers=brokers)
+
+
 def digest_of(found: Input) -> str:
     """Return what tells inputs apart."""
     digest = hashlib.sha256(msgspec.json.encode((found.demand.start_ms, found.demand.step_ms, found.demand.bundles)))
     for name in (*FIGURES, "bundle_of", "hashes", "sessions", "topics"):
         digest.update(np.ascontiguousarray(getattr(found.demand, name)).data)
+    if found.demand.spans is not None:
+        digest.update(np.ascontiguousarray(found.demand.spans).data)
     digest.update(repr((found.cluster, found.events, found.demand.owners)).encode())
     return digest.hexdigest()[:32]
 
@@ -105,33 +137,122 @@ def read_run(out: Path, scenario: Scenario) -> RunFile | None:
         return None
 
 
-def run_all(
-    scenarios: Sequence[Scenario], spec: InputSpec, base: Mapping[str, str], out: Path, processes: int
-) -> Iterator[Scenario]:
-    """Run what is not done yet, and yield each as it is; each is in its file by then."""
-    waiting = [each for each in scenarios if read_run(out, each) is None]
-    if processes == 1 or len(waiting) < 2:
-        for each in waiting:
-            _run_into(each, spec, dict(base), str(out))
-            yield each
+class Ended(NamedTuple):
+    """A run that is done, and in its file; or failed, for this reason."""
+
+    scenario: Scenario
+    reason: str = ""
+
+
+Answer: TypeAlias = tuple[bytes, str]
+"""What a run's file holds; or nothing, and why."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs one scenario: what processes of this machine and tasks of Spark do alike. Small, to be sent to all of them.
+
+    `input_of` gives the input of a seed where it runs.
+    """
+
+    base: Mapping[str, str]
+    input_of: Callable[[int], Input]
+
+    def __call__(self, scenario: str) -> Answer:
+        """Run a scenario, given as JSON; whatever it fails of is its answer, so that the others go on."""
+        try:
+            wanted = msgspec.json.decode(scenario, type=Scenario)
+            return msgspec.json.encode(run_scenario(wanted, self.input_of(wanted.seed), self.base)), ""
+        except (ReplayInputError, ConfigError, StrategyError) as error:
+            return b"", str(error)
+        except Exception as error:  # noqa: BLE001 - it is told, and the command ends with 1
+            return b"", traceback.format_exception_only(error)[-1].strip()
+
+
+def waiting_of(scenarios: Sequence[Scenario], out: Path) -> list[Scenario]:
+    """Return what is not done yet, one seed after the other: so a process seldom needs the input of another one."""
+    return sorted((each for each in scenarios if read_run(out, each) is None), key=lambda each: each.seed)
+
+
+def text_of(scenario: Scenario) -> str:
+    """Return a scenario as `Runner` takes it."""
+    return msgspec.json.encode(scenario).decode()
+
+
+def kept(out: Path, scenario: Scenario, answer: Answer) -> Ended:
+    """Write the file of a run that is done, and say how it ended.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    content, reason = answer
+    if not content:
+        return Ended(scenario, reason or "it does not say why")
+    write_whole(out / RUNS / f"{scenario.name}.json", content)
+    return Ended(scenario)
+
+
+@contextmanager
+def one_command(out: Path) -> Iterator[None]:
+    """Hold the folder as long as the block lasts; what processes share in it goes afterwards.
+
+    Raises:
+        ReplayInputError: another command works in it.
+    """
+    folder = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ReplayInputError(f"another replay works in {out}; wait for it, or give another folder") from None
+        try:
+            yield
+        finally:
+            (out / SHARED).unlink(missing_ok=True)
+    finally:
+        os.close(folder)
+
+
+def run_on_processes(
+    scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path, processes: int
+) -> Generator[Ended]:
+    """Run scenarios on so many processes of this machine, on this one if it is one, and yield each as it ends.
+
+    Raises:
+        GridError: a process died.
+    """
+    if processes == 1 or len(scenarios) < 2:
+        runner = Runner(base, lru_cache(maxsize=1)(source.input))
+        for each in scenarios:
+            yield kept(out, each, runner(text_of(each)))
         return
-    # a process of its own reads the input, and holds nothing of this one: threads of Arrow do not outlive a fork
-    with ProcessPoolExecutor(min(processes, len(waiting)), mp_context=get_context("spawn")) as pool:
-        tasks = {pool.submit(_run_into, each, spec, dict(base), str(out)): each for each in waiting}
+    write_source(out / SHARED, source)
+    runner = Runner(base, partial(shared_input, out / SHARED))
+    # a process of its own holds nothing of this one: threads of Arrow do not outlive a fork
+    pool = ProcessPoolExecutor(
+        min(processes, len(scenarios)), mp_context=get_context("spawn"), initializer=_end_with_parent
+    )
+    with pool:
+        tasks = {pool.submit(runner, text_of(each)): each for each in scenarios}
         try:
             for task in as_completed(tasks):
-                task.result()
-                yield tasks[task]
+                yield kept(out, tasks.pop(task), task.result())
+        except BrokenProcessPool as error:
+            raise GridError(
+                "a process that ran scenarios died, perhaps for want of memory; give fewer --processes:"
+                " the same command goes on with what is not done"
+            ) from error
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-@lru_cache(maxsize=1)
-def _input_of(spec: bytes, seed: int) -> Input:
-    return read_input(msgspec.json.decode(spec, type=InputSpec), seed)
+def _end_with_parent() -> None:
+    """Have this process end when the one that started it is killed, and waits for nobody's work any more."""
+    parent = parent_process()
+    assert parent is not None
 
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
 
-def _run_into(scenario: Scenario, spec: InputSpec, base: dict[str, str], out: str) -> None:
-    found = _input_of(msgspec.json.encode(spec), scenario.seed)
-    done = run_scenario(scenario, found, base)
-    write_whole(Path(out) / RUNS / f"{scenario.name}.json", msgspec.json.encode(done))
+    threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -1,5 +1,6 @@
 """`barycenter replay`: what it reads, what it writes, and that it goes on where it was killed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,16 +10,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
-from barycenter.cli.replay.inputs import InputSpec, read_input
+from barycenter.cli.replay.inputs import Input, InputSpec, read_input
 from barycenter.cli.replay.results import RESULTS
 from barycenter.cli.replay.results import Result as Told
-from barycenter.cli.replay.running import RUNS, RunFile
+from barycenter.cli.replay.running import RUNS, RunFile, run_scenario
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind
+from barycenter.replay.capacity import Capacity
 from barycenter.replay.demand import ReplayInputError
+from barycenter.replay.events import BrokerAdded, BrokerRemoved
+from barycenter.replay.generated import Shape, broker_names, generated
+from barycenter.replay.grid import Scenario
 from barycenter.replay.measures import measure
-from barycenter.replay.simulator import replay
+from barycenter.replay.simulator import Cluster, replay
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import write_tables
 
@@ -130,6 +135,28 @@ def test_the_tables_of_a_real_cluster_are_read(tmp_path: Path) -> None:
     assert told(tmp_path)[0].measures.max_over_mean >= 1
 
 
+def test_a_data_folder_may_be_named_by_its_address(tmp_path: Path) -> None:
+    done = run(tmp_path, "--input", RECORDED.as_uri(), "--strategy", "no-op")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_period_begins_with_the_brokers_that_were_there() -> None:
+    """One came and one went before; what was on the one that went is placed anew."""
+    demand = generated(Shape(brokers=3, bundles=12, steps=20), 1)
+    one, two, three = broker_names(3)
+    came, gone = demand.start_ms + 5 * demand.step_ms, demand.start_ms + 7 * demand.step_ms
+    cluster = Cluster({one: Capacity(), two: Capacity()})
+    owners = tuple(owner if owner != three else two for owner in demand.owners)
+    events = (BrokerAdded(came, three, Capacity(cores=4)), BrokerRemoved(gone, two))
+    found = Input(replace(demand, owners=owners), cluster, events)
+    late = run_scenario(Scenario(strategy="no-op", period=(10, 20)), found, {})
+    assert late.series.brokers == [2] * 10
+    assert {move.destination for move in late.moves} <= {one, three}
+    assert len(late.moves) == owners.count(two)
+    whole = run_scenario(Scenario(strategy="no-op", period=(0, 20)), found, {})
+    assert whole.series.brokers == [2] * 5 + [3] * 2 + [2] * 13
+
+
 def test_traces_are_read_from_files(tmp_path: Path) -> None:
     file = tmp_path / "busy.csv"
     file.write_text("timestamp,value\n" + "".join(f"2026-01-01 00:{5 * row:02d}:00,{row * 100}\n" for row in range(12)))
@@ -156,6 +183,10 @@ def test_traces_are_read_from_files(tmp_path: Path) -> None:
         (("--input", "{tmp}/none.csv"), 1, "No such file"),
         (("--input", "{tmp}"), 1, "there is no history yet"),
         (("--input", str(RECORDED), "--until", "2001-01-01T00:00"), 1, "nothing of what was asked for in that time"),
+        (("--input", "s3a://bucket/load.csv"), 1, "CSV traces are read from this machine"),
+        (("--input", "file://host/data"), 1, "a file: address names no machine"),
+        ((*MADE_UP, "--master", "mesos://x"), 2, "is no Spark master"),
+        ((*MADE_UP, "--master", "local[1]", "--conf", "executor.memory=1g"), 2, "begins with `spark.`"),
         (("--input", str(RECORDED), "--shape", "brokers=3"), 1, "--shape is for CSV traces and made-up load"),
     ],
 )

@@ -1,11 +1,13 @@
 """What recorded samples amount to, by arrays, beside the same rule applied to one sample after the other."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barycenter.naming.bundle import Bundle
 from barycenter.replay.recorded import SILENCE_MS, Samples, Usages, recording, smallest
 
 START_MS = 1_700_000_040_000
@@ -61,4 +63,18 @@ def test_samples_count_as_the_rule_says(drawn: list[tuple[str, str, int, int]], 
     )
     demand = recording(samples, NO_USAGE, step_ms=step_ms).demand
     expected = one_after_the_other(samples, demand.start_ms, demand.steps, step_ms)
-    assert dict(zip(demand.bundles, demand.rate_in.T.tolist(), strict=True)) == expected
+    smallest_first = sorted(expected)
+    assert demand.rate_in.T.tolist() == [expected[name] for name in smallest_first]
+    begun = [demand.bundles[place] for place in demand.bundle_of.tolist()]
+    assert set(begun) == set(demand.bundles)
+    first: dict[str, int] = {}
+    for bundle, at_ms in zip(samples.bundle, samples.at_ms.tolist(), strict=True):
+        first[bundle] = min(first.get(bundle, at_ms), at_ms)
+    ranges = {name: Bundle.parse(name) for name in {*begun, *smallest_first}}
+    for name, whole in zip(smallest_first, begun, strict=True):
+        assert ranges[whole].range.lower <= ranges[name].range.lower < ranges[name].range.upper
+        assert ranges[name].range.upper <= ranges[whole].range.upper
+        assert name == whole or first[whole] <= first.get(name, first[whole])
+    for one, other in itertools.pairwise(sorted(set(begun), key=lambda name: (name.rpartition("/")[0], name))):
+        if one.rpartition("/")[0] == other.rpartition("/")[0]:
+            assert ranges[one].range.upper <= ranges[other].range.lower

@@ -1,8 +1,9 @@
 """Demand and cluster out of a recorded history: the columns of the pipeline's tables.
 
 A sample of a bundle counts until its next one, since brokers report only what changed enough: for `SILENCE_MS` at the
-most, and no longer than until a report tells of a part of it. Bundles are the smallest that were seen; what a larger
-one carried before its split is shared out by the widths of its parts. A broker is there from its first report to its
+most, and no longer than until a report tells of a part of it. Bundles are those of the beginning; what is known of the
+parts that they were split into stands where these lay, and what one carried before its split is shared out by their
+widths. What belongs to one broker (heartbeats) is left out. A broker is there from its first report to its
 last, and from the beginning if that report is not the first of its life: it may have been silent until then. CPU is
 fitted to what brokers that were not saturated reported; limits are the last that a broker told.
 """
@@ -17,6 +18,7 @@ import numpy as np
 from barycenter.load.snapshot.load_snapshot import Floats, Integers
 from barycenter.naming.bundle import Bundle, BundleRange
 from barycenter.naming.errors import InvalidNameError
+from barycenter.naming.namespace import is_broker_bound
 from barycenter.replay.capacity import Capacity, CapacityModel, Fit, fit
 from barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
 from barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
@@ -159,6 +161,7 @@ def _capacities(usages: Usages) -> Mapping[str, Capacity]:
 
 
 def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: Cluster) -> Demand:
+    samples = _movable(samples)
     told = sorted(set(samples.bundle))
     leaves = smallest(told)
     names = tuple(sorted({leaf for parts in leaves.values() for leaf, _ in parts}))
@@ -189,11 +192,16 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
             topics[column] = max(topics[column], float(samples.topics[rows].max()) * share)
             if leaf not in owners or owners[leaf][0] > first_ms[name]:
                 owners[leaf] = (first_ms[name], samples.broker[oldest])
+    begun = _at_first(leaves, wholes, first_ms)
+    bundles = tuple(sorted(set(begun.values())))
+    of = {each: row for row, each in enumerate(bundles)}
+    ranges = [Bundle.parse(name).range for name in names]
+    owner = {whole: owners[leaf][1] for leaf, whole in begun.items()}
     demand = Demand(
         start_ms,
         step_ms,
-        names,
-        np.arange(len(names)),
+        bundles,
+        np.array([of[begun[name]] for name in names], np.int64),
         np.full(len(names), SPREAD, np.int64),
         figures[0],
         figures[1],
@@ -201,10 +209,42 @@ def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: 
         figures[3],
         np.rint(sessions).astype(np.int64),
         np.rint(topics).astype(np.int64),
-        tuple(owners[name][1] if owners[name][1] in cluster.brokers else "" for name in names),
+        tuple(owner[name] if owner[name] in cluster.brokers else "" for name in bundles),
+        None if bundles == names else np.array([[each.lower, each.upper] for each in ranges], np.int64).T,
     )
     check(demand)
     return demand
+
+
+def _movable(samples: Samples) -> Samples:
+    """Return the samples of bundles that do not belong to one broker."""
+    bound = {name for name in set(samples.bundle) if is_broker_bound(_bundle(name).namespace)}
+    if not bound:
+        return samples
+    kept = np.array([name not in bound for name in samples.bundle], bool)
+    rows = np.flatnonzero(kept).tolist()
+    return Samples(
+        [samples.bundle[row] for row in rows],
+        [samples.broker[row] for row in rows],
+        samples.at_ms[kept],
+        samples.figures[:, kept],
+        samples.sessions[kept],
+        samples.topics[kept],
+    )
+
+
+def _at_first(
+    leaves: Mapping[str, Sequence[tuple[str, float]]], wholes: Mapping[str, Sequence[str]], first_ms: Mapping[str, int]
+) -> dict[str, str]:
+    """Return for each of the smallest bundles that one in which its range lay at the beginning.
+
+    That is the first that was told of it, the widest of several, if it is the first of all its range.
+    """
+    earliest = {leaf: min(of, key=lambda name: (first_ms[name], -len(leaves[name]))) for leaf, of in wholes.items()}
+    return {
+        leaf: whole if all(earliest[each] == whole for each, _ in leaves[whole]) else leaf
+        for leaf, whole in earliest.items()
+    }
 
 
 def _stretches(
@@ -234,10 +274,7 @@ def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
     """
     ranges: dict[str, list[tuple[BundleRange, str]]] = {}
     for name in bundles:
-        try:
-            bundle = Bundle.parse(name)
-        except InvalidNameError as error:
-            raise ReplayInputError(f"{name} is no bundle: {error}") from None
+        bundle = _bundle(name)
         ranges.setdefault(str(bundle.namespace), []).append((bundle.range, name))
     found: dict[str, list[tuple[str, float]]] = {}
     for mine in ranges.values():
@@ -252,3 +289,10 @@ def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
             width = sum(leaf.width for leaf, _ in parts)
             found[name] = [(each, leaf.width / width) for leaf, each in parts]
     return found
+
+
+def _bundle(name: str) -> Bundle:
+    try:
+        return Bundle.parse(name)
+    except InvalidNameError as error:
+        raise ReplayInputError(f"{name} is no bundle: {error}") from None

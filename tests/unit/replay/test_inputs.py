@@ -131,9 +131,13 @@ def test_a_sample_counts_until_the_next_one() -> None:
 
 def test_the_traffic_of_a_bundle_before_its_split_is_shared_by_its_parts() -> None:
     found = recording(samples((WHOLE, "a:1", 0, 8), (LEFT, "a:1", 2, 5), (RIGHT, "b:1", 2, 7)), NONE_USED)
-    assert found.demand.bundles == (LEFT, RIGHT)
+    assert found.demand.bundles == (WHOLE,)
     np.testing.assert_allclose(found.demand.rate_in, [[2, 6], [2, 6], [5, 7]], rtol=1e-8)
-    assert found.demand.owners == ("a:1", "a:1")
+    assert found.demand.owners == ("a:1",)
+    assert found.demand.bundle_of.tolist() == [0, 0]
+    assert found.demand.spans is not None
+    left, right = (Bundle.parse(name).range for name in (LEFT, RIGHT))
+    assert found.demand.spans.T.tolist() == [[left.lower, left.upper], [right.lower, right.upper]]
     assert smallest([WHOLE, LEFT]) == {WHOLE: [(LEFT, 1.0)], LEFT: [(LEFT, 1.0)]}
 
 
@@ -147,6 +151,11 @@ def test_brokers_come_and_go_with_their_reports() -> None:
         BrokerRemoved(START_MS + 31 * STEP_MS, "b:1"),
         BrokerAdded(START_MS + 40 * STEP_MS, "c:1", Capacity(16, 2048, 1e6)),
     )
+
+
+def test_a_bundle_that_belongs_to_its_broker_is_left_out() -> None:
+    found = recording(samples((LEFT, "a:1", 0, 8), ("pulsar/a:1/0x00000000_0xffffffff", "a:1", 0, 5)), NONE_USED)
+    assert found.demand.bundles == (LEFT,)
 
 
 @pytest.mark.parametrize(("sequence", "joined"), [(1, True), (2, False)])

@@ -150,6 +150,7 @@ replay
     grid
     scenario
     scenarios
+    advice
 
 doctor
     finding
@@ -169,6 +170,7 @@ cli
     pipeline
     history
     replay
+    advise
     main
 """
 """The chapters of a room in order; those on one line may know each other. A name is a folder or a file.

@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "decide": ("barycenter.cli.ask.decide", "Say what a strategy would do with a snapshot, and why."),
     "explain": ("barycenter.cli.ask.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
     "replay": ("barycenter.cli.replay.command", "Try load managers, strategies and settings on recorded load."),
+    "advise": ("barycenter.cli.advise.command", "Advise what balances a cluster best, by its history."),
     "balance-bench": ("barycenter.cli.replay.bench", "Run every strategy in every scenario of a cluster in trouble."),
     "move": ("barycenter.cli.operate.move", "Move a bundle to a broker; done when it is served there."),
     "execute": ("barycenter.cli.operate.execute", "Carry out a plan of moves at a bounded rate."),

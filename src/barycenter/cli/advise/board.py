@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from barycenter.cli.terminal import Column, Kind, output_width, print_table, printable
-from barycenter.replay.advice.document import Advice, Configuration, Verdict
+from barycenter.replay.advice.document import Advice, Configuration, Period, Verdict
 
 _WIDTH: Final = 120
 _MOST_TOLD: Final = 12
@@ -30,13 +30,21 @@ def print_advice(advice: Advice) -> None:
         if advice.worse:
             print_differences(advice)
         else:
-            click.echo("nothing")
+            click.echo("Of what is measured nothing, once it has settled.")
+        over, today = advice.advised.going_over, advice.today.going_over
+        _print_text(
+            "",
+            f"Going over to it: in the first {_minutes(advice.settling)} it unloaded {over.unloads:.3g} bundles and"
+            f" disturbed {over.sessions_disturbed:.4g} sessions, where today's unloaded {today.unloads:.3g} and"
+            f" disturbed {today.sessions_disturbed:.4g}.",
+        )
     if advice.sensitivity:
         _print_title("One setting a notch off")
         print_notches(advice)
     if advice.by_seed and advice.best is not None:
         gains = ", ".join(f"{each.gain:+.2g} by seed {each.seed}" for each in advice.by_seed)
-        _print_text("", f"What {advice.best.title} saves on what was held out, points of cost: {gains}.")
+        what = "advised" if advice.advised is not None else "nearest"
+        _print_text("", f"What the {what} one saves on what was held out, points of cost: {gains}.")
     if advice.observed:
         _print_title("The history itself, and its replay with today's configuration")
         print_observed(advice)
@@ -54,6 +62,11 @@ def print_advice(advice: Advice) -> None:
         _print_title("Mind")
     for doubt in advice.doubts:
         _print_text("- ", doubt, 2)
+
+
+def _minutes(period: Period) -> str:
+    minutes = (period.until_ms - period.since_ms) / 60_000
+    return f"{minutes / 60:.3g} h" if minutes >= 120 else f"{minutes:.3g} min"
 
 
 def _shown(advice: Advice) -> list[tuple[str, Configuration]]:
@@ -85,7 +98,7 @@ def print_evidence(rows: Sequence[tuple[str, Configuration]], price: float) -> N
     titles = ("cost", "regret %", "disturbed a day", "unloads a day", "max / mean", "overloaded s", "flaps", "wrong")
     columns = [Column(""), Column("configuration", Kind.SENTENCE)]
     columns += [Column(title, Kind.FIGURE) for title in (*titles, "cost when choosing")]
-    names = [[what, each.title if what != "today" else each.words] for what, each in rows]
+    names = [[what, f"{each.words}, other settings" if each.settings else each.words] for what, each in rows]
     print_table(columns, [[*name, *row] for name, row in zip(names, figures, strict=True)], plain_width=_WIDTH)
     click.echo(f"cost = regret in % of a broker + {price:g} × disturbances of an average client a day")
 

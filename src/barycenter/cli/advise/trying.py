@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from multiprocessing import get_context
+from statistics import fmean
 from typing import Final
 
 import click
@@ -18,6 +19,7 @@ from barycenter.replay.advice.search import CLIMBED, Question, wanted
 from barycenter.replay.grid import Scenario
 
 _TOLD_FROM_S: Final = 120.0
+_ESTIMATED_BY: Final = 3
 _EXPECTED_MORE: Final = 14
 """Configurations that a climb, and what is told in the end, ask for as a rule; of each climb."""
 
@@ -41,14 +43,14 @@ def run(
             jobs = [(each, seed) for seed in seeds for each in batch]
             found: dict[tuple[str, int], Trial] = {}
             ordered = [(msgspec.structs.replace(each, seed=seed), spec, question.base, parts) for each, seed in jobs]
-            for (each, seed), trial in zip(jobs, _results(pool, ordered, what), strict=True):
+            for (each, seed), (trial, took_s) in zip(jobs, _results(pool, ordered, what), strict=True):
                 found[each.name, seed] = trial
-                estimate.one_is_done()
+                estimate.one_is_done(took_s)
             known |= {each.name: [found[each.name, seed] for seed in seeds] for each in batch}
     return known
 
 
-def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) -> Iterator[Trial]:
+def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) -> Iterator[tuple[Trial, float]]:
     """Yield what comes of the jobs, in their order."""
     if pool is None:
         yield from (_attempt(*job) for job in with_progress(jobs, what))
@@ -62,16 +64,16 @@ class _Estimate:
 
     def __init__(self, runs: int, processes: int) -> None:
         self._runs, self._processes = runs, processes
-        self._began, self._done = time.monotonic(), 0
+        self._times_s: list[float] = []
 
-    def one_is_done(self) -> None:
-        self._done += 1
-        if self._done != self._processes:
+    def one_is_done(self, took_s: float) -> None:
+        self._times_s.append(took_s)
+        if len(self._times_s) != _ESTIMATED_BY:
             return
-        took_s = (time.monotonic() - self._began) * self._runs / self._done
-        if took_s > _TOLD_FROM_S:
+        all_s = fmean(self._times_s) * self._runs / self._processes
+        if all_s > _TOLD_FROM_S:
             click.echo(
-                f"this takes about {took_s / 60:.0f} min; a longer --step, a shorter period (--since, --until), fewer"
+                f"this takes about {all_s / 60:.0f} min; a longer --step, a shorter period (--since, --until), fewer"
                 " --seeds, or fewer things to try (--strategy) make it shorter",
                 err=True,
             )
@@ -95,6 +97,9 @@ def _input_of(spec: bytes, seed: int) -> Input:
     return read_input(msgspec.json.decode(spec, type=InputSpec), seed)
 
 
-def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> Trial:
+def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
+    """Return a run and the seconds it took, the reading of the input left out."""
     found = _input_of(msgspec.json.encode(spec), scenario.seed)
-    return attempt(scenario, found.demand, found.cluster, found.events, base, parts)
+    began_s = time.monotonic()
+    trial = attempt(scenario, found.demand, found.cluster, found.events, base, parts)
+    return trial, time.monotonic() - began_s

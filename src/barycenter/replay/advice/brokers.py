@@ -113,9 +113,11 @@ def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capac
         return []
     used = {"CPU": (cpu[step] / count + model.idle_cpu) / (cores * 100)}.get(resource, most * limit / count)
     figures = {"usage": float(used), "limit": limit, "brokers": count, "neededBrokers": needed, "step": step}
+    minutes = float((needs[resource] > count).sum()) * demand.step_ms / 60_000
+    figures["minutesAbove"] = minutes
     even = f"at the busiest time (step {step}) {count} brokers use {float(used):.0%} of their {resource}, however even"
     if needed > count:
-        sentence = f"{even}; the limit is {limit:.0%}"
+        sentence = f"{even}; the limit is {limit:.0%}, and all are above it for {minutes:g} min in all"
         mend = f"add {needed - count} {'broker' if needed - count == 1 else 'brokers'}, or more to be able to lose one"
     else:
         sentence = f"{even}; with one broker less it would be more than the limit of {limit:.0%}"

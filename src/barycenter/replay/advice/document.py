@@ -33,10 +33,18 @@ class Weighing(_Document, frozen=True, kw_only=True):
     unloads_a_day: float
 
 
+class GoingOver(_Document, frozen=True, kw_only=True):
+    """What the first part of the history, in which a configuration settles, cost; no cost or gain counts it."""
+
+    unloads: float
+    sessions_disturbed: float
+    regret: float
+
+
 class Configuration(_Document, frozen=True, kw_only=True):
     """A configuration that was run. `words` say what decides, `settings` in what it differs from today's as it was
-    run. `measures` are those of docs/measures.md on all that was held out; `gain` is over today's on the parts used for
-    choosing."""
+    run. `measures` are those of docs/measures.md on all that was held out, `going_over` is of the part to settle in;
+    `gain` is over today's on the parts used for choosing."""
 
     title: str
     words: str
@@ -44,6 +52,7 @@ class Configuration(_Document, frozen=True, kw_only=True):
     choosing: Weighing
     held_out: Weighing
     measures: dict[str, float]
+    going_over: GoingOver
     gain: Gain
     gain_held_out: Gain
 

@@ -8,10 +8,9 @@ nothing that comes after the choosing.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
@@ -97,11 +96,12 @@ def within(outcome: Outcome, first: int, end: int) -> Outcome:
     Time without service is that of the moves in them.
     """
     since_ms, until_ms = int(outcome.at_ms[first]), int(outcome.at_ms[end - 1]) + outcome.step_ms
-    rows = ("at_ms", "live", "usage", "cpu", "rate", "throughput", "unserved", "floor")
+    names = ("at_ms", "live", "usage", "cpu", "rate", "throughput", "unserved", "floor")
+    rows: dict[str, Any] = {name: getattr(outcome, name)[first:end] for name in names}
     moves = tuple(move for move in outcome.moves if since_ms <= move.at_ms < until_ms)
     return replace(
         outcome,
-        **{name: np.asarray(getattr(outcome, name))[first:end] for name in rows},
+        **rows,
         moves=moves,
         splits=tuple(split for split in outcome.splits if since_ms <= split.at_ms < until_ms),
         unserved_topic_s=sum(move.topics * move.gap_ms for move in moves) / 1000,

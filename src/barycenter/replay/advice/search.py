@@ -140,30 +140,25 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
 
 def wanted(question: Question, known: Known) -> list[Scenario]:
     """Return the configurations to run next, with seed 0; none once all that can be said can be said."""
-    starts = question.starts()
-    missing = _missing(starts, known)
+    missing = _missing(question.starts(), known)
     if missing:
         return missing
-    for begin in _climbed(question, starts, known):
-        _, lacking = _climb(question, begin, known)
-        missing += lacking
+    _, missing = _searched(question, known)
     if missing:
-        return _missing(missing, known)
+        return missing
     best = candidate(question, known)
     return _missing([*question.around(best), *set_back(question, best).values()], known)
 
 
 def candidate(question: Question, known: Known) -> Scenario:
     """Return what is best by the rule of all whose gain over today's counts on the parts used for choosing; if there is
-    none, today's."""
-    found = [
-        trials[0].scenario
-        for trials in known.values()
-        if not question.is_idle(trials[0].scenario) and question.gain(known, _plain(trials[0].scenario)).counts
-    ]
-    if not found:
-        return question.today
-    return least([_plain(each) for each in found], lambda each: question.weigh(each, known))
+    none, today's.
+
+    Of what `known` has those are looked at that the search came upon, not what was run to tell of another.
+    """
+    seen, _ = _searched(question, known)
+    found = [each for each in seen if not question.is_idle(each) and question.gain(known, each).counts]
+    return least(found, lambda each: question.weigh(each, known)) if found else question.today
 
 
 def set_back(question: Question, scenario: Scenario) -> dict[str, Scenario]:
@@ -173,35 +168,31 @@ def set_back(question: Question, scenario: Scenario) -> dict[str, Scenario]:
     return {key: with_setting(scenario, key, text_of(today, key), today) for key in keys_set}
 
 
-def _climbed(question: Question, starts: Sequence[Scenario], known: Known) -> list[Scenario]:
-    """Return where to climb from: today's, and the best others."""
+def _searched(question: Question, known: Known) -> tuple[list[Scenario], list[Scenario]]:
+    """Return the configurations that the search has come upon, and those that it has to know to go on."""
+    starts = question.starts()
     others = [each for each in starts if each != question.today and not question.is_idle(each)]
-    ordered = sorted(others, key=lambda each: (_order(question.weigh(each, known)), each.title))
-    return [question.today, *ordered[: CLIMBED - 1]]
+    others.sort(key=lambda each: _order(question.weigh(each, known)))
+    seen, missing = list(starts), []
+    for begin in [question.today, *others[: CLIMBED - 1]]:
+        at = begin
+        for _ in range(MOST_MOVES):
+            around = question.around(at)
+            lacking = _missing(around, known)
+            missing += lacking
+            if lacking:
+                break
+            seen += around
+            best = least([at, *around], lambda each: question.weigh(each, known))
+            if best == at:
+                break
+            at = best
+    return list({each.name: each for each in seen}.values()), _missing(missing, known)
 
 
-def _order(found: Weighed) -> tuple[float, float, int]:
-    return found.cost, found.unloads, found.changed_keys
-
-
-def _climb(question: Question, begin: Scenario, known: Known) -> tuple[Scenario, list[Scenario]]:
-    """Return how far the search has come from a configuration, and what it has to know to go on."""
-    at = begin
-    for _ in range(MOST_MOVES):
-        around = question.around(at)
-        missing = _missing(around, known)
-        if missing:
-            return at, missing
-        best = least([at, *around], lambda each: question.weigh(each, known))
-        if best == at:
-            break
-        at = best
-    return at, []
+def _order(found: Weighed) -> tuple[float, float, int, str]:
+    return found.cost, found.unloads, found.changed_keys, found.title
 
 
 def _missing(found: Iterable[Scenario], known: Known) -> list[Scenario]:
     return list({each.name: each for each in found if each.name not in known}.values())
-
-
-def _plain(scenario: Scenario) -> Scenario:
-    return msgspec.structs.replace(scenario, seed=0)

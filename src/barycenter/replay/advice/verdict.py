@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from barycenter.config.broker_conf import keys
-from barycenter.load.managers import MANAGER_KEY, StrategyError
+from barycenter.load.managers import MANAGER_KEY, PULSAR_PACKAGE, StrategyError
 from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, check_change
 from barycenter.replay.advice.document import (
     Advice,
@@ -13,6 +13,7 @@ from barycenter.replay.advice.document import (
     Compared,
     Configuration,
     Difference,
+    GoingOver,
     Notch,
     Observed,
     OfSeed,
@@ -99,6 +100,13 @@ class _Teller:
     def _config_words(self, scenario: Scenario) -> str:
         return in_words(scenario.config(self._question.base))
 
+    def change(self, scenario: Scenario) -> str:
+        """Return what a sentence says that is to be done."""
+        if self._config_words(scenario) == self._words and scenario.settings:
+            settings = ", ".join(f"{key}={text}" for key, text in scenario.settings.items())
+            return f"Set {settings} and keep {self._words}"
+        return f"Change to {self.name(scenario)}"
+
     def name(self, scenario: Scenario) -> str:
         """Return what a sentence calls a configuration."""
         words = self._config_words(scenario)
@@ -118,6 +126,11 @@ class _Teller:
             choosing=self._weighing([trial.choosing for trial in known], weights.choosing_hours),
             held_out=self._weighing([trial.telling for trial in known], weights.telling_hours),
             measures=_means([trial.held_out for trial in known], sum(weights.telling_hours)),
+            going_over=GoingOver(
+                unloads=fmean(trial.settling.unloads for trial in known),
+                sessions_disturbed=fmean(trial.settling.sessions_disturbed for trial in known),
+                regret=fmean(trial.settling.regret for trial in known),
+            ),
             gain=self._question.gain(self._known, scenario),
             gain_held_out=self._question.gain_held_out(self._known, scenario),
         )
@@ -149,6 +162,8 @@ class _Teller:
                 why = f"worth {_points(worth)} by itself, compared with {today or 'blank'}, which is today's"
             elif key not in {MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY}:
                 why = "nothing balances without it"
+            elif not text.startswith(PULSAR_PACKAGE):
+                why = f"{switch}; it runs on Barycenter's brokers alone"
             found.append(Change(key=key, today=today, advised=text, why=why, is_dynamic=self._is_dynamic(key, advised)))
         return found
 
@@ -207,7 +222,7 @@ class _Teller:
         match verdict:
             case Verdict.CHANGE:
                 return (
-                    f"Change to {self.name(best)}: {held} the fullest broker would have been fuller than it had to be"
+                    f"{self.change(best)}: {held} the fullest broker would have been fuller than it had to be"
                     f" by {regrets}, and the average client disturbed {other.held_out.disturbed_a_day:.2g} times a day"
                     f" instead of {today.held_out.disturbed_a_day:.2g}.{also}"
                 )

@@ -100,7 +100,7 @@ def print_evidence(rows: Sequence[tuple[str, Configuration]], price: float) -> N
     columns += [Column(title, Kind.FIGURE) for title in (*titles, "cost when choosing")]
     names = [[what, f"{each.words}, other settings" if each.settings else each.words] for what, each in rows]
     print_table(columns, [[*name, *row] for name, row in zip(names, figures, strict=True)], plain_width=_WIDTH)
-    click.echo(f"cost = regret in % of a broker + {price:g} × disturbances of an average client a day")
+    _print_text("", f"cost = regret in % of a broker + {price:g} × disturbances of an average client a day")
 
 
 def print_differences(advice: Advice) -> None:

@@ -26,7 +26,7 @@ TELLING: Final = 4
 """So many parts each, of equal length."""
 SHORTEST_MS: Final = 3_600_000
 LONGEST_SETTLING_MS: Final = 86_400_000
-_LEAST_STEPS: Final = 36
+_LEAST_STEPS: Final = 40
 
 
 class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -42,7 +42,7 @@ class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def parts_of(steps: int, step_ms: int) -> Parts:
-    """Return the parts: a sixth to settle in, but no more than a day, of the rest three fifths for choosing.
+    """Return the parts: a quarter to settle in, but no more than a day, of the rest three fifths for choosing.
 
     Raises:
         ReplayInputError: it is too short for that.
@@ -52,7 +52,7 @@ def parts_of(steps: int, step_ms: int) -> Parts:
             f"a history of {steps * step_ms / 60_000:g} min in {steps} steps is too short to choose by one part of it"
             f" and to tell by another; give an hour or more, in {_LEAST_STEPS} steps or more"
         )
-    first = max(1, min(steps // 6, LONGEST_SETTLING_MS // step_ms))
+    first = max(1, min(steps // 4, LONGEST_SETTLING_MS // step_ms))
     count = CHOOSING + TELLING
     edges = [first + (steps - first) * number // count for number in range(count + 1)]
     every = tuple(pairwise(edges))

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from barycenter.config.broker_conf import keys, with_overrides
+from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_in_force
 from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
@@ -35,7 +35,7 @@ from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.grid import CONFIGURED, Scenario, scenarios
 
 CLIMBED: Final = 3
-MOST_MOVES: Final = 3
+MOST_MOVES: Final = 5
 LEAST_SEEDS: Final = 2
 _CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
 
@@ -125,16 +125,17 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
         ReplayInputError: one is not of that form, or its key is unknown.
         ConfigError: a value is not allowed.
     """
+    for text in sets:
+        key = text.partition("=")[0].strip()
+        if key in _CHOICE:
+            raise ReplayInputError(f"--set {text}: {key} is chosen by --strategy")
     scenarios([CONFIGURED], sets, [0], [(0, 1)], {})
     found: dict[str, Knob] = {}
     for text in sets:
         key, _, values = text.partition("=")
         key = key.strip()
-        row = keys()[key]
-        if key in _CHOICE:
-            raise ReplayInputError(f"--set {text}: {key} is chosen by --strategy")
         config = [with_overrides(BrokerConfig(), {key: value.strip()}) for value in values.split(",")]
-        found[row.name] = Knob(key, tuple(dict.fromkeys(text_of(each, key) for each in config)), is_given=True)
+        found[key] = Knob(key, tuple(dict.fromkeys(text_of(each, key) for each in config)), is_given=True)
     return tuple(found.values())
 
 

@@ -125,8 +125,10 @@ def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[Finding]:
     single = np.zeros(len(demand.bundles))
     alone = loads.mean / np.where(demand.hashes == SPREAD, np.maximum(demand.topics, 1), 1)
     np.maximum.at(single, demand.bundle_of, alone)
-    divisible = (topics > 1) & (of_bundle - single > 1e-9 * loads.fair)
-    large = (of_bundle > PART * loads.fair * (1 + 1e-9)) & divisible
+    most = PART * loads.fair * (1 + 1e-9)
+    # where one topic is all that is too much, no split helps
+    divisible = (topics > 1) & ((single <= most) | (of_bundle - single > most))
+    large = (of_bundle > most) & divisible
     spaces: dict[str, list[int]] = {}
     for row, name in enumerate(demand.bundles):
         spaces.setdefault(name.rpartition("/")[0], []).append(row)

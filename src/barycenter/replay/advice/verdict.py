@@ -31,8 +31,8 @@ from barycenter.replay.demand import Demand
 from barycenter.replay.grid import Scenario
 from barycenter.replay.measures import MEASURES, Measures
 
-WELL_BELOW: Final = 0.10
-"""A regret up to which a cluster is well set up, if nothing does better."""
+WELL_BELOW: Final = 10.0
+"""A cost up to which a cluster is well set up, if nothing does better."""
 _DAY_MS: Final = 86_400_000
 
 
@@ -159,7 +159,8 @@ class _Teller:
             why = switch
             if key in back:
                 worth = question.gain(self._known, advised, over=back[key])
-                why = f"worth {_points(worth)} by itself, compared with {today or 'blank'}, which is today's"
+                what = "worth" if worth.points >= 0 else "alone it costs"
+                why = f"{what} {_points(worth)}, all others as advised"
             elif key not in {MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY}:
                 why = "nothing balances without it"
             elif not text.startswith(PULSAR_PACKAGE):
@@ -231,18 +232,21 @@ class _Teller:
                     f"Keep today's configuration ({self._words}): {self.name(best)} looked better by"
                     f" {_points(other.gain)}, but {held} it was {_held(other.gain_held_out)}.{also}"
                 )
-        nearest = f"the nearest, {self.name(best)}, would save {_points(other.gain)}"
-        tried = f"of {len(self.all) - 1} other configurations tried none does better by more than noise; {nearest}"
-        if today.choosing.regret <= WELL_BELOW and today.held_out.regret <= WELL_BELOW:
+        saves = f"save {_points(other.gain)}" if other.gain.points >= 0 else f"cost {_points(other.gain)} more"
+        count = len(self.all) - 1
+        many = f"of {count} other configurations tried none does" if count > 1 else "the one other tried does not do"
+        tried = f"{many} better by more than noise; the nearest, {self.name(best)}, would {saves}"
+        if today.choosing.cost <= WELL_BELOW and today.held_out.cost <= WELL_BELOW:
             return f"This cluster is well set up ({self._words}): {tried}.{also}"
         return (
             f"Keep today's configuration ({self._words}), although the fullest broker was"
-            f" {100 * today.held_out.regret:.1f} % of a broker fuller than it had to be: {tried}.{also}"
+            f" {100 * today.held_out.regret:.1f} % of a broker fuller than it had to be, and the average client"
+            f" disturbed {today.held_out.disturbed_a_day:.2g} times a day: {tried}.{also}"
         )
 
 
 def _points(found: Gain) -> str:
-    return f"{found.points:.2g} points (noise {found.noise:.2g})"
+    return f"{abs(found.points):.2g} points (noise {found.noise:.2g})"
 
 
 def _held(found: Gain) -> str:

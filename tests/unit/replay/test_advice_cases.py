@@ -12,6 +12,7 @@ from barycenter.replay.advice.search import wanted
 from barycenter.replay.advice.verdict import advice_of
 from barycenter.replay.demand import Demand
 from barycenter.replay.generated import broker_names
+from barycenter.replay.grid import Scenario
 from barycenter.replay.scenario import balanced, like_brokers, of_rates, rate_of_usage, sizes, steady
 from support.advised import advised, question_of, tried
 
@@ -121,6 +122,22 @@ def test_the_choice_knows_nothing_of_what_is_held_out() -> None:
         again = attempt(later[seed].scenario, demand, like_brokers(4), (), question.base, parts)
         assert again.choosing == later[seed].choosing
         assert again.telling != later[seed].telling
+
+
+def test_overload_is_judged_by_todays_limit_whatever_is_tried() -> None:
+    demand = lopsided(0)
+    question = question_of(demand, {})
+    key = "loadBalancerBrokerOverloadedThresholdPercentage"
+    parts = parts_of(demand.steps, demand.step_ms)
+    idle = [
+        attempt(each, demand, like_brokers(4), (), question.base, parts)
+        for each in (
+            Scenario(strategy="no-op", period=question.whole),
+            Scenario(strategy="no-op", settings={key: "10"}, period=question.whole),
+        )
+    ]
+    assert idle[0].whole == idle[1].whole
+    assert idle[0].whole.overloaded_s < 4 * 60 * 60
 
 
 def test_the_same_question_has_the_same_answer_to_the_byte() -> None:

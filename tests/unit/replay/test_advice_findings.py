@@ -148,6 +148,12 @@ def test_a_broker_half_as_strong_is_told_and_no_other() -> None:
     assert "about 50% as strong" in weak.sentence
 
 
+def test_who_differs_because_another_bends_the_fit_is_not_told() -> None:
+    """Beside one that takes three times the CPU the other two seem to take half of it."""
+    every = usages({"a": 1, "b": 1, "c": 1 / 3}, reports=400)
+    assert [each.subject for each in of_other_strength(every)] == ["c"]
+
+
 def test_brokers_that_are_alike_are_not_told() -> None:
     assert of_other_strength(usages({"a": 1, "b": 1, "c": 0.9})) == []
     assert of_other_strength(usages({"a": 1})) == []
@@ -174,7 +180,7 @@ def test_silence_and_lacking_cpu_are_told() -> None:
 
 @pytest.mark.parametrize(
     ("load", "count", "needed"),
-    [(4.0, 4, 5), (3.2, 4, 4), (3.3, 4, 4), (2.0, 4, None), (8.4, 4, 10), (0.5, 1, None)],
+    [(4.0, 4, 5), (3.39, 4, 5), (3.2, 4, 4), (3.3, 4, 4), (2.0, 4, None), (8.4, 4, 10), (0.5, 1, None)],
 )
 def test_brokers_to_add_are_those_that_an_even_load_needs(load: float, count: int, needed: int | None) -> None:
     # a broker may use 680 of 800 %, of which 5 are gone when idle: 0.84375 of load

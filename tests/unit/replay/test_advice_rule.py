@@ -10,6 +10,7 @@ from barycenter.config.broker_conf import keys, with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import MANAGER_KEY, ManagerKind
 from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
+from barycenter.replay.advice.document import Verdict
 from barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
 from barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
 from barycenter.replay.advice.settings import (
@@ -22,8 +23,10 @@ from barycenter.replay.advice.settings import (
     start,
     text_of,
 )
+from barycenter.replay.advice.verdict import advice_of
 from barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
 from barycenter.replay.demand import ReplayInputError
+from barycenter.replay.generated import Shape, generated
 from barycenter.replay.grid import CONFIGURED, Scenario
 from barycenter.replay.measures import Measures
 from barycenter.replay.scenario import BENCHED
@@ -253,6 +256,36 @@ def test_what_is_held_out_does_not_change_the_choice() -> None:
         for name, trials in known.items()
     }
     assert candidate(asked, known) == candidate(asked, worse) != asked.today
+
+
+@pytest.mark.parametrize(
+    ("held_out", "verdict"), [(0.05, Verdict.CHANGE), (0.195, Verdict.UNCONFIRMED), (0.9, Verdict.UNCONFIRMED)]
+)
+def test_a_gain_that_is_not_confirmed_by_what_was_held_out_changes_nothing(held_out: float, verdict: Verdict) -> None:
+    asked = question(["extensible"])
+
+    def of(scenario: Scenario, seed: int) -> Trial:
+        better = scenario.strategy == "extensible"
+        return trial(scenario, seed, measures(0.05 if better else 0.2), measures(held_out if better else 0.2))
+
+    known: dict[str, list[Trial]] = {}
+    while batch := wanted(asked, known):
+        known |= {each.name: [of(each, seed) for seed in (1, 2)] for each in batch}
+    told = advice_of(asked, known, parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0))
+    assert told.verdict is verdict
+    assert bool(told.changes) is (told.advised is not None) is (verdict is Verdict.CHANGE)
+    assert told.best is not None
+    assert told.best.title == "extensible"
+    if verdict is Verdict.UNCONFIRMED:
+        assert told.sentence.startswith("Keep today's configuration (AvgShedder): the extensible load manager looked")
+        assert ("worse by 70 points" if held_out > 0.2 else "better by 0.5 points") in told.sentence
+
+
+def test_a_cluster_that_is_not_well_set_up_is_not_told_that_it_is() -> None:
+    asked = question(["extensible"])
+    known, _ = known_by(asked, lambda _: measures(0.3))
+    told = advice_of(asked, known, parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0))
+    assert told.sentence.startswith("Keep today's configuration (AvgShedder), although the fullest broker was 30.0 %")
 
 
 def test_nothing_to_choose_from_is_refused() -> None:

@@ -31,19 +31,17 @@ class Knob:
 
 
 _EVENLY: Final = Knob("loadBalancerDistributeBundlesEvenlyEnabled", ("false", "true"))
-_DELAYS: Final = Knob("loadBalanceSheddingDelayInSeconds", ("60", "180", "600"))
 
 OF_SHEDDER: Final[Mapping[str, tuple[Knob, ...]]] = {
     "ThresholdShedder": (
         Knob("loadBalancerBrokerThresholdShedderPercentage", ("5", "10", "15", "20")),
         Knob("loadBalancerHistoryResourcePercentage", ("0", "0.5", "0.9")),
         Knob("loadBalancerBundleUnloadMinThroughputThreshold", ("1", "10")),
-        Knob("lowerBoundarySheddingEnabled", ("false", "true")),
     ),
     "UniformLoadShedder": (
         Knob("loadBalancerMsgRateDifferenceShedderThreshold", ("20", "30", "50", "75")),
         Knob("maxUnloadPercentage", ("0.2", "0.5")),
-        Knob("minUnloadMessage", ("100", "1000", "10000")),
+        Knob("minUnloadMessage", ("100", "1000")),
     ),
     "OverloadShedder": (Knob("loadBalancerBrokerOverloadedThresholdPercentage", ("70", "80", "85", "90")),),
     "RangeThresholdShedder": (
@@ -53,13 +51,12 @@ OF_SHEDDER: Final[Mapping[str, tuple[Knob, ...]]] = {
     "AvgShedder": (
         Knob("loadBalancerAvgShedderLowThreshold", ("5", "10", "15", "20")),
         Knob("loadBalancerAvgShedderHitCountLowThreshold", ("2", "4", "8", "16")),
-        Knob("loadBalancerAvgShedderHighThreshold", ("25", "40")),
-        Knob("minUnloadMessage", ("100", "1000", "10000")),
+        Knob("minUnloadMessage", ("100", "1000")),
     ),
     "TransferShedder": (
         Knob("loadBalancerBrokerLoadTargetStd", ("0.05", "0.1", "0.15", "0.25")),
         Knob("loadBalancerSheddingConditionHitCountThreshold", ("1", "3", "8")),
-        _DELAYS,
+        Knob("loadBalanceSheddingDelayInSeconds", ("60", "180", "600")),
     ),
 }
 """By short name of the shedder. One that is not here is tried with today's settings alone."""

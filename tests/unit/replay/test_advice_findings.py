@@ -149,9 +149,11 @@ def test_a_broker_half_as_strong_is_told_and_no_other() -> None:
 
 
 def test_who_differs_because_another_bends_the_fit_is_not_told() -> None:
-    """Beside one that takes three times the CPU the other two seem to take half of it."""
-    every = usages({"a": 1, "b": 1, "c": 1 / 3}, reports=400)
+    """Beside one that takes twice the CPU the other two seem to take less of it than others."""
+    every = usages({"a": 1, "b": 1, "c": 1 / 2}, reports=400)
     assert [each.subject for each in of_other_strength(every)] == ["c"]
+    two = usages({**dict.fromkeys("abdef", 1.0), "c": 1 / 2, "g": 1 / 3}, reports=100)
+    assert [each.subject for each in of_other_strength(two)] == ["g", "c"]
 
 
 def test_brokers_that_are_alike_are_not_told() -> None:

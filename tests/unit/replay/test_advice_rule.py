@@ -281,11 +281,15 @@ def test_a_gain_that_is_not_confirmed_by_what_was_held_out_changes_nothing(held_
         assert ("worse by 70 points" if held_out > 0.2 else "better by 0.5 points") in told.sentence
 
 
-def test_a_cluster_that_is_not_well_set_up_is_not_told_that_it_is() -> None:
+@pytest.mark.parametrize(("chosen", "held_out"), [(0.3, 0.3), (0.05, 0.3), (0.3, 0.05), (0.05, 0.05)])
+def test_a_cluster_is_well_set_up_if_it_is_even_at_all_times(chosen: float, held_out: float) -> None:
     asked = question(["extensible"])
-    known, _ = known_by(asked, lambda _: measures(0.3))
+    known: dict[str, list[Trial]] = {}
+    while batch := wanted(asked, known):
+        known |= {each.name: [trial(each, 1, measures(chosen), measures(held_out))] * 2 for each in batch}
     told = advice_of(asked, known, parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0))
-    assert told.sentence.startswith("Keep today's configuration (AvgShedder), although the fullest broker was 30.0 %")
+    well = f"Keep today's configuration (AvgShedder), although the fullest broker was {100 * held_out:.1f} %"
+    assert told.sentence.startswith("This cluster is well set up" if max(chosen, held_out) < 0.1 else well)
 
 
 def test_nothing_to_choose_from_is_refused() -> None:

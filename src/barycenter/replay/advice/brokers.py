@@ -7,11 +7,11 @@ others has for the same traffic. 2.0 says that it takes twice the CPU, as a brok
 from collections import Counter
 from collections.abc import Mapping
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from barycenter.load.snapshot.load_snapshot import Flags
+from barycenter.load.snapshot.load_snapshot import Flags, Integers
 from barycenter.replay.advice.finding import Finding, Kind
 from barycenter.replay.capacity import KBIT, Capacity, CapacityModel, fit
 from barycenter.replay.demand import FIGURES, Demand
@@ -20,7 +20,8 @@ from barycenter.replay.recorded import SATURATED, SILENCE_MS, Usages
 DIFFERS: Final = 1.25
 """A broker differs that takes so many times the CPU of the others for the same traffic, or they of it."""
 _LEAST_REPORTS: Final = 8
-_MOST_REPORTS: Final = 20_000
+_MOST_REPORTS: Final = 5_000
+MOST_TOLD: Final = 10
 _LEAST_DETERMINATION: Final = 0.5
 _UNKNOWN: Final = 0.1
 
@@ -45,43 +46,58 @@ def of_other_size(brokers: Mapping[str, Capacity]) -> list[Finding]:
 
 
 def of_other_strength(usages: Usages) -> list[Finding]:
-    """Return the brokers that take far more or far less CPU for the same traffic than the others do."""
+    """Return the brokers that take far more or far less CPU for the same traffic than the others do, who differs most
+    first.
+
+    One that differs bends the fit for all others, so it is set aside before these are compared.
+    """
     known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
     rows = np.flatnonzero(known)
     rows = rows[:: max(1, -(-len(rows) // _MOST_REPORTS))]
     names = np.array(usages.broker, object)[rows]
+    found: list[Finding] = []
+    while len(found) < MOST_TOLD:
+        differing = [
+            each for name in sorted(set(names.tolist())) if (each := _against_others(usages, rows, names, name))
+        ]
+        if not differing:
+            break
+        furthest = max(differing, key=_distance)
+        found.append(furthest)
+        rows, names = rows[names != furthest.subject], names[names != furthest.subject]
+    return found
+
+
+def _distance(found: Finding) -> tuple[float, float]:
+    """Return how far a broker is from the others; of two that are each other's others the weaker is the further."""
+    factor = max(found.figures["factor"], 1e-3)
+    return round(abs(float(np.log(factor))), 1), factor
+
+
+def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Finding | None:
+    """Return what is to be told of a broker by these rows, whose brokers are `names`."""
+    mine: Flags = names == name
+    if min(int(mine.sum()), int((~mine).sum())) < _LEAST_REPORTS:
+        return None
     cpu, rate, throughput = usages.cpu[rows], usages.rate[rows], usages.throughput[rows]
-    found = []
-    for name in sorted(set(names.tolist())):
-        mine: Flags = names == name
-        if int(mine.sum()) < _LEAST_REPORTS or int((~mine).sum()) < _LEAST_REPORTS:
-            continue
-        others = fit(cpu[~mine], rate[~mine], throughput[~mine])
-        model = others.model
-        expected = model.idle_cpu + model.cpu_per_message * rate[mine] + model.cpu_per_byte * throughput[mine]
-        if others.determination < _LEAST_DETERMINATION or float(expected.sum()) <= 0:
-            continue
-        factor = float(cpu[mine].sum() / expected.sum())
-        if 1 / DIFFERS < factor < DIFFERS:
-            continue
-        strength = f"about {1 / factor:.0%} as strong" if factor > 0 else "far stronger"
-        found.append(
-            Finding(
-                kind=Kind.BROKER,
-                subject=name,
-                sentence=f"{name} takes {factor:.2g} times the CPU of the others for the same traffic"
-                f" ({int(mine.sum())} of its reports against the fit of the others': R² {others.determination:.2f}):"
-                f" it is {strength}",
-                mend="look for what else runs there, or for other hardware; a strategy that goes by message rates will"
-                f" {'overload' if factor > 1 else 'underuse'} it",
-                figures={"factor": factor, "reports": int(mine.sum()), "determination": others.determination},
-            )
-        )
-    # one that differs bends the fit of all others: told is who differs most, and who does so beside it
-    if not found:
-        return []
-    furthest = max(abs(np.log(max(each.figures["factor"], 1e-3))) for each in found)
-    return [each for each in found if abs(np.log(max(each.figures["factor"], 1e-3))) > furthest / 2]
+    others = fit(cpu[~mine], rate[~mine], throughput[~mine])
+    model = others.model
+    expected = model.idle_cpu + model.cpu_per_message * rate[mine] + model.cpu_per_byte * throughput[mine]
+    if others.determination < _LEAST_DETERMINATION or float(expected.sum()) <= 0:
+        return None
+    factor = float(cpu[mine].sum() / expected.sum())
+    if 1 / DIFFERS < factor < DIFFERS:
+        return None
+    strength = f"about {1 / factor:.0%} as strong" if factor > 0 else "far stronger"
+    return Finding(
+        kind=Kind.BROKER,
+        subject=name,
+        sentence=f"{name} takes {factor:.2g} times the CPU of the others for the same traffic ({int(mine.sum())} of its"
+        f" reports against the fit of the others', R² {others.determination:.2f}): it is {strength}",
+        mend="look for what else runs there, or for other hardware; a strategy that goes by message rates will"
+        f" {'overload' if factor > 1 else 'underuse'} it",
+        figures={"factor": factor, "reports": int(mine.sum()), "determination": others.determination},
+    )
 
 
 def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float) -> list[Finding]:

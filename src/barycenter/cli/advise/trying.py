@@ -85,11 +85,12 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
     if processes == 1:
         yield None
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        try:
-            yield pool
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        # not waited for: on Ctrl-C the processes are ended and reaped by `interrupt`, which the pool never gets to know
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @lru_cache(maxsize=1)

@@ -6,8 +6,8 @@ brokers told of it and when, as the snapshot that a leader decides upon. `simula
 `load.cycle`, its splits those of `load.splitting`. `outcome` is what is kept of a run, `measures` how well it went.
 
 `generated` and `csv_traces` make demand, `recorded` a cluster, too, of what the pipeline kept, `grid` spells out the
-runs that a person asks for. `scenario` says what a case of `balance-bench` is, `scenarios` has them, one file each. `advice` chooses by
-a history.
+runs that a person asks for. `scenario` says what a case of `balance-bench` is, `scenarios` has them, one file each.
+`advice` chooses by a history.
 
 Pure: time, randomness and inputs are arguments, and the same arguments give the same bytes.
 """

@@ -41,6 +41,13 @@ def print_advice(advice: Advice) -> None:
     if advice.sensitivity:
         _print_title("One setting a notch off")
         print_notches(advice)
+        others = sum(not each.stands for each in advice.sensitivity)
+        if others:
+            _print_text(
+                "",
+                f"{others} of these {len(advice.sensitivity)} would have another verdict: the more they are, the more"
+                " hangs on this very setting and this very load.",
+            )
     if advice.by_seed and advice.best is not None:
         gains = ", ".join(f"{each.gain:+.2g} by seed {each.seed}" for each in advice.by_seed)
         what = "advised" if advice.advised is not None else "nearest"

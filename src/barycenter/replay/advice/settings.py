@@ -177,10 +177,8 @@ def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
     kind = manager_in_force(config)
     found = {key: text_of(config, key) for key in keys()}
     found[MANAGER_KEY] = manager_kind(kind.class_name).value
-    if kind is not ManagerKind.MODULAR:
-        found[SHEDDING_KEY] = found[PLACEMENT_KEY] = ""
-    else:
-        found[SHEDDING_KEY], found[PLACEMENT_KEY] = shedder_name(config), placer_name(config)
+    found[SHEDDING_KEY] = "" if kind is ManagerKind.NOOP else shedder_name(config)
+    found[PLACEMENT_KEY] = placer_name(config) if kind is ManagerKind.MODULAR else ""
     return tuple(found.items())
 
 

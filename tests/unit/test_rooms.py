@@ -152,6 +152,7 @@ replay
     scenario
     scenarios
     experiments
+    advice
 
 doctor
     finding
@@ -171,6 +172,7 @@ cli
     pipeline
     history
     replay
+    advise
     main
 """
 """The chapters of a room in order; those on one line may know each other. A name is a folder or a file.

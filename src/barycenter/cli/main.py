@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "explain": ("barycenter.cli.ask.explain", "Say why a bundle is where it is, or why a broker sheds or does not."),
     "plan": ("barycenter.cli.replay.plan", "Foresee what a cluster would come to, and what if it were another."),
     "replay": ("barycenter.cli.replay.command", "Try load managers, strategies and settings on recorded load."),
+    "advise": ("barycenter.cli.advise.command", "Advise what balances a cluster best, by its history."),
     "balance-bench": ("barycenter.cli.replay.bench", "Run every strategy in every scenario of a cluster in trouble."),
     "move": ("barycenter.cli.operate.move", "Move a bundle to a broker; done when it is served there."),
     "execute": ("barycenter.cli.operate.execute", "Carry out a plan of moves at a bounded rate."),

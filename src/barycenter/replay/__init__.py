@@ -7,7 +7,8 @@ brokers told of it and when, as the snapshot that a leader decides upon. `simula
 
 `generated` and `csv_traces` make demand, `recorded` a cluster, too, of what the pipeline kept, `grid` spells out the
 runs that a person asks for. `what_if` goes on from a snapshot. `scenario` says what a case of `balance-bench` is,
-`scenarios` has them, one file each, `experiments` what others measured and published.
+`scenarios` has them, one file each, `experiments` what others measured and published, `advice`
+chooses by a history.
 
 Pure: time, randomness and inputs are arguments, and the same arguments give the same bytes.
 """

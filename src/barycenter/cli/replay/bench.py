@@ -3,8 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias, TypeVar
@@ -15,6 +13,7 @@ import msgspec
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.progress import with_progress
 from barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
+from barycenter.cli.replay.processes import pool_of
 from barycenter.cli.replay.published_page import Told, print_published, published_page
 from barycenter.cli.replay.running import write_whole
 from barycenter.cli.replay.seeds import seeds_of
@@ -119,7 +118,7 @@ def _beside_published(
 def _together(run: Callable[[Job], Run], jobs: list[Job], processes: int) -> list[Run]:
     if processes == 1 or len(jobs) == 1:
         return [run(job) for job in with_progress(jobs, "replaying")]
-    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
+    with pool_of(min(processes, len(jobs))) as pool:
         waiting = [pool.submit(run, job) for job in jobs]
         return [task.result() for task in with_progress(waiting, "replaying")]
 

@@ -167,14 +167,14 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     history = History(storage, since_ms=spec.since_ms, until_ms=spec.until_ms)
     try:
         samples = history.rows("bundle_samples", _SAMPLES)
-        usages = history.rows("broker_usage", _USAGES)
-        reports = history.rows("load_reports", _REPORTS)
+        usages = history.rows("broker_usage", USAGE_COLUMNS)
+        reports = history.rows("load_reports", REPORT_COLUMNS)
     except (KeyError, pa.ArrowInvalid) as error:
         raise ReplayInputError(
             f"the tables of {storage.address()} are of another version: {error};"
             " `barycenter pipeline refold` makes them anew"
         ) from error
-    found = recording(_samples(samples), _usages(usages, reports), step_ms=spec.step_ms)
+    found = recording(_samples(samples), usages_of(usages, reports), step_ms=spec.step_ms)
     settings, doubts = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     told = (str(found.fit),) if found.fit else ()
     return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts))
@@ -188,11 +188,11 @@ def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple
 
 _IDENTITY: Final = ("broker", "incarnation", "sequence")
 _SAMPLES: Final = ("bundle", "broker", "reported_at", *_FIGURES, "topics", "consumers", "producers")
-_USAGES: Final = (
+USAGE_COLUMNS: Final = (
     *(*_IDENTITY, "reported_at", "cpu_usage", "cpu_limit", "memory_limit", "bandwidth_in_limit"),
     "bandwidth_out_limit",
 )
-_REPORTS: Final = (*_IDENTITY, *_FIGURES)
+REPORT_COLUMNS: Final = (*_IDENTITY, *_FIGURES)
 
 
 def _column(table: pa.Table, name: str) -> Any:
@@ -221,7 +221,8 @@ def _samples(rows: pa.Table) -> Samples:
     )
 
 
-def _usages(rows: pa.Table, reports: pa.Table) -> Usages:
+def usages_of(rows: pa.Table, reports: pa.Table) -> Usages:
+    """Return what brokers used, of the tables `broker_usage` (USAGE_COLUMNS) and `load_reports` (REPORT_COLUMNS)."""
     keys = zip(*(reports.column(name).to_pylist() for name in _IDENTITY), strict=True)
     row_of = {key: row for row, key in enumerate(keys)}
     mine = zip(*(rows.column(name).to_pylist() for name in _IDENTITY), strict=True)

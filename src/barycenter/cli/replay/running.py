@@ -8,15 +8,13 @@ input they share as `DIR/.input`, which goes when the command ends. `spark_grid`
 import fcntl
 import hashlib
 import os
-import threading
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -24,6 +22,7 @@ import msgspec
 import numpy as np
 
 from barycenter.cli.replay.inputs import Input, InputSpec, Source
+from barycenter.cli.replay.processes import pool_of
 from barycenter.cli.replay.series import Series, series_of
 from barycenter.cli.replay.shared_input import shared_input, write_source
 from barycenter.config.broker_conf import ConfigError
@@ -228,11 +227,7 @@ def run_on_processes(
         return
     write_source(out / SHARED, source)
     runner = Runner(base, partial(shared_input, out / SHARED))
-    # a process of its own holds nothing of this one: threads of Arrow do not outlive a fork
-    pool = ProcessPoolExecutor(
-        min(processes, len(scenarios)), mp_context=get_context("spawn"), initializer=_end_with_parent
-    )
-    with pool:
+    with pool_of(min(processes, len(scenarios))) as pool:
         tasks = {pool.submit(runner, text_of(each)): each for each in scenarios}
         try:
             for task in as_completed(tasks):
@@ -242,17 +237,3 @@ def run_on_processes(
                 "a process that ran scenarios died, perhaps for want of memory; give fewer --processes:"
                 " the same command goes on with what is not done"
             ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """Have this process end when the one that started it is killed, and waits for nobody's work any more."""
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, name="parent", daemon=True).start()

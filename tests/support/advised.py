@@ -1,0 +1,81 @@
+"""Advice on made-up load, all runs made in this process."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from barycenter.replay.advice.document import Advice
+from barycenter.replay.advice.parts import Trial, attempt, parts_of
+from barycenter.replay.advice.search import Question, checked, knobs_given, wanted
+from barycenter.replay.advice.verdict import advice_of
+from barycenter.replay.advice.weighing import PRICES, Weights
+from barycenter.replay.demand import Demand
+from barycenter.replay.events import Event
+from barycenter.replay.grid import Scenario
+from barycenter.replay.scenario import COMMON
+from barycenter.replay.simulator import Cluster
+
+
+def question_of(
+    demand: Demand,
+    base: Mapping[str, str],
+    strategies: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    *,
+    prefer: str = "both",
+) -> Question:
+    """Return what would be asked of this load; without sizes where bundles are even in number, without splits."""
+    parts = parts_of(demand.steps, demand.step_ms)
+    hours = demand.step_ms / 3_600_000
+    question = Question(
+        base={**COMMON, **base},
+        strategies=tuple(strategies),
+        given=knobs_given(sets),
+        weights=Weights(
+            price=PRICES[prefer],
+            sessions=int(demand.sessions.sum()),
+            bundles=len(demand.bundles),
+            choosing_hours=tuple((end - first) * hours for first, end in parts.choosing),
+            telling_hours=tuple((end - first) * hours for first, end in parts.telling),
+        ),
+        whole=(0, demand.steps),
+    )
+    checked(question, sets)
+    return question
+
+
+def tried(
+    question: Question,
+    demands: Sequence[Demand],
+    cluster: Cluster,
+    events: Iterable[Event] = (),
+) -> dict[str, list[Trial]]:
+    """Return all runs that are asked for; seed k has the k-th of the demands."""
+    parts = parts_of(demands[0].steps, demands[0].step_ms)
+    happens = tuple(events)
+    known: dict[str, list[Trial]] = {}
+    while batch := wanted(question, known):
+        for each in batch:
+            known[each.name] = [
+                attempt(_seeded(each, seed), demand, cluster, happens, question.base, parts)
+                for seed, demand in enumerate(demands)
+            ]
+    return known
+
+
+def _seeded(scenario: Scenario, seed: int) -> Scenario:
+    return msgspec.structs.replace(scenario, seed=seed)
+
+
+def advised(
+    demands: Sequence[Demand],
+    cluster: Cluster,
+    base: Mapping[str, str],
+    strategies: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    *,
+    prefer: str = "both",
+) -> Advice:
+    question = question_of(demands[0], base, strategies, sets, prefer=prefer)
+    known = tried(question, demands, cluster)
+    return advice_of(question, known, parts_of(demands[0].steps, demands[0].step_ms), demands[0])

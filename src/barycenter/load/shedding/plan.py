@@ -33,6 +33,7 @@ _SHEDDING: Final = frozenset(
         Code.FAR_ABOVE_LEAST,
         Code.GAP_LASTED,
         Code.FAR_ABOVE_DEVIATION,
+        Code.ABOVE_BAND,
     }
 )
 

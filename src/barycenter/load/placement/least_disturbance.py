@@ -1,0 +1,234 @@
+"""LeastDisturbance as placement: the broker that the plan names, else the one that will be the least loaded with it.
+
+What a bundle will take is what it took when a round last saw it, or what those of its namespace take on average; what a
+broker has is its reported usage and all that is on its way to it. Both are translated by the line of each broker
+(`shedding.least_disturbance.usage_lines`), so that one of twice the strength gets twice as much. A bundle without load
+goes to the one with the fewest bundles of those that are nearly as little loaded.
+
+Worked example: brokers at 50 % and 60 %, and a bundle that would take 20 points of the first and 8 of the second, which
+is stronger. It goes to the second: 68 % is less than 70 %.
+
+When to use it: with the LeastDisturbance as shedder. When not: with any other; Pulsar's rule for AvgShedder, that one
+which sheds and places as one is named by both keys, holds for it, too.
+
+Source: our own.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+
+import msgspec
+import numpy as np
+
+from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, least_rows, no_choice
+from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, of_figures
+from barycenter.load.shedding.least_disturbance.assignment import IDLE
+from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads
+from barycenter.load.shedding.least_disturbance.outlook import typical_work
+from barycenter.load.shedding.least_disturbance.settings import NAME, Settings
+from barycenter.load.shedding.least_disturbance.usage_lines import (
+    UsageLines,
+    next_lines,
+    reported_at_ms,
+    reported_usage,
+)
+from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
+from barycenter.load.shedding.shedder import SheddingPlan
+from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot, namespace_of
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+
+class Planned(NamedTuple):
+    """The brokers, by id, that a plan takes a bundle from and to."""
+
+    source: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the last round knew: of bundles, of brokers, and what bundles of a namespace carry on average."""
+
+    loads: BundleLoads
+    lines: UsageLines
+    typical: Mapping[str, tuple[float, float]]
+
+    def work(self, bundle: str) -> float:
+        """Return the work of a bundle, by the estimate that says more."""
+        found = self.loads.of(bundle)
+        if found is None:
+            found = self.typical.get(namespace_of(bundle), self.typical[""])
+        return max(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What brokers of a snapshot will have: usage, slope, number of bundles; `fresh` is whose report is not old.
+
+    `pending` was placed last, and is counted once the snapshot has it on its way.
+    """
+
+    snapshot: LoadSnapshot
+    usage: Floats
+    slope: Floats
+    counts: Floats
+    fresh: Flags
+    pending: tuple[int, str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementMemory:
+    """`plan` is there while it is carried out."""
+
+    known: Known | None = None
+    plan: Mapping[str, Planned] = field(default_factory=dict)
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeastDisturbancePlacement(Placer[PlacementMemory]):
+    name: ClassVar[str] = NAME
+    settings: Settings = field(default_factory=Settings)
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(Settings.of(config))
+
+    def start(self) -> PlacementMemory:
+        return PlacementMemory()
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        """Choose the planned broker; else the candidate with the least usage with the bundle, of equal ones the one
+        with the fewest bundles. One whose report is old is chosen only if all are old."""
+        count = int(np.count_nonzero(candidates))
+        if not count:
+            return no_choice(NAME), memory
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = memory.known or self._first(snapshot)
+            expected = self._expected(snapshot, known, memory.expected)
+            work = known.work(bundle)
+            after = np.where(candidates, expected.usage + expected.slope * work, np.inf)
+            if (candidates & expected.fresh).any():
+                after = np.where(expected.fresh, after, np.inf)
+            chosen, code = self._chosen(snapshot, bundle, memory, candidates, expected, after)
+        expected = Expected(
+            expected.snapshot, expected.usage, expected.slope, expected.counts, expected.fresh, (chosen, bundle, work)
+        )
+        ranked = least_rows(after, MAX_ALTERNATIVES + 1).tolist()
+        others = tuple(row for row in ranked if row != chosen and np.isfinite(after.item(row)))[:MAX_ALTERNATIVES]
+        figures = _Figures(snapshot.brokers, chosen, float(after[chosen]), others, tuple(after[list(others)].tolist()))
+        choice = PlacementChoice(chosen, NAME, code, count - 1, figures=figures)
+        return choice, PlacementMemory(known, memory.plan, expected)
+
+    def _chosen(
+        self,
+        snapshot: LoadSnapshot,
+        bundle: str,
+        memory: PlacementMemory,
+        candidates: Flags,
+        expected: Expected,
+        after: Floats,
+    ) -> tuple[int, Code]:
+        move, index = memory.plan.get(bundle), snapshot.brokers.index
+        least = _least(after, expected, self.settings.band)
+        if move is None:
+            return least, Code.LEAST_PREDICTED
+        planned, source = index.get(move.destination), index.get(move.source)
+        if planned is not None and candidates[planned] and np.isfinite(after[planned]):
+            return planned, Code.PLANNED
+        if source is not None and candidates[source] and after[least] >= expected.usage[source]:
+            return source, Code.PLANNED_IS_GONE
+        return least, Code.LEAST_PREDICTED
+
+    def _first(self, snapshot: LoadSnapshot) -> Known:
+        """Return what is known before the first round."""
+        loads = first_loads(snapshot)
+        return Known(loads, next_lines(None, snapshot, loads.units, 0.0, self.settings), typical_work(snapshot, loads))
+
+    def _expected(self, snapshot: LoadSnapshot, known: Known, before: Expected | None) -> Expected:
+        if before is not None and _is_same(before.snapshot, snapshot):
+            pending = before.pending
+            if pending is None or (pending[0], pending[1]) not in snapshot.on_their_way.pairs:
+                return before
+            usage, counts = before.usage.copy(), before.counts.copy()
+            usage[pending[0]] += before.slope[pending[0]] * pending[2]
+            counts[pending[0]] += 1
+            _leave(snapshot, pending[1], pending[0], pending[2], usage, before.slope)
+            return Expected(snapshot, usage, before.slope, counts, before.fresh)
+        lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
+        usage, counts = reported_usage(snapshot, self.settings).copy(), snapshot.brokers.bundle_count.astype(float)
+        for broker, name in sorted(snapshot.on_their_way.pairs):
+            work = known.work(name)
+            if not snapshot.bundles.is_reported_by(broker, name):
+                usage[broker] += lines.slope[broker] * work
+                counts[broker] += 1
+            _leave(snapshot, name, broker, work, usage, lines.slope)
+        now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
+        fresh = now_ms - reported_at_ms(snapshot) <= self.settings.stale_ms
+        return Expected(snapshot, usage, lines.slope, counts, fresh)
+
+    def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
+        """Remember the moves of a plan of LeastDisturbance, and what it knew."""
+        if not isinstance(plan, DisturbancePlan):
+            return memory
+        bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
+        moves = {
+            bundles.names[move.row]: Planned(brokers[move.source], brokers[move.destination]) for move in plan.moves
+        }
+        known = Known(plan.loads, plan.lines, typical_work(plan.snapshot, plan.loads))
+        return PlacementMemory(known, moves, None)
+
+    def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
+        """Forget the moves of the plan."""
+        return PlacementMemory(memory.known, {}, memory.expected)
+
+
+def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
+    return before.bundles is snapshot.bundles and before.brokers is snapshot.brokers
+
+
+def _leave(snapshot: LoadSnapshot, bundle: str, broker: int, work: float, usage: Floats, slope: Floats) -> None:
+    """Take a bundle on its way to `broker` off the usage of whoever reports it still."""
+    row = snapshot.bundles.row_with_windows(bundle)
+    if row is None:
+        return
+    owner = snapshot.bundles.owner.item(row)
+    if owner != broker:
+        usage[owner] = max(0.0, usage[owner] - slope[owner] * work)
+
+
+def _least(after: Floats, expected: Expected, band: float) -> int:
+    """Return the broker with the least usage; for a bundle without load the one with the fewest bundles, of those that
+    lie within the band above the least."""
+    least = int(np.argmin(after))
+    tolerance = band if float((after[least] - expected.usage[least])) < IDLE else 1e-9
+    equal = np.flatnonzero(after <= after[least] + tolerance)
+    return int(equal[np.argmin(expected.counts[equal])]) if len(equal) else least
+
+
+class _Figures(msgspec.Struct, frozen=True, gc=False):
+    """Makes the figures of a choice: usages with the bundle, that of the chosen and those of the best others."""
+
+    brokers: BrokerTable
+    chosen: int
+    usage: float
+    others: tuple[int, ...]
+    usages: tuple[float, ...]
+
+    def __call__(self) -> Figures:
+        what, names = "usage with it", self.brokers.names
+        higher = of_figures(what, self.usages, ">=", f"that of {names[self.chosen]}", self.usage, "%")
+        codes = [Code.MORE_LOADED] * len(higher)
+        rejected = tuple(map(Alternative, (names[row] for row in self.others), codes, higher))
+        if not self.others:
+            return Figures((), rejected)
+        best = of_figures(what, [self.usage], "<=", f"that of {names[self.others[0]]}", self.usages[0], "%")
+        return Figures(tuple(best), rejected)
+
+

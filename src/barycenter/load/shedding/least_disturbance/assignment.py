@@ -1,0 +1,316 @@
+"""Which bundles go where: the fewest and cheapest moves that bring every broker within the band.
+
+A broker is out of the band if it lies above the reachable level by more than the band, by both estimates. It gives
+bundles until it is near the level (`Settings.goal`), to whoever has the most room at that moment, so that what one
+broker gives is shared out. Of its bundles that one goes first that relieves it most for what it disturbs; once one
+alone is enough, the lightest of those. What fits nowhere goes where it still leaves both brokers below what the giver
+had, if anywhere.
+
+Then brokers that lie far below the level, as an empty one among a hundred does without lifting any other out of the
+band, are filled by those that lie above it most. Bundles without load are no question of usage: brokers that hold far
+more of them than others hand them out by number.
+
+Nothing moves by one of the two estimates alone: each move leaves its taker below its giver by both.
+
+Worked example (band 5 points, goal 2): usages 70, 70, 70, 70 and 0 %, level 56. The first gives 14 - 2 = 12 points or
+more, 16 at most: of bundles of 9, 7, 5, 4 … the one of 9, which leaves 3, then the lightest that is enough, that of 4.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from barycenter.load.shedding.least_disturbance.outlook import Outlook
+from barycenter.load.shedding.least_disturbance.settings import Settings
+from barycenter.load.shedding.ordering import by_group
+from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+
+MayGo = Callable[[int, int], Flags]
+"""Tells of a bundle (a row) of a broker (another) which brokers may take it."""
+
+FAR_BELOW: Final = 3.0
+"""A broker is filled once it is this many bands below the level."""
+SESSIONS: Final = 0.25
+TRAFFIC: Final = 0.25
+"""What a move costs besides 1: for the sessions, and for the work, that a bundle has on average."""
+IDLE: Final = 1e-4
+"""Bundles that take less than this part of a broker are without load."""
+_TOO_MANY: Final = 8
+"""A broker hands out idle bundles when it has so many more of them than the mean, and twice as many."""
+
+
+class Move(NamedTuple):
+    """The bundle in `row` goes from one broker to another. `before` and `after` are how far the giver lies above the
+    level, `taker` how far the taker does with it."""
+
+    row: int
+    source: int
+    destination: int
+    before: float
+    after: float
+    taker: float
+    why: int
+
+
+ABOVE: Final = 0
+FILLS: Final = 1
+BY_NUMBER: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The moves in their order. Flags over brokers: who was to give, and who still was when the round was full or
+    nothing more fitted."""
+
+    moves: tuple[Move, ...]
+    asked: Flags
+    left: Flags
+    is_full: bool
+
+
+def movable_rows(snapshot: LoadSnapshot, loads: BundleLoads, view: Outlook, settings: Settings, now_ms: int) -> Flags:
+    """Return which rows may move: known, at home, not moved a short while ago, of no excluded namespace.
+
+    What came to an overloaded broker because another one went may move again at once.
+    """
+    bundles = snapshot.bundles
+    found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
+    if snapshot.extensible is None:
+        found &= bundles.has_windows | bundles.sampled
+    else:
+        found &= bundles.sampled
+    found &= view.owner == bundles.owner
+    resting = now_ms - loads.moved_at_ms < settings.grace_ms
+    if resting.any():
+        over = view.usage.min(axis=0) > settings.overload_limit
+        found &= ~resting | over[bundles.owner]
+    if settings.excluded_namespaces:
+        named = np.array([name in settings.excluded_namespaces for name in snapshot.namespaces], bool)
+        found &= ~named[bundles.namespace]
+    return found
+
+
+class _Giver:
+    """The bundles that one broker may give, and what each costs."""
+
+    __slots__ = ("cost", "heavy", "light", "rows", "there", "work")
+
+    def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats) -> None:
+        self.rows = rows
+        self.work = np.array([recent[rows], settled[rows]])
+        self.light, self.heavy = self.work.min(axis=0), self.work.max(axis=0)
+        self.cost = cost
+        self.there = self.heavy > 0
+
+
+class Search:
+    """The state of the search: how far every broker lies above the level, with the moves so far."""
+
+    def __init__(
+        self,
+        snapshot: LoadSnapshot,
+        loads: BundleLoads,
+        view: Outlook,
+        movable: Flags,
+        may_go: MayGo,
+        settings: Settings,
+    ) -> None:
+        self._snapshot, self._loads, self._view, self._settings = snapshot, loads, view, settings
+        self._may_go = may_go
+        self._apart, self._slope = view.apart.copy(), view.slope
+        self._takes: Flags = view.fresh & view.known
+        self._gives: Flags = view.fresh & view.known
+        count = len(snapshot.brokers)
+        self._asked, self._left = np.zeros(count, bool), np.zeros(count, bool)
+        self._moves: list[Move] = []
+        self._is_full = False
+        self._movable = movable
+        self._givers: dict[int, _Giver] = {}
+
+    def run(self) -> Found:
+        if self._takes.sum() >= 1 and len(self._snapshot.brokers) >= 2:
+            self._relieve()
+            self._fill()
+            if not self._moves:
+                self._spread_idle()
+        return Found(tuple(self._moves), self._asked, self._left, self._is_full)
+
+    # ---- what there is ----
+
+    def _prepare(self, brokers: Integers) -> None:
+        """Have the bundles of these brokers at hand."""
+        wanted = np.zeros(len(self._snapshot.brokers), bool)
+        wanted[[each for each in brokers.tolist() if each not in self._givers]] = True
+        if not wanted.any():
+            return
+        bundles, loads = self._snapshot.bundles, self._loads
+        rows = np.flatnonzero(self._movable & wanted[bundles.owner])
+        order, edges = by_group(bundles.owner[rows], len(wanted))
+        rows = rows[order]
+        typical_sessions = max(1.0, float(bundles.sessions[rows].clip(0).mean())) if len(rows) else 1.0
+        typical_work = max(1e-12, float(loads.recent[rows].mean())) if len(rows) else 1.0
+        cost = 1.0 + SESSIONS * bundles.sessions[rows].clip(0) / typical_sessions
+        cost = cost + TRAFFIC * loads.recent[rows] / typical_work
+        for broker in np.flatnonzero(wanted).tolist():
+            own = slice(edges[broker], edges[broker + 1])
+            self._givers[broker] = _Giver(rows[own], loads.recent, loads.settled, cost[own])
+
+    # ---- brokers above the band ----
+
+    def _relieve(self) -> None:
+        lower = self._apart.min(axis=0)
+        above = np.flatnonzero(self._gives & (lower > self._settings.band))
+        self._asked[above] = True
+        self._prepare(above)
+        for source in above[np.argsort(-lower[above], kind="stable")].tolist():
+            self._give(source)
+            if self._is_full:
+                break
+
+    def _give(self, source: int) -> None:
+        """Move bundles of one broker until it is near the level."""
+        giver, goal, slope = self._givers[source], self._settings.goal, float(self._slope[source])
+        while True:
+            apart = float(self._apart[:, source].min())
+            surplus = apart - goal
+            if surplus <= 0:
+                return
+            relief = slope * giver.light
+            may = giver.there & (slope * giver.heavy <= surplus + 2 * goal)
+            if not may.any() or not self._take_best(giver, source, may, relief, surplus, apart):
+                may = giver.there
+                if not may.any() or not self._take_better(giver, source, may, relief, apart):
+                    self._left[source] = bool(apart > self._settings.band)
+                    return
+            if len(self._moves) >= self._settings.most:
+                self._is_full = True
+                self._left |= self._gives & (self._apart.min(axis=0) > self._settings.band)
+                return
+
+    def _take_best(
+        self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float
+    ) -> bool:
+        """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
+        does."""
+        worth = np.where(may, np.minimum(relief, surplus) / giver.cost, -1.0)
+        return self._try(giver, source, worth, lambda taken: self._settings.goal - taken, apart, ABOVE)
+
+    def _take_better(self, giver: _Giver, source: int, may: Flags, relief: Floats, apart: float) -> bool:
+        """Move the bundle after which the fuller one of the two has the least, if that is less by the goal."""
+        room = self._room(lambda taken: (apart - taken) / 2)
+        best = int(np.argmax(room))
+        if room[best] <= 0 or apart - float(self._apart[:, best].max()) <= self._settings.band:
+            return False
+        slope = float(self._slope[best])
+        after = np.maximum(apart - relief, float(self._apart[:, best].max()) + slope * giver.heavy)
+        worth = np.where(may & (after <= apart - self._settings.goal), (apart - after) / giver.cost, -1.0)
+        return self._try(giver, source, worth, lambda taken: apart - self._settings.goal - taken, apart, ABOVE)
+
+    def _room(self, room_of: Callable[[Floats], Floats]) -> Floats:
+        """Return for how much more work each broker has room, -1 where nothing may go."""
+        room = room_of(self._apart.max(axis=0)) / self._slope
+        return np.where(self._takes, room, -1.0)
+
+    def _try(
+        self,
+        giver: _Giver,
+        source: int,
+        worth: Floats,
+        room_of: Callable[[Floats], Floats],
+        apart: float,
+        why: int,
+    ) -> bool:
+        """Move the bundle of the greatest worth, of equals the lightest, that has room somewhere; none below 0."""
+        room = self._room(room_of)
+        room[source] = -1.0
+        while True:
+            widest = float(room.max())
+            worth = np.where(giver.heavy <= widest, worth, -1.0)
+            best = float(worth.max(initial=-1.0))
+            if best <= 0:
+                return False
+            equals = np.flatnonzero(worth >= best * (1 - 1e-12))
+            at = int(equals[np.argmin(giver.heavy[equals])])
+            row = int(giver.rows[at])
+            fits = (room >= giver.heavy[at]) & self._may_go(row, source)
+            if fits.any():
+                destination = int(np.argmax(np.where(fits, room, -np.inf)))
+                self._move(giver, at, source, destination, apart, why)
+                return True
+            worth[at] = -1.0
+
+    def _move(self, giver: _Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
+        work = giver.work[:, at]
+        self._apart[:, source] -= self._slope[source] * work
+        self._apart[:, destination] += self._slope[destination] * work
+        giver.there[at] = False
+        after, taker = float(self._apart[:, source].min()), float(self._apart[:, destination].max())
+        self._moves.append(Move(int(giver.rows[at]), source, destination, before, after, taker, why))
+
+    # ---- brokers far below it ----
+
+    def _fill(self) -> None:
+        far = FAR_BELOW * self._settings.band
+        while not self._is_full:
+            upper = np.where(self._takes, self._apart.max(axis=0), np.inf)
+            taker = int(np.argmin(upper))
+            if not upper[taker] < -far or not self._fill_one(taker):
+                return
+            self._is_full = len(self._moves) >= self._settings.most
+
+    def _fill_one(self, taker: int) -> bool:
+        """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""
+        lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
+        lower[taker] = -np.inf
+        order = np.argsort(-lower, kind="stable")[:64]
+        self._prepare(order[np.isfinite(lower[order])])
+        upper, slope = float(self._apart[:, taker].max()), float(self._slope[taker])
+        for source in order.tolist():
+            apart = float(lower[source])
+            if not np.isfinite(apart) or apart - upper <= self._settings.band:
+                return False
+            giver = self._givers[source]
+            keeps = apart - float(self._slope[source]) * giver.heavy
+            gets = upper + slope * giver.heavy
+            may = giver.there & (gets <= self._settings.goal) & (keeps >= gets)
+            worth = np.where(may, slope * giver.light / giver.cost, -1.0)
+            at = int(np.argmax(worth)) if len(worth) else -1
+            if at >= 0 and worth[at] > 0 and self._may_go(int(giver.rows[at]), source)[taker]:
+                self._asked[source] = True
+                self._move(giver, at, source, taker, apart, FILLS)
+                return True
+        return False
+
+    # ---- bundles without load ----
+
+    def _spread_idle(self) -> None:
+        """Even out the numbers of idle bundles where one broker has far more of them than the mean."""
+        bundles, loads = self._snapshot.bundles, self._loads
+        count = len(self._snapshot.brokers)
+        owner = self._view.owner
+        idle = (np.maximum(loads.recent, loads.settled) * float(self._slope.mean()) < IDLE) & (owner != NOBODY)
+        if not idle.any():
+            return
+        numbers = np.bincount(owner[idle], minlength=count).astype(float)
+        takers = np.flatnonzero(self._takes)
+        mean = float(numbers[takers].mean())
+        crowded = (numbers > 2 * mean) & (numbers > mean + _TOO_MANY) & self._gives
+        for source in np.flatnonzero(crowded).tolist():
+            rows = np.flatnonzero(idle & self._movable & (bundles.owner == source))
+            for row in rows[: int(numbers[source] - mean)].tolist():
+                fits = self._takes & self._may_go(row, source)
+                fits[source] = False
+                if not fits.any():
+                    continue
+                destination = int(np.argmin(np.where(fits, numbers, np.inf)))
+                if numbers[destination] + 1 >= numbers[source] or len(self._moves) >= self._settings.most:
+                    break
+                self._asked[source] = True
+                self._moves.append(
+                    Move(row, source, destination, numbers[source], numbers[source] - 1, numbers[destination] + 1, 2)
+                )
+                numbers[source] -= 1
+                numbers[destination] += 1

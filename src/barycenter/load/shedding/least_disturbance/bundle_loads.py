@@ -1,0 +1,253 @@
+"""What every bundle carries, by two estimates that go from round to round, and where it has been.
+
+Work is traffic in one figure: the mean of what part a bundle has of all msg/s and of all bytes/s, measured by what all
+was when the memory began. The recent estimate follows the reports within minutes, the settled one within an hour. The
+two differ while something happens of which nobody knows whether it lasts. What is moved has to be right by both of
+them, so that noise, spikes and load that comes and goes move nothing: they never get into the settled estimate. A
+change that keeps its sign for as long as the patience lasts has become the state of things, and the settled estimate
+is set to the recent one.
+
+Worked example (patience 12 minutes): a bundle of 10 carries 20 from one minute to the next. After five minutes the
+recent estimate is 18.6, the settled one 10.8. If it falls back after ten minutes nothing was decided upon the 20; if it
+does not, both say 19.9 in the twelfth minute.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barycenter.load.shedding.least_disturbance.alignment import rows_before
+from barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, Settings
+from barycenter.load.snapshot.load_snapshot import (
+    Flags,
+    Floats,
+    Indices,
+    Integers,
+    LoadSnapshot,
+    MessageColumns,
+)
+
+RECENT_MIN: Final = 2.5
+SETTLED_MIN: Final = 60.0
+"""In so many minutes an estimate comes as near as 37 % to what is reported."""
+LONG_AGO: Final = -(2**53)
+NOBODY: Final = -1
+_LARGEST: Final = 1e12
+_NOISE: Final = 0.05
+"""Two estimates that differ by less than this part say the same."""
+
+
+class Units(NamedTuple):
+    """The work of a msg/s, and of a byte/s."""
+
+    of_rate: float
+    of_throughput: float
+
+    @staticmethod
+    def of(snapshot: LoadSnapshot) -> "Units":
+        """Return units by which all bundles together carry 1; zeros without traffic."""
+        latest = snapshot.bundles.latest
+        rate, throughput = float(latest.rate.clip(0).sum()), float(latest.throughput.clip(0).sum())
+        parts = 0.5 if rate > 0 and throughput > 0 else 1.0
+        return Units(parts / rate if rate > 0 else 0.0, parts / throughput if throughput > 0 else 0.0)
+
+    def work(self, columns: MessageColumns) -> Floats:
+        found = columns.rate_in + columns.rate_out
+        found *= self.of_rate
+        more = columns.throughput_in + columns.throughput_out
+        more *= self.of_throughput
+        found += more
+        return np.clip(found, 0.0, _LARGEST, out=found)
+
+
+class Away(NamedTuple):
+    """A bundle that nobody reports: where it was, till when, and what was known of it."""
+
+    broker: str
+    since_ms: int
+    recent: float
+    settled: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleLoads:
+    """Columns over the rows of the newest bundle table. `lasted_min` is for how long the recent estimate lies above
+    (below 0: below) the settled one. `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the
+    beginning.
+
+    `left` says of bundles which brokers they left and when, `away` are those that nobody reports.
+    """
+
+    units: Units
+    names: Sequence[str]
+    brokers: tuple[str, ...]
+    owner: Indices
+    recent: Floats
+    settled: Floats
+    lasted_min: NDArray[np.float32]
+    moved_at_ms: Integers
+    away: Mapping[str, Away] = field(default_factory=dict)
+    left: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BundleLoads):
+            return NotImplemented
+        columns = ("owner", "recent", "settled", "lasted_min", "moved_at_ms")
+        return (self.units, list(self.names), self.brokers, self.away, self.left) == (
+            other.units,
+            list(other.names),
+            other.brokers,
+            other.away,
+            other.left,
+        ) and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in columns)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def of(self, bundle: str) -> tuple[float, float] | None:
+        """Return both estimates of a bundle, if anything is known of it."""
+        row = bisect_left(self.names, bundle)
+        if row < len(self.names) and self.names[row] == bundle:
+            return float(self.recent[row]), float(self.settled[row])
+        found = self.away.get(bundle)
+        return None if found is None else (found.recent, found.settled)
+
+
+def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
+    """Return what is known before anything was remembered: the newest figures, and the windows."""
+    bundles, units = snapshot.bundles, Units.of(snapshot)
+    recent = _measured(snapshot, units)
+    has_past = bundles.has_windows & (bundles.short_samples > 1)
+    settled = np.where(has_past, units.work(bundles.long), recent) if has_past.any() else recent
+    return BundleLoads(
+        units,
+        bundles.names,
+        snapshot.brokers.names,
+        bundles.owner,
+        recent,
+        settled,
+        np.zeros(len(bundles), np.float32),
+        np.full(len(bundles), LONG_AGO, np.int64),
+    )
+
+
+def next_loads(
+    before: BundleLoads, snapshot: LoadSnapshot, minutes: float, now_ms: int, urgent: Flags, settings: Settings
+) -> BundleLoads:
+    """Return what is known `minutes` later. Of the brokers that `urgent` flags changes are believed at once."""
+    if before.units == Units(0.0, 0.0):
+        return first_loads(snapshot)
+    same = _carried_over(before, snapshot, now_ms, settings)
+    measured = _measured(snapshot, before.units)
+    if not snapshot.bundles.sampled.all():
+        listed = snapshot.bundles.sampled
+        measured = np.where(listed | np.isnan(same.recent), measured, same.recent)
+    fresh = np.isnan(same.recent)
+    has_new = bool(fresh.any())
+    recent, settled = same.recent, same.settled
+    if has_new:
+        recent, settled = np.where(fresh, measured, recent), np.where(fresh, measured, settled)
+    recent = recent + (1 - np.exp(-minutes / RECENT_MIN)) * (measured - recent)
+    settled = settled + (1 - np.exp(-minutes / SETTLED_MIN)) * (measured - settled)
+    apart = recent - settled
+    differs = np.abs(apart) > _NOISE * settled
+    lasted = _lasted(same.lasted_min, apart, differs, minutes)
+    believed = np.abs(lasted) >= settings.patience_min
+    if urgent.any():
+        believed |= urgent[snapshot.bundles.owner]
+    if believed.any():
+        settled = np.where(believed, recent, settled)
+        lasted = np.where(believed, np.float32(0), lasted)
+    return BundleLoads(
+        before.units,
+        snapshot.bundles.names,
+        snapshot.brokers.names,
+        snapshot.bundles.owner,
+        recent,
+        settled,
+        lasted,
+        same.moved_at_ms,
+        same.away,
+        same.left,
+    )
+
+
+def _lasted(
+    before: NDArray[np.float32], apart: Floats, differs: Flags, minutes: float
+) -> NDArray[np.float32]:
+    """Return for how long each difference lasts: a change of sign, or agreement, starts anew."""
+    sign = np.sign(apart).astype(np.float32)
+    kept = np.where(before * sign >= 0, before, np.float32(0))
+    found: NDArray[np.float32] = np.where(differs, kept + sign * np.float32(minutes), np.float32(0))
+    return found
+
+
+def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
+    """Return the work of every row; what a broker carries beyond the bundles that it lists is shared by the others."""
+    bundles = snapshot.bundles
+    found = units.work(bundles.latest)
+    if bundles.sampled.all():
+        return found
+    count = len(snapshot.brokers)
+    silent = ~bundles.sampled & (snapshot.extensible.owned if snapshot.extensible is not None else bundles.listed)
+    total = units.work(snapshot.brokers.latest)
+    listed = np.bincount(bundles.owner, np.where(bundles.sampled, found, 0.0), count)
+    others = np.bincount(bundles.owner[silent], minlength=count)
+    rest = np.clip(total - listed, 0.0, None) / np.maximum(others, 1)
+    return np.where(silent, rest[bundles.owner], found)
+
+
+def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:
+    """Return what was known, in the rows of this snapshot; estimates of what is new are NaN."""
+    names, owner, brokers = snapshot.bundles.names, snapshot.bundles.owner, snapshot.brokers.names
+    index = snapshot.brokers.index
+    left = _recent_only(before.left, now_ms - 2 * settings.grace_ms)
+    at = rows_before(before.names, names)
+    came_from = np.array([index.get(name, NOBODY) for name in before.brokers], np.int32)
+    if at is None:
+        recent, settled, lasted = before.recent, before.settled, before.lasted_min
+        moved_at_ms, old = before.moved_at_ms, before.owner
+        away = before.away
+    else:
+        is_new = at < 0
+        recent, settled = np.where(is_new, np.nan, before.recent[at]), np.where(is_new, np.nan, before.settled[at])
+        lasted = np.where(is_new, np.float32(0), before.lasted_min[at])
+        moved_at_ms, old = np.where(is_new, now_ms, before.moved_at_ms[at]), np.where(is_new, NOBODY, before.owner[at])
+        away = _gone(before, at, now_ms, settings)
+        for row in np.flatnonzero(is_new).tolist():
+            known = away.pop(names[row], None)
+            if known is not None:
+                recent[row], settled[row] = known.recent, known.settled
+                if known.broker != brokers[owner[row]]:
+                    left[names[row]] = (*left.get(names[row], ()), (known.broker, known.since_ms))
+    was_on = came_from[old] if len(came_from) else np.full(len(old), NOBODY, np.int32)
+    moved = np.flatnonzero((old != NOBODY) & (was_on != owner))
+    if len(moved):
+        moved_at_ms = moved_at_ms.copy()
+        moved_at_ms[moved] = now_ms
+        for row in moved.tolist():
+            left[names[row]] = (*left.get(names[row], ()), (before.brokers[old[row]], now_ms))
+    return BundleLoads(before.units, names, brokers, owner, recent, settled, lasted, moved_at_ms, away, left)
+
+
+def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:
+    """Return the bundles that nobody reports by now, those of long ago left out."""
+    away = {
+        name: each for name, each in before.away.items() if now_ms - each.since_ms <= 2 * settings.grace_ms + MINUTE_MS
+    }
+    vanished = np.ones(len(before.names), bool)
+    vanished[at[at >= 0]] = False
+    for row in np.flatnonzero(vanished).tolist():
+        broker = before.brokers[before.owner[row]]
+        away[before.names[row]] = Away(broker, now_ms, float(before.recent[row]), float(before.settled[row]))
+    return away
+
+
+def _recent_only(
+    left: Mapping[str, tuple[tuple[str, int], ...]], since_ms: int
+) -> dict[str, tuple[tuple[str, int], ...]]:
+    kept = ((name, tuple(each for each in stays if each[1] >= since_ms)) for name, stays in left.items())
+    return {name: stays for name, stays in kept if stays}

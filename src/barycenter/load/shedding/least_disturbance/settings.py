@@ -1,0 +1,62 @@
+"""What the strategy can be told, and what it cannot."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from barycenter.load.decisions import NO_LIMIT, bundles_of_round
+from barycenter.load.managers import ManagerKind, manager_in_force
+from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from barycenter.load.reports.weights import resource_weights
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "LeastDisturbance"
+BAND_KEY: Final = "barycenterLeastDisturbanceBandPercentage"
+PATIENCE_KEY: Final = "barycenterLeastDisturbancePatienceMinutes"
+REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`band` and `overload_limit` are fractions of a broker, `most` bundles a round.
+
+    A change of load counts once it lasted `patience_min` minutes, and after a quarter of that if it overloads its
+    broker. Reports older than `stale_ms` are not believed. A bundle that came to a broker stays for `grace_ms`, and
+    does not go back for twice as long.
+    """
+
+    band: float = 0.05
+    patience_min: float = 12.0
+    overload_limit: float = 0.85
+    grace_ms: int = 30 * MINUTE_MS
+    stale_ms: int = 17 * MINUTE_MS
+    most: int = NO_LIMIT
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+    excluded_namespaces: Collection[str] = ()
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "Settings":
+        longest_min = config.load_balancer_report_update_max_interval_minutes
+        stale_ms = round((longest_min + 2 * config.load_balancer_shedding_interval_minutes) * MINUTE_MS)
+        if manager_in_force(config) is ManagerKind.EXTENSIBLE:
+            stale_ms = round(config.load_balancer_broker_load_data_ttl_in_seconds * 1000)
+        return Settings(
+            band=config.barycenter_least_disturbance_band_percentage / 100,
+            patience_min=config.barycenter_least_disturbance_patience_minutes,
+            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100,
+            grace_ms=round(config.load_balancer_shedding_grace_period_minutes * MINUTE_MS),
+            stale_ms=stale_ms,
+            most=bundles_of_round(config),
+            weights=resource_weights(config),
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+        )
+
+    @property
+    def goal(self) -> float:
+        """How near to the reachable usage a broker is brought once it is out of the band."""
+        return 0.4 * self.band

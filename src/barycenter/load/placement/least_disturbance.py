@@ -16,7 +16,7 @@ Source: our own.
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 import msgspec
@@ -25,7 +25,7 @@ import numpy as np
 from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, least_rows, no_choice
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, of_figures
 from barycenter.load.shedding.least_disturbance.assignment import IDLE
-from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads
+from barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
 from barycenter.load.shedding.least_disturbance.outlook import typical_work
 from barycenter.load.shedding.least_disturbance.settings import NAME, Settings
 from barycenter.load.shedding.least_disturbance.usage_lines import (
@@ -51,8 +51,9 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the last round knew: of bundles, of brokers, and what bundles of a namespace carry on average."""
+    """What the last round knew, at `at_ms`: of bundles, of brokers, and what bundles of a namespace carry on average."""
 
+    at_ms: int
     loads: BundleLoads
     lines: UsageLines
     typical: Mapping[str, tuple[float, float]]
@@ -64,12 +65,24 @@ class Known:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
         return max(found)
 
+    def home(self, snapshot: LoadSnapshot, bundle: str) -> int:
+        """Return the broker whose reported usage has the bundle in it, or the one that it was cut from; NOBODY if no
+        live one has."""
+        row = snapshot.bundles.row_with_windows(bundle)
+        if row is not None:
+            return snapshot.bundles.owner.item(row)
+        before = self.loads.owner_of(bundle)
+        broker = NOBODY if before is None else snapshot.brokers.index.get(before, NOBODY)
+        has_told = broker != NOBODY and int(reported_at_ms(snapshot)[broker]) > self.at_ms
+        return NOBODY if has_told else broker
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What brokers of a snapshot will have: usage, slope, number of bundles; `fresh` is whose report is not old.
 
-    `pending` was placed last, and is counted once the snapshot has it on its way.
+    `pending` was placed last, the broker, its name, its work, and who has it in what was reported; it is counted once
+    the snapshot has it on its way.
     """
 
     snapshot: LoadSnapshot
@@ -77,7 +90,7 @@ class Expected:
     slope: Floats
     counts: Floats
     fresh: Flags
-    pending: tuple[int, str, float] | None = None
+    pending: tuple[int, str, float, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +125,14 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         with np.errstate(over="ignore", invalid="ignore"):
             known = memory.known or self._first(snapshot)
             expected = self._expected(snapshot, known, memory.expected)
-            work = known.work(bundle)
+            work, home = known.work(bundle), known.home(snapshot, bundle)
             after = np.where(candidates, expected.usage + expected.slope * work, np.inf)
+            if home != NOBODY and candidates[home]:
+                after[home] = expected.usage[home]
             if (candidates & expected.fresh).any():
                 after = np.where(expected.fresh, after, np.inf)
             chosen, code = self._chosen(snapshot, bundle, memory, candidates, expected, after)
-        expected = Expected(
-            expected.snapshot, expected.usage, expected.slope, expected.counts, expected.fresh, (chosen, bundle, work)
-        )
+        expected = replace(expected, pending=(chosen, bundle, work, home))
         ranked = least_rows(after, MAX_ALTERNATIVES + 1).tolist()
         others = tuple(row for row in ranked if row != chosen and np.isfinite(after.item(row)))[:MAX_ALTERNATIVES]
         figures = _Figures(snapshot.brokers, chosen, float(after[chosen]), others, tuple(after[list(others)].tolist()))
@@ -149,29 +162,30 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def _first(self, snapshot: LoadSnapshot) -> Known:
         """Return what is known before the first round."""
         loads = first_loads(snapshot)
-        return Known(loads, next_lines(None, snapshot, loads.units, 0.0, self.settings), typical_work(snapshot, loads))
+        lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
+        return Known(snapshot.taken_at_ms, loads, lines, typical_work(snapshot, loads))
 
     def _expected(self, snapshot: LoadSnapshot, known: Known, before: Expected | None) -> Expected:
         if before is not None and _is_same(before.snapshot, snapshot):
             pending = before.pending
             if pending is None or (pending[0], pending[1]) not in snapshot.on_their_way.pairs:
                 return before
-            usage, counts = before.usage.copy(), before.counts.copy()
-            usage[pending[0]] += before.slope[pending[0]] * pending[2]
-            counts[pending[0]] += 1
-            _leave(snapshot, pending[1], pending[0], pending[2], usage, before.slope)
-            return Expected(snapshot, usage, before.slope, counts, before.fresh)
+            expected = replace(
+                before, snapshot=snapshot, usage=before.usage.copy(), counts=before.counts.copy(), pending=None
+            )
+            _count(expected, *pending)
+            return expected
         lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
-        usage, counts = reported_usage(snapshot, self.settings).copy(), snapshot.brokers.bundle_count.astype(float)
-        for broker, name in sorted(snapshot.on_their_way.pairs):
-            work = known.work(name)
-            if not snapshot.bundles.is_reported_by(broker, name):
-                usage[broker] += lines.slope[broker] * work
-                counts[broker] += 1
-            _leave(snapshot, name, broker, work, usage, lines.slope)
+        # what is reported ends at the limits of a broker, its traffic does not
+        by_traffic = lines.background + lines.slope * known.loads.units.work(snapshot.brokers.latest)
+        usage = np.maximum(reported_usage(snapshot, self.settings), by_traffic)
         now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
         fresh = now_ms - reported_at_ms(snapshot) <= self.settings.stale_ms
-        return Expected(snapshot, usage, lines.slope, counts, fresh)
+        expected = Expected(snapshot, usage, lines.slope, snapshot.brokers.bundle_count.astype(float), fresh)
+        for broker, name in sorted(snapshot.on_their_way.pairs):
+            if not snapshot.bundles.is_reported_by(broker, name):
+                _count(expected, broker, name, known.work(name), known.home(snapshot, name))
+        return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
         """Remember the moves of a plan of LeastDisturbance, and what it knew."""
@@ -181,7 +195,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         moves = {
             bundles.names[move.row]: Planned(brokers[move.source], brokers[move.destination]) for move in plan.moves
         }
-        known = Known(plan.loads, plan.lines, typical_work(plan.snapshot, plan.loads))
+        known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, typical_work(plan.snapshot, plan.loads))
         return PlacementMemory(known, moves, None)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
@@ -193,14 +207,15 @@ def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
     return before.bundles is snapshot.bundles and before.brokers is snapshot.brokers
 
 
-def _leave(snapshot: LoadSnapshot, bundle: str, broker: int, work: float, usage: Floats, slope: Floats) -> None:
-    """Take a bundle on its way to `broker` off the usage of whoever reports it still."""
-    row = snapshot.bundles.row_with_windows(bundle)
-    if row is None:
+def _count(expected: Expected, broker: int, bundle: str, work: float, home: int) -> None:
+    """Count a bundle for the broker that gets it, and no more for the one at home."""
+    if home == broker:
         return
-    owner = snapshot.bundles.owner.item(row)
-    if owner != broker:
-        usage[owner] = max(0.0, usage[owner] - slope[owner] * work)
+    expected.usage[broker] += expected.slope[broker] * work
+    expected.counts[broker] += 1
+    if home != NOBODY:
+        expected.usage[home] = max(0.0, expected.usage[home] - expected.slope[home] * work)
+        expected.counts[home] -= 1
 
 
 def _least(after: Floats, expected: Expected, band: float) -> int:

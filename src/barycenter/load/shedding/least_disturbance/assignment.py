@@ -72,10 +72,7 @@ class Found:
 
 
 def movable_rows(snapshot: LoadSnapshot, loads: BundleLoads, view: Outlook, settings: Settings, now_ms: int) -> Flags:
-    """Return which rows may move: known, at home, not moved a short while ago, of no excluded namespace.
-
-    What came to an overloaded broker because another one went may move again at once.
-    """
+    """Return which rows may move: known, at home, not moved a short while ago, of no excluded namespace."""
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
     if snapshot.extensible is None:
@@ -83,10 +80,7 @@ def movable_rows(snapshot: LoadSnapshot, loads: BundleLoads, view: Outlook, sett
     else:
         found &= bundles.sampled
     found &= view.owner == bundles.owner
-    resting = now_ms - loads.moved_at_ms < settings.grace_ms
-    if resting.any():
-        over = view.usage.min(axis=0) > settings.overload_limit
-        found &= ~resting | over[bundles.owner]
+    found &= now_ms - loads.moved_at_ms >= settings.grace_ms
     if settings.excluded_namespaces:
         named = np.array([name in settings.excluded_namespaces for name in snapshot.namespaces], bool)
         found &= ~named[bundles.namespace]
@@ -122,7 +116,7 @@ class Search:
         self._may_go = may_go
         self._apart, self._slope = view.apart.copy(), view.slope
         self._takes: Flags = view.fresh & view.known
-        self._gives: Flags = view.fresh & view.known
+        self._gives: Flags = view.fresh
         count = len(snapshot.brokers)
         self._asked, self._left = np.zeros(count, bool), np.zeros(count, bool)
         self._moves: list[Move] = []
@@ -133,6 +127,7 @@ class Search:
     def run(self) -> Found:
         if self._takes.sum() >= 1 and len(self._snapshot.brokers) >= 2:
             self._relieve()
+            self._share_out()
             self._fill()
             if not self._moves:
                 self._spread_idle()
@@ -195,7 +190,10 @@ class Search:
     ) -> bool:
         """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
         does."""
-        worth = np.where(may, np.minimum(relief, surplus) / giver.cost, -1.0)
+        goal = self._settings.goal
+        # of those that are enough the one that leaves the giver nearest to the level
+        near = np.clip(goal - np.abs(apart - relief), 0.0, None)
+        worth = np.where(may, (np.minimum(relief, surplus) + near) / giver.cost, -1.0)
         return self._try(giver, source, worth, lambda taken: self._settings.goal - taken, apart, ABOVE)
 
     def _take_better(self, giver: _Giver, source: int, may: Flags, relief: Floats, apart: float) -> bool:
@@ -250,16 +248,40 @@ class Search:
         after, taker = float(self._apart[:, source].min()), float(self._apart[:, destination].max())
         self._moves.append(Move(int(giver.rows[at]), source, destination, before, after, taker, why))
 
+    def _share_out(self) -> None:
+        """Give what leaves anew to the takers, the heaviest first, each to who has the most room then, if that evens
+        them out more."""
+        if len(self._moves) < 2:
+            return
+        rows = np.array([move.row for move in self._moves])
+        work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
+        apart = self._apart.copy()
+        for place, move in enumerate(self._moves):
+            apart[:, move.destination] -= self._slope[move.destination] * work[:, place]
+        goals: list[int] = [-1] * len(rows)
+        for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
+            move = self._moves[place]
+            room = np.where(self._takes & self._may_go(move.row, move.source), -apart.max(axis=0), -np.inf)
+            room[move.source] = -np.inf
+            goal = goals[place] = int(np.argmax(room))
+            apart[:, goal] += self._slope[goal] * work[:, place]
+        takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
+        if apart[:, takers].max() >= self._apart[:, takers].max():
+            return
+        self._apart = apart
+        self._moves = [
+            move._replace(destination=goal, taker=float(apart[:, goal].max()))
+            for move, goal in zip(self._moves, goals, strict=True)
+        ]
+
     # ---- brokers far below it ----
 
     def _fill(self) -> None:
-        far = FAR_BELOW * self._settings.band
-        while not self._is_full:
-            upper = np.where(self._takes, self._apart.max(axis=0), np.inf)
-            taker = int(np.argmin(upper))
-            if not upper[taker] < -far or not self._fill_one(taker):
-                return
-            self._is_full = len(self._moves) >= self._settings.most
+        upper = np.where(self._takes, self._apart.max(axis=0), np.inf)
+        below = np.flatnonzero(upper < -FAR_BELOW * self._settings.band)
+        for taker in below[np.argsort(upper[below], kind="stable")].tolist():
+            while not self._is_full and self._apart[:, taker].max() < -self._settings.band and self._fill_one(taker):
+                self._is_full = len(self._moves) >= self._settings.most
 
     def _fill_one(self, taker: int) -> bool:
         """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""

@@ -39,6 +39,8 @@ NOBODY: Final = -1
 _LARGEST: Final = 1e12
 _NOISE: Final = 0.05
 """Two estimates that differ by less than this part say the same."""
+_ODD: Final = 0.1
+"""What differs by more than this part draws the settled estimate no farther than if it differed by so much."""
 
 
 class Units(NamedTuple):
@@ -79,7 +81,8 @@ class BundleLoads:
     (below 0: below) the settled one. `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the
     beginning.
 
-    `left` says of bundles which brokers they left and when, `away` are those that nobody reports.
+    `left` says of bundles which brokers they left and when, `away` are those that nobody reports. `new` are bundles of
+    which nothing was known when they were first seen, a short while ago.
     """
 
     units: Units
@@ -92,28 +95,63 @@ class BundleLoads:
     moved_at_ms: Integers
     away: Mapping[str, Away] = field(default_factory=dict)
     left: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    new: Mapping[str, int] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BundleLoads):
             return NotImplemented
         columns = ("owner", "recent", "settled", "lasted_min", "moved_at_ms")
-        return (self.units, list(self.names), self.brokers, self.away, self.left) == (
+        return (self.units, list(self.names), self.brokers, self.away, self.left, self.new) == (
             other.units,
             list(other.names),
             other.brokers,
             other.away,
             other.left,
+            other.new,
         ) and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in columns)
 
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, bundle: str) -> tuple[float, float] | None:
-        """Return both estimates of a bundle, if anything is known of it."""
-        row = bisect_left(self.names, bundle)
-        if row < len(self.names) and self.names[row] == bundle:
-            return float(self.recent[row]), float(self.settled[row])
+        """Return both estimates of a bundle, if anything is known of it, or of the one that it was cut from."""
+        row, part = self._found(bundle)
+        if row >= 0:
+            return float(self.recent[row]) * part, float(self.settled[row]) * part
         found = self.away.get(bundle)
         return None if found is None else (found.recent, found.settled)
+
+    def owner_of(self, bundle: str) -> str | None:
+        """Return the broker that had the bundle, or the one that it was cut from."""
+        row, _ = self._found(bundle)
+        if row >= 0:
+            return self.brokers[self.owner[row]]
+        found = self.away.get(bundle)
+        return None if found is None else found.broker
+
+    def _found(self, bundle: str) -> tuple[int, float]:
+        """Return the row of a bundle, or of the one that it was cut from, and what part of that it is; -1 for none."""
+        row = bisect_left(self.names, bundle)
+        if row < len(self.names) and self.names[row] == bundle:
+            return row, 1.0
+        if bundle in self.away:
+            return -1, 0.0
+        # one that begins where the bundle does and is wider stands after it, all others before it
+        for place in (row, row - 1):
+            if 0 <= place < len(self.names):
+                part = part_of(bundle, self.names[place])
+                if part > 0:
+                    return place, part
+        return -1, 0.0
+
+
+def part_of(bundle: str, whole: str) -> float:
+    """Return what part of the hash range of `whole` is that of `bundle`; 0 if it lies elsewhere."""
+    space, _, text = bundle.rpartition("/")
+    if whole.rpartition("/")[0] != space:
+        return 0.0
+    lower, upper = (int(edge, 16) for edge in text.split("_"))
+    begin, end = (int(edge, 16) for edge in whole.rpartition("/")[2].split("_"))
+    return (upper - lower) / (end - begin) if begin <= lower and upper <= end and end > begin else 0.0
 
 
 def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
@@ -135,9 +173,16 @@ def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
 
 
 def next_loads(
-    before: BundleLoads, snapshot: LoadSnapshot, minutes: float, now_ms: int, urgent: Flags, settings: Settings
+    before: BundleLoads,
+    snapshot: LoadSnapshot,
+    minutes: float,
+    now_ms: int,
+    urgent: Flags,
+    silent: Flags,
+    settings: Settings,
 ) -> BundleLoads:
-    """Return what is known `minutes` later. Of the brokers that `urgent` flags changes are believed at once."""
+    """Return what is known `minutes` later. Of the brokers that `urgent` flags changes are believed at once, of those
+    that were `silent` for long only the newest figures count."""
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)
     same = _carried_over(before, snapshot, now_ms, settings)
@@ -146,15 +191,21 @@ def next_loads(
         listed = snapshot.bundles.sampled
         measured = np.where(listed | np.isnan(same.recent), measured, same.recent)
     fresh = np.isnan(same.recent)
+    if silent.any():
+        fresh |= silent[snapshot.bundles.owner]
     has_new = bool(fresh.any())
     recent, settled = same.recent, same.settled
     if has_new:
         recent, settled = np.where(fresh, measured, recent), np.where(fresh, measured, settled)
+    # what rose far beyond what it was lately begins to last from then on, not from a lesser difference before it
+    leapt = np.abs(measured - recent) > 2 * np.abs(recent - settled) + _ODD * settled
+    most = _ODD * settled
     recent = recent + (1 - np.exp(-minutes / RECENT_MIN)) * (measured - recent)
-    settled = settled + (1 - np.exp(-minutes / SETTLED_MIN)) * (measured - settled)
+    settled = settled + (1 - np.exp(-minutes / SETTLED_MIN)) * np.clip(measured - settled, -most, most)
     apart = recent - settled
-    differs = np.abs(apart) > _NOISE * settled
-    lasted = _lasted(same.lasted_min, apart, differs, minutes)
+    differs = (np.abs(apart) > _NOISE * settled) & ((measured > settled) == (apart > 0))
+    before_min = np.where(leapt, np.float32(0), same.lasted_min)
+    lasted = _lasted(before_min, apart, differs, minutes)
     believed = np.abs(lasted) >= settings.patience_min
     if urgent.any():
         believed |= urgent[snapshot.bundles.owner]
@@ -172,6 +223,7 @@ def next_loads(
         same.moved_at_ms,
         same.away,
         same.left,
+        same.new,
     )
 
 
@@ -205,6 +257,7 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
     names, owner, brokers = snapshot.bundles.names, snapshot.bundles.owner, snapshot.brokers.names
     index = snapshot.brokers.index
     left = _recent_only(before.left, now_ms - 2 * settings.grace_ms)
+    new = {name: at_ms for name, at_ms in before.new.items() if at_ms > now_ms - settings.soon_ms}
     at = rows_before(before.names, names)
     came_from = np.array([index.get(name, NOBODY) for name in before.brokers], np.int32)
     if at is None:
@@ -218,11 +271,16 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
         moved_at_ms, old = np.where(is_new, now_ms, before.moved_at_ms[at]), np.where(is_new, NOBODY, before.owner[at])
         away = _gone(before, at, now_ms, settings)
         for row in np.flatnonzero(is_new).tolist():
-            known = away.pop(names[row], None)
-            if known is not None:
+            name = names[row]
+            known = away.pop(name, None)
+            if known is None:
+                new[name] = now_ms
+                came = before.owner_of(name)
+            else:
                 recent[row], settled[row] = known.recent, known.settled
-                if known.broker != brokers[owner[row]]:
-                    left[names[row]] = (*left.get(names[row], ()), (known.broker, known.since_ms))
+                came = known.broker
+            if came is not None and came != brokers[owner[row]]:
+                left[name] = (*left.get(name, ()), (came, now_ms if known is None else known.since_ms))
     was_on = came_from[old] if len(came_from) else np.full(len(old), NOBODY, np.int32)
     moved = np.flatnonzero((old != NOBODY) & (was_on != owner))
     if len(moved):
@@ -230,7 +288,7 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
         moved_at_ms[moved] = now_ms
         for row in moved.tolist():
             left[names[row]] = (*left.get(names[row], ()), (before.brokers[old[row]], now_ms))
-    return BundleLoads(before.units, names, brokers, owner, recent, settled, lasted, moved_at_ms, away, left)
+    return BundleLoads(before.units, names, brokers, owner, recent, settled, lasted, moved_at_ms, away, left, new)
 
 
 def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:

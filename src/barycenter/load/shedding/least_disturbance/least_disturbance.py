@@ -28,7 +28,7 @@ from barycenter.load.shedding.least_disturbance.assignment import Search, movabl
 from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
 from barycenter.load.shedding.least_disturbance.outlook import outlook
 from barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, NAME, Settings
-from barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, is_urgent, next_lines, reported_at_ms
+from barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, is_urgent, next_lines, reported_at_ms, was_silent
 from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts
 from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
@@ -73,7 +73,9 @@ class LeastDisturbance(Shedder[Seen]):
                 lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             else:
                 lines = next_lines(memory.lines, snapshot, memory.loads.units, minutes, settings)
-                loads = next_loads(memory.loads, snapshot, minutes, now_ms, is_urgent(lines, settings), settings)
+                believed = is_urgent(lines, settings)
+                silent = was_silent(memory.lines, snapshot, settings)
+                loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             view = outlook(snapshot, loads, lines, now_ms, settings)

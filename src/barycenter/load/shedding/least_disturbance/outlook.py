@@ -21,6 +21,8 @@ from barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, LoadS
 
 RECENT: Final = 0
 SETTLED: Final = 1
+_MOST_NEW: Final = 0.25
+"""A broker of whose work a greater part is new is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def outlook(
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
     levels = tuple(reachable(usage[each, fresh], background[each, fresh], lines.slope[fresh]) for each in (0, 1))
     counts = np.bincount(whose, minlength=count) + arriving[2]
+    fresh &= ~_surprised(snapshot, loads, work)
     return Outlook(
         owner=owner,
         usage=usage,
@@ -148,6 +151,16 @@ def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
     while end < len(names) and names[end] == bundle:
         end += 1
     return list(range(first, end))
+
+
+def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:
+    """Return on which brokers so much is new that what they carry may be another thing in a minute."""
+    found = np.zeros(len(snapshot.brokers))
+    for name in loads.new:
+        for row in _rows_of(snapshot, name):
+            found[snapshot.bundles.owner[row]] += loads.recent[row]
+    surprised: Flags = found > _MOST_NEW * work[RECENT]
+    return surprised
 
 
 def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:

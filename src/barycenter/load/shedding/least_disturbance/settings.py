@@ -57,6 +57,11 @@ class Settings:
         )
 
     @property
+    def soon_ms(self) -> int:
+        """How long what is new, or urgent, has to last."""
+        return round(self.patience_min * MINUTE_MS / 4)
+
+    @property
     def goal(self) -> float:
         """How near to the reachable usage a broker is brought once it is out of the band."""
         return 0.4 * self.band

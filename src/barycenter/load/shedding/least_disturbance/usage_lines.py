@@ -13,25 +13,26 @@ line says 22 %. It is known to ±5 % as to background and to ±50 % of the slope
 background and 30 to the slope, which becomes 2.5: moving a quarter of its work away will take 12.5 points off.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from barycenter.load.shedding.least_disturbance.bundle_loads import RECENT_MIN, Units
-from barycenter.load.shedding.least_disturbance.settings import Settings
+from barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, Settings
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 _BACKGROUND: Final = 0.01
 _BACKGROUND_SD: Final = 0.05
 _SLOPE_SD: Final = 0.5
 """What is held of a broker before its first report; of the slope it is a part of it."""
+_SURE_SD: Final = 0.3
+"""A slope that is known to this part of it has been learnt."""
+_SATURATED: Final = 0.97
 _REPORT_SD: Final = 0.01
 _DRIFT: Final = 0.002
 """By how much a background, and by what part a slope, may change from report to report."""
 _STEEPEST: Final = 8.0
-_HOT_PART: Final = 4
-"""An overloaded broker is believed after so small a part of the patience."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,13 +83,19 @@ def next_lines(
     usage, at_ms = reported_usage(snapshot, settings), reported_at_ms(snapshot)
     work = units.work(snapshot.brokers.latest)
     lines = _carried_over(before, snapshot, usage, work)
+    silent = was_silent(lines, snapshot, settings)
+    if silent.any():
+        lines = replace(
+            lines, reports=np.where(silent, 0, lines.reports), odd_min=np.where(silent, 0.0, lines.odd_min)
+        )
     is_new = (lines.reports == 0) | (at_ms != lines.reported_at_ms)
     error = usage - (lines.background + lines.slope * work)
     p00, p01, p11 = lines.variance
     p00 = p00 + np.where(is_new, _DRIFT**2, 0.0)
     p11 = p11 + np.where(is_new, (_DRIFT * lines.slope) ** 2, 0.0)
     spread = p00 + 2 * work * p01 + work * work * p11 + _REPORT_SD**2
-    odd = (lines.reports > 0) & (np.abs(error) > 3 * np.sqrt(spread) + _REPORT_SD)
+    sure = p11 < (_SURE_SD * lines.slope) ** 2
+    odd = sure & (np.abs(error) > 3 * np.sqrt(spread) + _REPORT_SD)
     odd_min = np.where(odd, lines.odd_min + minutes, 0.0)
     lasting = odd & (odd_min >= settings.patience_min)
     # what must be true though it was not expected: the line is as uncertain as that of a newcomer
@@ -96,18 +103,21 @@ def next_lines(
     p01 = np.where(lasting, 0.0, p01)
     p11 = np.where(lasting, (_SLOPE_SD * lines.slope) ** 2, p11)
     spread = p00 + 2 * work * p01 + work * work * p11 + _REPORT_SD**2
-    learns = (is_new & ~odd) | lasting
+    # a broker that has nothing left reports less than its work would take
+    learns = ((is_new & ~odd) | lasting) & ((usage < _SATURATED) | (error > _REPORT_SD))
     gain0, gain1 = (p00 + work * p01) / spread, (p01 + work * p11) / spread
     step = np.where(learns, error, 0.0)
     background = np.clip(lines.background + gain0 * step, 0.0, np.maximum(usage, lines.background))
     slope = np.clip(lines.slope + gain1 * step, lines.slope / _STEEPEST, lines.slope * _STEEPEST)
-    less0, less1 = np.where(learns, gain0, 0.0), np.where(learns, gain1, 0.0)
+    surer = learns & (usage < _SATURATED)
+    less0, less1 = np.where(surer, gain0, 0.0), np.where(surer, gain1, 0.0)
     row = p00 + work * p01, p01 + work * p11
     variance = np.array([p00 - less0 * row[0], p01 - less0 * row[1], p11 - less1 * row[1]])
     rest = usage - (background + slope * work)
     weight = 1 - np.exp(-minutes / RECENT_MIN)
     beyond = np.where(lines.reports == 0, rest, lines.beyond + weight * (rest - lines.beyond))
     hot = usage > settings.overload_limit
+    slope, variance[2] = _as_the_others(slope, variance[2], strengths(snapshot))
     return UsageLines(
         snapshot.brokers.names,
         background,
@@ -121,9 +131,17 @@ def next_lines(
     )
 
 
+def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Settings) -> Flags:
+    """Return which brokers report again after such a long time that what was known of them is void."""
+    if before is None or before.names != snapshot.brokers.names:
+        return np.zeros(len(snapshot.brokers), bool)
+    found: Flags = (before.reports > 0) & (reported_at_ms(snapshot) - before.reported_at_ms > settings.stale_ms)
+    return found
+
+
 def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
     """Return which brokers are overloaded for long enough not to wait."""
-    found: Flags = lines.hot_min >= settings.patience_min / _HOT_PART
+    found: Flags = lines.hot_min * MINUTE_MS >= settings.soon_ms
     return found
 
 
@@ -149,13 +167,17 @@ def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floa
     at = np.array([index.get(name, -1) for name in names], np.int64)
     known = at >= 0
     columns = {name: np.where(known, getattr(before, name)[..., at], getattr(first, name)) for name in _COLUMNS}
-    # a newcomer pays what the others learnt to pay, by their limits
-    if known.any() and not known.all():
-        strength = strengths(snapshot)
-        typical = float(np.median(columns["slope"][known] * strength[known]))
-        columns["slope"] = np.where(known, columns["slope"], typical / strength)
-        columns["variance"][2] = np.where(known, columns["variance"][2], (_SLOPE_SD * columns["slope"]) ** 2)
     return UsageLines(names, **columns)
+
+
+def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[Floats, Floats]:
+    """Return slopes and their variances with those of brokers that had nothing to learn from yet as others pay."""
+    sure = variance < (_SURE_SD * slope) ** 2
+    if sure.all() or not sure.any():
+        return slope, variance
+    typical = float(np.median(slope[sure] * strength[sure]))
+    slope = np.where(sure, slope, typical / strength)
+    return slope, np.where(sure, variance, (_SLOPE_SD * slope) ** 2)
 
 
 def strengths(snapshot: LoadSnapshot) -> Floats:

@@ -292,7 +292,7 @@ class Search:
         upper, slope = float(self._apart[:, taker].max()), float(self._slope[taker])
         for source in order.tolist():
             apart = float(lower[source])
-            if not np.isfinite(apart) or apart - upper <= self._settings.band:
+            if not apart > 0 or apart - upper <= self._settings.band:
                 return False
             giver = self._givers[source]
             keeps = apart - float(self._slope[source]) * giver.heavy

@@ -23,6 +23,8 @@ RECENT: Final = 0
 SETTLED: Final = 1
 _MOST_NEW: Final = 0.25
 """A broker of whose work a greater part is new is left alone."""
+_MOST_UNLISTED: Final = 0.05
+"""Figures of a broker and those of its bundles may differ by this part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def outlook(
     held = owner != NOBODY
     whose = owner[held]
     work = np.array([np.bincount(whose, each[held], count) for each in (loads.recent, loads.settled)])
-    work += arriving[:2]
+    work += arriving[:2] + _unlisted(snapshot, loads)
     age_ms = now_ms - reported_at_ms(snapshot)
     fresh = (age_ms <= settings.stale_ms) & ~brokers.suspect
     if snapshot.extensible is not None:
@@ -151,6 +153,19 @@ def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
     while end < len(names) and names[end] == bundle:
         end += 1
     return list(range(first, end))
+
+
+def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
+    """Return what each broker reports to carry beyond its bundles, such as one that was divided since."""
+    bundles, brokers = snapshot.bundles, snapshot.brokers
+    total = loads.units.work(brokers.latest)
+    listed = np.bincount(bundles.owner, loads.units.work(bundles.latest), len(brokers))
+    rest = total - listed
+    counts = rest > _MOST_UNLISTED * total
+    if snapshot.extensible is not None and counts.any():
+        silent = ~bundles.sampled & snapshot.extensible.owned
+        counts &= np.bincount(bundles.owner[silent], minlength=len(brokers)) == 0
+    return np.where(counts, rest, 0.0)
 
 
 def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:

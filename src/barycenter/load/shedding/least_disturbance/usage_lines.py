@@ -114,6 +114,7 @@ def next_lines(
     row = p00 + work * p01, p01 + work * p11
     variance = np.array([p00 - less0 * row[0], p01 - less0 * row[1], p11 - less1 * row[1]])
     rest = usage - (background + slope * work)
+    rest = np.where(usage < _SATURATED, rest, rest.clip(0.0))
     weight = 1 - np.exp(-minutes / RECENT_MIN)
     beyond = np.where(lines.reports == 0, rest, lines.beyond + weight * (rest - lines.beyond))
     hot = usage > settings.overload_limit

@@ -17,6 +17,7 @@ Source: our own.
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 import msgspec
@@ -49,14 +50,19 @@ class Planned(NamedTuple):
     destination: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Known:
-    """What the last round knew, at `at_ms`: of bundles, of brokers, and what bundles of a namespace carry on average."""
+    """What the last round knew, at `at_ms`, of bundles and of brokers; `snapshot` is what it was about."""
 
     at_ms: int
     loads: BundleLoads
     lines: UsageLines
-    typical: Mapping[str, tuple[float, float]]
+    snapshot: LoadSnapshot
+
+    @cached_property
+    def typical(self) -> Mapping[str, tuple[float, float]]:
+        """What bundles of each namespace carry on average, and all of them, as those of ""."""
+        return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
         """Return the work of a bundle, by the estimate that says more."""
@@ -122,6 +128,15 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory
+        move = memory.plan.get(bundle)
+        planned = None if move is None else snapshot.brokers.index.get(move.destination)
+        if planned is not None and candidates[planned]:
+            choice = PlacementChoice(planned, NAME, Code.PLANNED, count - 1)
+            if memory.expected is None or memory.known is None:
+                return choice, memory
+            expected = self._expected(snapshot, memory.known, memory.expected)
+            pending = planned, bundle, memory.known.work(bundle), memory.known.home(snapshot, bundle)
+            return choice, replace(memory, expected=replace(expected, pending=pending))
         with np.errstate(over="ignore", invalid="ignore"):
             known = memory.known or self._first(snapshot)
             expected = self._expected(snapshot, known, memory.expected)
@@ -131,7 +146,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
                 after[home] = expected.usage[home]
             if (candidates & expected.fresh).any():
                 after = np.where(expected.fresh, after, np.inf)
-            chosen, code = self._chosen(snapshot, bundle, memory, candidates, expected, after)
+            chosen, code = self._chosen(snapshot, move, candidates, expected, after)
         expected = replace(expected, pending=(chosen, bundle, work, home))
         ranked = least_rows(after, MAX_ALTERNATIVES + 1).tolist()
         others = tuple(row for row in ranked if row != chosen and np.isfinite(after.item(row)))[:MAX_ALTERNATIVES]
@@ -140,21 +155,11 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return choice, PlacementMemory(known, memory.plan, expected)
 
     def _chosen(
-        self,
-        snapshot: LoadSnapshot,
-        bundle: str,
-        memory: PlacementMemory,
-        candidates: Flags,
-        expected: Expected,
-        after: Floats,
+        self, snapshot: LoadSnapshot, move: Planned | None, candidates: Flags, expected: Expected, after: Floats
     ) -> tuple[int, Code]:
-        move, index = memory.plan.get(bundle), snapshot.brokers.index
+        """Return the least loaded one; of a planned move that cannot be its source if nobody would be less loaded."""
         least = _least(after, expected, self.settings.band)
-        if move is None:
-            return least, Code.LEAST_PREDICTED
-        planned, source = index.get(move.destination), index.get(move.source)
-        if planned is not None and candidates[planned] and np.isfinite(after[planned]):
-            return planned, Code.PLANNED
+        source = None if move is None else snapshot.brokers.index.get(move.source)
         if source is not None and candidates[source] and after[least] >= expected.usage[source]:
             return source, Code.PLANNED_IS_GONE
         return least, Code.LEAST_PREDICTED
@@ -163,7 +168,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         """Return what is known before the first round."""
         loads = first_loads(snapshot)
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
-        return Known(snapshot.taken_at_ms, loads, lines, typical_work(snapshot, loads))
+        return Known(snapshot.taken_at_ms, loads, lines, snapshot)
 
     def _expected(self, snapshot: LoadSnapshot, known: Known, before: Expected | None) -> Expected:
         if before is not None and _is_same(before.snapshot, snapshot):
@@ -195,7 +200,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         moves = {
             bundles.names[move.row]: Planned(brokers[move.source], brokers[move.destination]) for move in plan.moves
         }
-        known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, typical_work(plan.snapshot, plan.loads))
+        known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
         return PlacementMemory(known, moves, None)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:

@@ -38,6 +38,8 @@ TRAFFIC: Final = 0.25
 """What a move costs besides 1: for the sessions, and for the work, that a bundle has on average."""
 IDLE: Final = 1e-4
 """Bundles that take less than this part of a broker are without load."""
+MOST_LOOKED_AT: Final = 4_096
+"""So many bundles of one broker are considered at most."""
 _TOO_MANY: Final = 8
 """A broker hands out idle bundles when it has so many more of them than the mean, and twice as many."""
 
@@ -93,6 +95,12 @@ class _Giver:
     __slots__ = ("cost", "heavy", "light", "rows", "there", "work")
 
     def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats) -> None:
+        if len(rows) > MOST_LOOKED_AT:
+            # the heaviest alone, and as many all over the rest, from which the last one is chosen
+            order = np.argsort(-recent[rows], kind="stable")
+            half = MOST_LOOKED_AT // 2
+            chosen = np.sort(np.concatenate((order[:half], order[half :: 1 + (len(rows) - half) // half])))
+            rows, cost = rows[chosen], cost[chosen]
         self.rows = rows
         self.work = np.array([recent[rows], settled[rows]])
         self.light, self.heavy = self.work.min(axis=0), self.work.max(axis=0)

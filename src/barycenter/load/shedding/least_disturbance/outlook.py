@@ -62,9 +62,16 @@ def outlook(
 ) -> Outlook:
     brokers, count = snapshot.brokers, len(snapshot.brokers)
     owner, arriving = owners_to_be(snapshot, loads)
-    held = owner != NOBODY
-    whose = owner[held]
-    work = np.array([np.bincount(whose, each[held], count) for each in (loads.recent, loads.settled)])
+    _, *work_of, numbers = loads.sums
+    work, counts = np.array(work_of), numbers + arriving[2]
+    moved = np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
+    for rows, whose, sign in (
+        (moved, snapshot.bundles.owner[moved], -1.0),
+        (there := moved[owner[moved] != NOBODY], owner[there], 1.0),
+    ):
+        for each, column in enumerate((loads.recent, loads.settled)):
+            work[each] += sign * np.bincount(whose, column[rows], count)
+        counts = counts + sign * np.bincount(whose, minlength=count)
     work += arriving[:2] + _unlisted(snapshot, loads)
     age_ms = now_ms - reported_at_ms(snapshot)
     fresh = (age_ms <= settings.stale_ms) & ~brokers.suspect
@@ -74,7 +81,6 @@ def outlook(
     usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
     levels = tuple(reachable(usage[each, fresh], background[each, fresh], lines.slope[fresh]) for each in (0, 1))
-    counts = np.bincount(whose, minlength=count) + arriving[2]
     fresh &= ~_surprised(snapshot, loads, work)
     return Outlook(
         owner=owner,
@@ -159,8 +165,7 @@ def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
     """Return what each broker reports to carry beyond its bundles, such as one that was divided since."""
     bundles, brokers = snapshot.bundles, snapshot.brokers
     total = loads.units.work(brokers.latest)
-    listed = np.bincount(bundles.owner, loads.units.work(bundles.latest), len(brokers))
-    rest = total - listed
+    rest = total - loads.sums[0]
     counts = rest > _MOST_UNLISTED * total
     if snapshot.extensible is not None and counts.any():
         silent = ~bundles.sampled & snapshot.extensible.owned
@@ -182,7 +187,7 @@ def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
     """Return of which brokers two reports were seen, here or in the windows of half of their bundles, or that have
     none: an empty broker has nothing that could surprise."""
     bundles, count = snapshot.bundles, len(snapshot.brokers)
-    if (lines.reports >= 2).all():
+    if (lines.reports >= 2).all() or bundles.short_samples.min(initial=2) > 1:
         return snapshot.brokers.everyone
     sampled = np.bincount(bundles.owner, bundles.short_samples > 1, count)
     found: Flags = (lines.reports >= 2) | (counts == 0) | (2 * sampled >= np.bincount(bundles.owner, minlength=count))

@@ -18,7 +18,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -227,7 +227,7 @@ def _least(after: Floats, expected: Expected, band: float) -> int:
     """Return the broker with the least usage; for a bundle without load the one with the fewest bundles, of those that
     lie within the band above the least."""
     least = int(np.argmin(after))
-    tolerance = band if float((after[least] - expected.usage[least])) < IDLE else 1e-9
+    tolerance = band if float(after[least] - expected.usage[least]) < IDLE else 1e-9
     equal = np.flatnonzero(after <= after[least] + tolerance)
     return int(equal[np.argmin(expected.counts[equal])]) if len(equal) else least
 
@@ -250,5 +250,3 @@ class _Figures(msgspec.Struct, frozen=True, gc=False):
             return Figures((), rejected)
         best = of_figures(what, [self.usage], "<=", f"that of {names[self.others[0]]}", self.usages[0], "%")
         return Figures(tuple(best), rejected)
-
-

@@ -34,6 +34,8 @@ _SHEDDING: Final = frozenset(
         Code.GAP_LASTED,
         Code.FAR_ABOVE_DEVIATION,
         Code.ABOVE_BAND,
+        Code.FILLS_ANOTHER,
+        Code.TOO_MANY_IDLE,
     }
 )
 

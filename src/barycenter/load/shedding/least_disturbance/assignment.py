@@ -38,6 +38,8 @@ TRAFFIC: Final = 0.25
 """What a move costs besides 1: for the sessions, and for the work, that a bundle has on average."""
 IDLE: Final = 1e-4
 """Bundles that take less than this part of a broker are without load."""
+LOOKED_FOR: Final = 1_000
+"""So many moves are looked for at least, of which the first go."""
 MOST_LOOKED_AT: Final = 4_096
 """So many bundles of one broker are considered at most."""
 _TOO_MANY: Final = 8
@@ -64,13 +66,10 @@ BY_NUMBER: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The moves in their order. Flags over brokers: who was to give, and who still was when the round was full or
-    nothing more fitted."""
+    """The moves in their order, and which brokers were to give."""
 
     moves: tuple[Move, ...]
     asked: Flags
-    left: Flags
-    is_full: bool
 
 
 def movable_rows(snapshot: LoadSnapshot, loads: BundleLoads, view: Outlook, settings: Settings, now_ms: int) -> Flags:
@@ -126,9 +125,9 @@ class Search:
         self._takes: Flags = view.fresh & view.known
         self._gives: Flags = view.fresh
         count = len(snapshot.brokers)
-        self._asked, self._left = np.zeros(count, bool), np.zeros(count, bool)
+        self._asked = np.zeros(count, bool)
         self._moves: list[Move] = []
-        self._is_full = False
+        self._most = max(settings.most, LOOKED_FOR) + 1
         self._movable = movable
         self._givers: dict[int, _Giver] = {}
 
@@ -139,7 +138,11 @@ class Search:
             self._fill()
             if not self._moves:
                 self._spread_idle()
-        return Found(tuple(self._moves), self._asked, self._left, self._is_full)
+        return Found(tuple(self._moves), self._asked)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._moves) >= self._most
 
     # ---- what there is ----
 
@@ -170,13 +173,11 @@ class Search:
         self._prepare(above)
         for source in above[np.argsort(-lower[above], kind="stable")].tolist():
             self._give(source)
-            if self._is_full:
-                break
 
     def _give(self, source: int) -> None:
         """Move bundles of one broker until it is near the level."""
         giver, goal, slope = self._givers[source], self._settings.goal, float(self._slope[source])
-        while True:
+        while not self._is_full:
             apart = float(self._apart[:, source].min())
             surplus = apart - goal
             if surplus <= 0:
@@ -186,16 +187,9 @@ class Search:
             if not may.any() or not self._take_best(giver, source, may, relief, surplus, apart):
                 may = giver.there
                 if not may.any() or not self._take_better(giver, source, may, relief, apart):
-                    self._left[source] = bool(apart > self._settings.band)
                     return
-            if len(self._moves) >= self._settings.most:
-                self._is_full = True
-                self._left |= self._gives & (self._apart.min(axis=0) > self._settings.band)
-                return
 
-    def _take_best(
-        self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float
-    ) -> bool:
+    def _take_best(self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float) -> bool:
         """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
         does."""
         goal = self._settings.goal
@@ -288,8 +282,9 @@ class Search:
         upper = np.where(self._takes, self._apart.max(axis=0), np.inf)
         below = np.flatnonzero(upper < -FAR_BELOW * self._settings.band)
         for taker in below[np.argsort(upper[below], kind="stable")].tolist():
-            while not self._is_full and self._apart[:, taker].max() < -self._settings.band and self._fill_one(taker):
-                self._is_full = len(self._moves) >= self._settings.most
+            lacks = True
+            while lacks and not self._is_full:
+                lacks = self._apart[:, taker].max() < -self._settings.band and self._fill_one(taker)
 
     def _fill_one(self, taker: int) -> bool:
         """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""
@@ -336,7 +331,7 @@ class Search:
                 if not fits.any():
                     continue
                 destination = int(np.argmin(np.where(fits, numbers, np.inf)))
-                if numbers[destination] + 1 >= numbers[source] or len(self._moves) >= self._settings.most:
+                if numbers[destination] + 1 >= numbers[source] or self._is_full:
                     break
                 self._asked[source] = True
                 self._moves.append(

@@ -81,7 +81,7 @@ class Away(NamedTuple):
 class BundleLoads:
     """Columns over the rows of the newest bundle table. `lasted_min` is for how long the recent estimate lies above
     (below 0: below) the settled one. `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the
-    beginning. `sums` has a column a broker, of all bundles in its report: what was measured, both estimates, and how many.
+    beginning. `sums` has a column a broker, of all bundles in its report: what was measured, both estimates, how many.
 
     `left` says of bundles which brokers they left and when, `away` are those that nobody reports. `new` are bundles of
     which nothing was known when they were first seen, a short while ago.
@@ -227,7 +227,7 @@ def next_loads(
 def _sums(owner: Indices, columns: tuple[Floats, Floats, Floats], brokers: int) -> Floats:
     """Return the sums of three columns for each broker, and how many rows it has."""
     found = [np.bincount(owner, each, brokers) for each in columns]
-    return np.array([*found, np.bincount(owner, minlength=brokers)])
+    return np.array([*found, np.bincount(owner, minlength=brokers)], float)
 
 
 def _folded(

@@ -28,7 +28,13 @@ from barycenter.load.shedding.least_disturbance.assignment import Search, movabl
 from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
 from barycenter.load.shedding.least_disturbance.outlook import outlook
 from barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, NAME, Settings
-from barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, is_urgent, next_lines, reported_at_ms, was_silent
+from barycenter.load.shedding.least_disturbance.usage_lines import (
+    UsageLines,
+    is_urgent,
+    next_lines,
+    reported_at_ms,
+    was_silent,
+)
 from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts
 from barycenter.load.shedding.shedder import Shedder
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
@@ -83,8 +89,11 @@ class LeastDisturbance(Shedder[Seen]):
             allowed = _Allowed(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
             found = Search(snapshot, loads, view, movable, allowed, settings).run()
         verdicts = Verdicts(settings, view, found, now_ms)
-        rows = np.array([move.row for move in found.moves], np.int64)
-        waiting = found.left if found.is_full and found.left.any() else None
+        rows = np.array([move.row for move in found.moves[: settings.most]], np.int64)
+        waiting = None
+        if len(found.moves) > len(rows):
+            waiting = np.zeros(len(snapshot.brokers), bool)
+            waiting[[move.source for move in found.moves[len(rows) :]]] = True
         plan = DisturbancePlan(
             NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
         )

@@ -57,14 +57,14 @@ class Outlook:
         return found
 
 
-def outlook(
-    snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_ms: int, settings: Settings
-) -> Outlook:
+def outlook(snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_ms: int, settings: Settings) -> Outlook:
     brokers, count = snapshot.brokers, len(snapshot.brokers)
     owner, arriving = owners_to_be(snapshot, loads)
     _, *work_of, numbers = loads.sums
     work, counts = np.array(work_of), numbers + arriving[2]
-    moved = np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
+    moved = (
+        np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
+    )
     for rows, whose, sign in (
         (moved, snapshot.bundles.owner[moved], -1.0),
         (there := moved[owner[moved] != NOBODY], owner[there], 1.0),
@@ -185,8 +185,11 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
 
 def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
     """Return of which brokers two reports were seen, here or in the windows of half of their bundles, or that have
-    none: an empty broker has nothing that could surprise."""
+    none: an empty broker has nothing that could surprise. Usage that brokers smooth themselves has a past of its own.
+    """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
+    if snapshot.extensible is not None:
+        return snapshot.extensible.has_load
     if (lines.reports >= 2).all() or bundles.short_samples.min(initial=2) > 1:
         return snapshot.brokers.everyone
     sampled = np.bincount(bundles.owner, bundles.short_samples > 1, count)

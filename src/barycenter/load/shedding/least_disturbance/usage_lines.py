@@ -85,9 +85,7 @@ def next_lines(
     lines = _carried_over(before, snapshot, usage, work)
     silent = was_silent(lines, snapshot, settings)
     if silent.any():
-        lines = replace(
-            lines, reports=np.where(silent, 0, lines.reports), odd_min=np.where(silent, 0.0, lines.odd_min)
-        )
+        lines = replace(lines, reports=np.where(silent, 0, lines.reports), odd_min=np.where(silent, 0.0, lines.odd_min))
     is_new = (lines.reports == 0) | (at_ms != lines.reported_at_ms)
     error = usage - (lines.background + lines.slope * work)
     p00, p01, p11 = lines.variance

@@ -102,10 +102,10 @@ class DisturbancePlan(ShedPlan):
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        return self.verdicts.found.moves
+        return self.verdicts.found.moves[: len(self.rows)]
 
     def _unload(self, position: int, cause: Reason) -> Unload:
-        move = self.moves[position]
+        move = self.verdicts.found.moves[position]
         bundles, brokers = self.snapshot.bundles, self.snapshot.brokers.names
         name, goal = bundles.names[move.row], brokers[move.destination]
         if move.why == BY_NUMBER:

@@ -79,6 +79,7 @@ class Code(StrEnum):
     FITTING_BUNDLE = "fitting_bundle"
     ABOVE_BAND = "above_band"
     FILLS_ANOTHER = "fills_another"
+    TAKES_IN_EXCHANGE = "takes_in_exchange"
     TOO_MANY_IDLE = "too_many_idle"
     LEAST_DISTURBING = "least_disturbing"
     SPREAD_TOO_WIDE = "spread_too_wide"
@@ -247,6 +248,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.FITTING_BUNDLE: "it is the heaviest bundle left that fits into what has to leave",
     Code.ABOVE_BAND: "its predicted usage is above what can be reached by more than the band",
     Code.FILLS_ANOTHER: "it has the most to give to a broker that lies far below what can be reached",
+    Code.TAKES_IN_EXCHANGE: "it takes a heavier bundle of another broker, and gives a lighter one in exchange",
     Code.TOO_MANY_IDLE: "it holds far more bundles without load than the others",
     Code.LEAST_DISTURBING: "of its broker's bundles it relieves most for what moving it disturbs, and fits there",
     Code.SPREAD_TOO_WIDE: "it carries the most, and the usages of brokers are spread too widely",

@@ -35,6 +35,7 @@ _SHEDDING: Final = frozenset(
         Code.FAR_ABOVE_DEVIATION,
         Code.ABOVE_BAND,
         Code.FILLS_ANOTHER,
+        Code.TAKES_IN_EXCHANGE,
         Code.TOO_MANY_IDLE,
     }
 )

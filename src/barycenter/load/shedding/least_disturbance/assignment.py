@@ -42,6 +42,9 @@ LOOKED_FOR: Final = 1_000
 """So many moves are looked for at least, of which the first go."""
 MOST_LOOKED_AT: Final = 4_096
 """So many bundles of one broker are considered at most."""
+_PARTNERS: Final = 8
+_PAIRED: Final = 128
+"""An exchange is sought with so many of the least loaded brokers, among so many of the heaviest bundles of each."""
 _TOO_MANY: Final = 8
 """A broker hands out idle bundles when it has so many more of them than the mean, and twice as many."""
 
@@ -62,6 +65,8 @@ class Move(NamedTuple):
 ABOVE: Final = 0
 FILLS: Final = 1
 BY_NUMBER: Final = 2
+EXCHANGED: Final = 3
+RETURNED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,11 @@ class _Giver:
         self.light, self.heavy = self.work.min(axis=0), self.work.max(axis=0)
         self.cost = cost
         self.there = self.heavy > 0
+
+    def heaviest(self, most: int) -> Integers:
+        """Return the places of its heaviest bundles that are still there."""
+        there = np.flatnonzero(self.there)
+        return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
 
 
 class Search:
@@ -187,7 +197,8 @@ class Search:
             if not may.any() or not self._take_best(giver, source, may, relief, surplus, apart):
                 may = giver.there
                 if not may.any() or not self._take_better(giver, source, may, relief, apart):
-                    return
+                    if apart <= self._settings.band or not self._exchange(giver, source, apart):
+                        return
 
     def _take_best(self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float) -> bool:
         """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
@@ -208,6 +219,42 @@ class Search:
         after = np.maximum(apart - relief, float(self._apart[:, best].max()) + slope * giver.heavy)
         worth = np.where(may & (after <= apart - self._settings.goal), (apart - after) / giver.cost, -1.0)
         return self._try(giver, source, worth, lambda taken: apart - self._settings.goal - taken, apart, ABOVE)
+
+    def _exchange(self, giver: _Giver, source: int, apart: float) -> bool:
+        """Move a bundle to one of the least loaded brokers, and a lighter one back, so that the fuller of the two has
+        less by the goal than the giver had; tell whether two were found."""
+        upper = np.where(self._takes & self._gives, self._apart.max(axis=0), np.inf)
+        upper[source] = np.inf
+        partners = np.argsort(upper, kind="stable")[:_PARTNERS]
+        partners = partners[upper[partners] < apart - self._settings.goal]
+        self._prepare(partners)
+        mine = giver.heaviest(_PAIRED)
+        best, least = None, apart - self._settings.goal
+        for partner in partners.tolist():
+            other = self._givers[partner]
+            theirs = other.heaviest(_PAIRED)
+            if not len(mine) or not len(theirs):
+                continue
+            more = giver.work[:, mine, None] - other.work[:, None, theirs]
+            kept = self._apart[:, source, None, None] - self._slope[source] * more
+            got = self._apart[:, partner, None, None] + self._slope[partner] * more
+            after = np.maximum(kept, got).max(axis=0)
+            at = int(np.argmin(after))
+            gives, returns = int(mine[at // len(theirs)]), int(theirs[at % len(theirs)])
+            if (
+                after.flat[at] < least
+                and self._may_go(int(giver.rows[gives]), source)[partner]
+                and self._may_go(int(other.rows[returns]), partner)[source]
+            ):
+                best, least = (partner, gives, returns), float(after.flat[at])
+        if best is None:
+            return False
+        partner, gives, returns = best
+        self._asked[partner] = True
+        # what comes back stands first, so that a round that ends between the two leaves the fuller one no worse for long
+        self._move(self._givers[partner], returns, partner, source, apart, RETURNED)
+        self._move(giver, gives, source, partner, apart, EXCHANGED)
+        return True
 
     def _room(self, room_of: Callable[[Floats], Floats]) -> Floats:
         """Return for how much more work each broker has room, -1 where nothing may go."""
@@ -258,6 +305,8 @@ class Search:
         rows = np.array([move.row for move in self._moves])
         work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
         apart = self._apart.copy()
+        if any(move.why == RETURNED for move in self._moves):
+            return
         for place, move in enumerate(self._moves):
             apart[:, move.destination] -= self._slope[move.destination] * work[:, place]
         goals: list[int] = [-1] * len(rows)

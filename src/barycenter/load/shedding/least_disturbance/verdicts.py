@@ -8,7 +8,7 @@ import numpy as np
 
 from barycenter.load.decisions import Unload
 from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.shedding.least_disturbance.assignment import ABOVE, BY_NUMBER, Found, Move
+from barycenter.load.shedding.least_disturbance.assignment import ABOVE, BY_NUMBER, EXCHANGED, RETURNED, Found, Move
 from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
 from barycenter.load.shedding.least_disturbance.outlook import RECENT, SETTLED, Outlook
 from barycenter.load.shedding.least_disturbance.settings import (
@@ -22,6 +22,7 @@ from barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, r
 from barycenter.load.shedding.plan import ShedPlan
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
+_CODES: Final = {EXCHANGED: Code.EXCHANGED, RETURNED: Code.GIVEN_IN_EXCHANGE}
 _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
 
 
@@ -76,6 +77,8 @@ class Verdicts:
         why = next((move.why for move in self.found.moves if move.source == broker), ABOVE)
         if why == BY_NUMBER:
             return Code.TOO_MANY_IDLE, (), ()
+        if why == RETURNED:
+            return Code.TAKES_IN_EXCHANGE, (), (BAND_KEY,)
         less, more = int(np.argmin(view.apart[:, broker])), int(np.argmax(view.apart[:, broker]))
         if view.apart[less, broker] > band:
             return Code.ABOVE_BAND, (self._against(less, broker, ">"),), (BAND_KEY,)
@@ -120,7 +123,7 @@ class DisturbancePlan(ShedPlan):
         )
         sessions, topics = int(bundles.sessions[move.row]), int(bundles.topics[move.row])
         reason = Reason(
-            code=Code.LEAST_DISTURBING,
+            code=_CODES.get(move.why, Code.LEAST_DISTURBING),
             strategy=NAME,
             subject=name,
             compared=compared,

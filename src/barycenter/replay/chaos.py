@@ -72,8 +72,9 @@ def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
         total = float(rng.random()) * 1.2 * carried * count
         if heats:
             part = 0.5 if hot is Hot.INDIVISIBLE else min(0.5, 1 / count)
-            share *= 1 - part
-            share[place] += part
+            share[place] = 0.0
+            share *= (1 - part) / share.sum()
+            share[place] = part
         is_hot.append(heats)
         which.append(place)
         rates.append(np.repeat(share[None] * total, MINUTES, axis=0))

@@ -5,7 +5,8 @@ brokers would have if the work could be shared out at will, each taking as much 
 
     sum over brokers of (level - background) / slope = all work
 
-so that a broker that is twice as strong has twice the work. `apart` is by how much a broker lies above that level.
+so that a broker that is twice as strong has twice the work. Where one bundle alone takes more than that, its broker
+cannot be brought lower than the bundle; the others share what is left of the work.
 """
 
 from bisect import bisect_left
@@ -29,15 +30,15 @@ _MOST_UNLISTED: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """`owner` is whose every row is, or is about to be (NOBODY: a row that counts no more). `usage`, and `apart` from
-    the level that can be reached, are fractions, a row for each estimate.
+    """`owner` is whose every row is, or is about to be (NOBODY: a row that counts no more). `usage`, the `target`
+    that can be reached, and how far the two are `apart` are fractions, a row for each estimate.
 
     Flags over brokers: `fresh` reported of late, `known` is of whom enough was seen.
     """
 
     owner: Indices
     usage: Floats
-    level: tuple[float, float]
+    target: Floats
     apart: Floats
     slope: Floats
     fresh: Flags
@@ -80,18 +81,46 @@ def outlook(snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_m
     usage = lines.background + lines.slope * work
     usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
-    levels = tuple(reachable(usage[each, fresh], background[each, fresh], lines.slope[fresh]) for each in (0, 1))
+    least = background + lines.slope * _heaviest(snapshot, loads, owner, usage, settings)
+    target = np.array([_targets(usage[each], background[each], least[each], lines.slope, fresh) for each in (0, 1)])
     fresh &= ~_surprised(snapshot, loads, work)
     return Outlook(
         owner=owner,
         usage=usage,
-        level=(levels[0], levels[1]),
-        apart=usage - np.array(levels)[:, None],
+        target=target,
+        apart=usage - target,
         slope=lines.slope,
         fresh=fresh,
         known=_known(snapshot, lines, counts),
         counts=counts,
     )
+
+
+def _heaviest(
+    snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings
+) -> Floats:
+    """Return the work of the heaviest bundle of each broker by both estimates; 0 of brokers that lie not high enough
+    for it to count."""
+    count = len(snapshot.brokers)
+    found = np.zeros((2, count))
+    high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0) if count else np.zeros(0, bool)
+    if not high.any():
+        return found
+    rows = np.flatnonzero(np.append(high, False)[owner])
+    for each, column in enumerate((loads.recent, loads.settled)):
+        np.maximum.at(found[each], owner[rows], column[rows])
+    return found
+
+
+def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fresh: Flags) -> Floats:
+    """Return for each broker the usage that it can be brought to: the level of all, or what it cannot get below."""
+    free = fresh.copy()
+    while True:
+        level = reachable(usage[free], background[free], slope[free])
+        stuck = free & (least > level)
+        if not stuck.any() or stuck[free].all():
+            return np.where(fresh, np.maximum(level, least), level)
+        free &= ~stuck
 
 
 def reachable(usage: Floats, background: Floats, slope: Floats) -> float:

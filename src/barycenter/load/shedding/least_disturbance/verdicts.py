@@ -90,7 +90,7 @@ class Verdicts:
         return Code.WITHIN_BAND, (self._against(more, broker, "<="),), (BAND_KEY,)
 
     def _against(self, estimate: int, broker: int, relation: str) -> Compared:
-        usage, level = float(self.view.usage[estimate, broker]), self.view.level[estimate]
+        usage, level = float(self.view.usage[estimate, broker]), float(self.view.target[estimate, broker])
         what, against = f"{_ESTIMATES[estimate]} usage", "reachable usage + band"
         return Compared(what, usage, relation, against, level + self.settings.band, "%")
 

@@ -194,7 +194,7 @@ class LoadBalancingConfig(ServingConfig, frozen=True, kw_only=True, rename=key_n
     ] = 2
     barycenter_least_disturbance_band_percentage: Annotated[
         Band, about("LeastDisturbance: how far above the reachable usage a broker may lie.", dynamic=True)
-    ] = 5.0
+    ] = 8.0
     barycenter_least_disturbance_patience_minutes: Annotated[
         Patience, about("LeastDisturbance: how long a change of load lasts before it counts.", dynamic=True)
     ] = 12.0

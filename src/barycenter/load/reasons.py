@@ -78,6 +78,7 @@ class Code(StrEnum):
     HEAVIEST_BUNDLE = "heaviest_bundle"
     FITTING_BUNDLE = "fitting_bundle"
     ABOVE_BAND = "above_band"
+    GIVES_TOO = "gives_too"
     FILLS_ANOTHER = "fills_another"
     TAKES_IN_EXCHANGE = "takes_in_exchange"
     TOO_MANY_IDLE = "too_many_idle"
@@ -247,6 +248,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.HEAVIEST_BUNDLE: "it is the heaviest bundle left on a broker that has to give load away",
     Code.FITTING_BUNDLE: "it is the heaviest bundle left that fits into what has to leave",
     Code.ABOVE_BAND: "its predicted usage is above what can be reached by more than the band",
+    Code.GIVES_TOO: "it lies near the edge of the band and gives, too, since another one is out of it",
     Code.FILLS_ANOTHER: "it has the most to give to a broker that lies far below what can be reached",
     Code.TAKES_IN_EXCHANGE: "it takes a heavier bundle of another broker, and gives a lighter one in exchange",
     Code.TOO_MANY_IDLE: "it holds far more bundles without load than the others",

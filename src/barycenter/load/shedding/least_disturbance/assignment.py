@@ -31,7 +31,7 @@ from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, Load
 MayGo = Callable[[int, int], Flags]
 """Tells of a bundle (a row) of a broker (another) which brokers may take it."""
 
-FAR_BELOW: Final = 3.0
+FAR_BELOW: Final = 2.0
 """A broker is filled once it is this many bands below the level."""
 SESSIONS: Final = 0.25
 TRAFFIC: Final = 0.25
@@ -178,7 +178,9 @@ class Search:
 
     def _relieve(self) -> None:
         lower = self._apart.min(axis=0)
-        above = np.flatnonzero(self._gives & (lower > self._settings.band))
+        if not (self._gives & (lower > self._settings.band)).any():
+            return
+        above = np.flatnonzero(self._gives & (lower > self._settings.edge))
         self._asked[above] = True
         self._prepare(above)
         for source in above[np.argsort(-lower[above], kind="stable")].tolist():
@@ -197,7 +199,7 @@ class Search:
             if not may.any() or not self._take_best(giver, source, may, relief, surplus, apart):
                 may = giver.there
                 if not may.any() or not self._take_better(giver, source, may, relief, apart):
-                    if apart <= self._settings.band or not self._exchange(giver, source, apart):
+                    if apart <= self._settings.edge or not self._exchange(giver, source, apart):
                         return
 
     def _take_best(self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float) -> bool:
@@ -213,7 +215,7 @@ class Search:
         """Move the bundle after which the fuller one of the two has the least, if that is less by the goal."""
         room = self._room(lambda taken: (apart - taken) / 2)
         best = int(np.argmax(room))
-        if room[best] <= 0 or apart - float(self._apart[:, best].max()) <= self._settings.band:
+        if room[best] <= 0 or apart - float(self._apart[:, best].max()) <= self._settings.edge:
             return False
         slope = float(self._slope[best])
         after = np.maximum(apart - relief, float(self._apart[:, best].max()) + slope * giver.heavy)
@@ -333,7 +335,7 @@ class Search:
         for taker in below[np.argsort(upper[below], kind="stable")].tolist():
             lacks = True
             while lacks and not self._is_full:
-                lacks = self._apart[:, taker].max() < -self._settings.band and self._fill_one(taker)
+                lacks = self._apart[:, taker].max() < -self._settings.edge and self._fill_one(taker)
 
     def _fill_one(self, taker: int) -> bool:
         """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""
@@ -344,7 +346,7 @@ class Search:
         upper, slope = float(self._apart[:, taker].max()), float(self._slope[taker])
         for source in order.tolist():
             apart = float(lower[source])
-            if not apart > 0 or apart - upper <= self._settings.band:
+            if not apart > 0 or apart - upper <= self._settings.edge:
                 return False
             giver = self._givers[source]
             keeps = apart - float(self._slope[source]) * giver.heavy

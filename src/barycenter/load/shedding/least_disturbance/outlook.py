@@ -214,12 +214,9 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
 
 def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
     """Return of which brokers two reports were seen, here or in the windows of half of their bundles, or that have
-    none: an empty broker has nothing that could surprise. Usage that brokers smooth themselves has a past of its own.
-    """
+    none: an empty broker has nothing that could surprise."""
     bundles, count = snapshot.bundles, len(snapshot.brokers)
-    if snapshot.extensible is not None:
-        return snapshot.extensible.has_load
-    if (lines.reports >= 2).all() or bundles.short_samples.min(initial=2) > 1:
+    if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):
         return snapshot.brokers.everyone
     sampled = np.bincount(bundles.owner, bundles.short_samples > 1, count)
     found: Flags = (lines.reports >= 2) | (counts == 0) | (2 * sampled >= np.bincount(bundles.owner, minlength=count))

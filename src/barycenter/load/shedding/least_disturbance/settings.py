@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from barycenter.load.decisions import NO_LIMIT, bundles_of_round
-from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
 
@@ -30,7 +29,7 @@ class Settings:
     does not go back for twice as long.
     """
 
-    band: float = 0.05
+    band: float = 0.08
     patience_min: float = 12.0
     overload_limit: float = 0.85
     grace_ms: int = 30 * MINUTE_MS
@@ -43,8 +42,6 @@ class Settings:
     def of(config: "BrokerConfig") -> "Settings":
         longest_min = config.load_balancer_report_update_max_interval_minutes
         stale_ms = round((longest_min + 2 * config.load_balancer_shedding_interval_minutes) * MINUTE_MS)
-        if manager_in_force(config) is ManagerKind.EXTENSIBLE:
-            stale_ms = round(config.load_balancer_broker_load_data_ttl_in_seconds * 1000)
         return Settings(
             band=config.barycenter_least_disturbance_band_percentage / 100,
             patience_min=config.barycenter_least_disturbance_patience_minutes,
@@ -63,5 +60,10 @@ class Settings:
 
     @property
     def goal(self) -> float:
-        """How near to the reachable usage a broker is brought once it is out of the band."""
-        return 0.4 * self.band
+        """How near to the reachable usage a broker is brought."""
+        return 0.25 * self.band
+
+    @property
+    def edge(self) -> float:
+        """Who lies farther above the reachable usage than this gives, too, once one is out of the band."""
+        return 0.6 * self.band

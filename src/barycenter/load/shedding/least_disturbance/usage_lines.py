@@ -39,7 +39,8 @@ _STEEPEST: Final = 8.0
 class UsageLines:
     """Columns over brokers. `variance` has rows for background, both, and slope. `beyond` is what the line does not
     explain of the newest report, smoothed; `odd_min` for how long reports were left out, `hot_min` for how long the
-    broker is overloaded. `reports` counts the reports that were seen."""
+    broker is overloaded. `reports` counts the reports that were seen; of the extensible load manager,
+    whose brokers smooth what they report, the rounds."""
 
     names: tuple[str, ...]
     background: Floats
@@ -125,7 +126,7 @@ def next_lines(
         beyond,
         np.where(lasting, 0.0, odd_min),
         np.where(hot, lines.hot_min + minutes, 0.0),
-        lines.reports + is_new,
+        lines.reports + (is_new | (snapshot.extensible is not None)),
         at_ms,
     )
 

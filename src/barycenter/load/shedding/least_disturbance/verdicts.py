@@ -82,6 +82,8 @@ class Verdicts:
         less, more = int(np.argmin(view.apart[:, broker])), int(np.argmax(view.apart[:, broker]))
         if view.apart[less, broker] > band:
             return Code.ABOVE_BAND, (self._against(less, broker, ">"),), (BAND_KEY,)
+        if self.found.asked[broker] and why == ABOVE:
+            return Code.GIVES_TOO, (self._against(less, broker, "<="),), (BAND_KEY,)
         if self.found.asked[broker]:
             return Code.FILLS_ANOTHER, (self._against(less, broker, "<="),), (BAND_KEY,)
         if view.apart[more, broker] > band:

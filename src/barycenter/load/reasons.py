@@ -269,7 +269,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.DEVIATION_TOLERATED: "it lies within the tolerated number of standard deviations of the mean",
     Code.WITHIN_BAND: "its predicted usage is within the band around what can be reached",
     Code.MAY_NOT_LAST: "its predicted usage is above the band by one estimate only, so it may not last",
-    Code.TOO_LITTLE_KNOWN: "only one report of it is known yet",
+    Code.TOO_LITTLE_KNOWN: "too little is known yet of it, or of its new bundles, to rely upon",
     Code.OUTDATED_LOAD_DATA: "its load data are too old",
     Code.NO_TOP_BUNDLES: "no list of its top bundles is known",
     Code.NOTHING_FITS: "none of its top bundles fits into what may leave; smaller ones or a longer list would help",

@@ -45,6 +45,10 @@ MOST_LOOKED_AT: Final = 4_096
 _PARTNERS: Final = 8
 _PAIRED: Final = 128
 """An exchange is sought with so many of the least loaded brokers, among so many of the heaviest bundles of each."""
+_REFINED: Final = 64
+_DEARER: Final = 1.25
+_FINER: Final = 0.002
+"""So few moves are gone through once more, for bundles that cost hardly more and fit better by this."""
 _TOO_MANY: Final = 8
 """A broker hands out idle bundles when it has so many more of them than the mean, and twice as many."""
 
@@ -145,6 +149,7 @@ class Search:
         if self._takes.sum() >= 1 and len(self._snapshot.brokers) >= 2:
             self._relieve()
             self._share_out()
+            self._refine()
             self._fill()
             if not self._moves:
                 self._spread_idle()
@@ -326,6 +331,30 @@ class Search:
             move._replace(destination=goal, taker=float(apart[:, goal].max()))
             for move, goal in zip(self._moves, goals, strict=True)
         ]
+
+    def _refine(self) -> None:
+        """Have other bundles leave in place of those that were chosen, where both brokers come nearer to the level."""
+        if len(self._moves) > _REFINED:
+            return
+        for place, move in enumerate(self._moves):
+            giver = self._givers[move.source]
+            at = int(np.flatnonzero(giver.rows == move.row)[0])
+            if move.why != ABOVE:
+                continue
+            more = giver.work - giver.work[:, at, None]
+            kept = self._apart[:, move.source, None] - self._slope[move.source] * more
+            got = self._apart[:, move.destination, None] + self._slope[move.destination] * more
+            off = np.maximum(np.abs(kept), np.abs(got)).max(axis=0)
+            better = giver.there & (giver.cost <= _DEARER * giver.cost[at]) & (off < off[at] - _FINER)
+            other = int(np.argmin(np.where(better, off, np.inf))) if better.any() else at
+            if other == at or not self._may_go(int(giver.rows[other]), move.source)[move.destination]:
+                continue
+            self._apart[:, move.source] -= self._slope[move.source] * more[:, other]
+            self._apart[:, move.destination] += self._slope[move.destination] * more[:, other]
+            giver.there[at], giver.there[other] = True, False
+            after = float(self._apart[:, move.source].min())
+            taker = float(self._apart[:, move.destination].max())
+            self._moves[place] = move._replace(row=int(giver.rows[other]), after=after, taker=taker)
 
     # ---- brokers far below it ----
 

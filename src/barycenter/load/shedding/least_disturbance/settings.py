@@ -61,7 +61,7 @@ class Settings:
     @property
     def goal(self) -> float:
         """How near to the reachable usage a broker is brought."""
-        return 0.25 * self.band
+        return 0.18 * self.band
 
     @property
     def edge(self) -> float:

@@ -112,6 +112,8 @@ def next_lines(
     less0, less1 = np.where(surer, gain0, 0.0), np.where(surer, gain1, 0.0)
     row = p00 + work * p01, p01 + work * p11
     variance = np.array([p00 - less0 * row[0], p01 - less0 * row[1], p11 - less1 * row[1]])
+    # how much more than its limit such a broker would take is not known
+    variance[2] = np.where(learns & ~surer, (_SLOPE_SD * slope) ** 2, variance[2])
     rest = usage - (background + slope * work)
     rest = np.where(usage < _SATURATED, rest, rest.clip(0.0))
     weight = 1 - np.exp(-minutes / RECENT_MIN)

@@ -70,8 +70,9 @@ class Verdicts:
         if not view.fresh[broker]:
             age_s = (self.now_ms - int(reported_at_ms(snapshot)[broker])) / 1000
             limit_s = self.settings.stale_ms / 1000
-            compared = (Compared("age", age_s, ">", "limit", limit_s, "s"),) if age_s > limit_s else ()
-            return Code.OUTDATED_LOAD_DATA, compared, (REPORT_KEY,)
+            if age_s > limit_s:
+                return Code.OUTDATED_LOAD_DATA, (Compared("age", age_s, ">", "limit", limit_s, "s"),), (REPORT_KEY,)
+            return Code.TOO_LITTLE_KNOWN, (), (PATIENCE_KEY,)
         if not view.known[broker]:
             return Code.TOO_LITTLE_KNOWN, (), (REPORT_KEY,)
         why = next((move.why for move in self.found.moves if move.source == broker), ABOVE)

@@ -146,6 +146,7 @@ replay
     simulator
     measures
     generated
+    chaos
     csv_traces recorded
     grid
     scenario

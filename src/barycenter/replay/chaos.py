@@ -83,7 +83,6 @@ def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
     return Chaos(demand, cluster, tuple(events), tuple(is_hot), tuple(which))
 
 
-
 def _shares(rng: np.random.Generator) -> Floats:
     """Return what part of all load each bundle has: width by random cuts, times a density from 1 to 4."""
     cuts = np.sort(rng.random(BUNDLES - 1))

@@ -1,19 +1,19 @@
 """Which bundles go where: the fewest and cheapest moves that bring every broker within the band.
 
-A broker is out of the band if it lies above the reachable level by more than the band, by both estimates. It gives
-bundles until it is near the level (`Settings.goal`), to whoever has the most room at that moment, so that what one
-broker gives is shared out. Of its bundles that one goes first that relieves it most for what it disturbs; once one
-alone is enough, the lightest of those. What fits nowhere goes where it still leaves both brokers below what the giver
+A round acts once a broker is out of the band: if it lies above what it can be brought to by more than the band, by both
+estimates. Then all that lie near the edge of the band give, too, until they are near the target (`Settings.goal`), to
+whoever has the most room at that moment, so that what one broker gives is shared out. Of its bundles that one goes
+first that relieves it most for what it disturbs; once one alone is enough, one that leaves it near the target. What fits nowhere goes where it still leaves both brokers below what the giver
 had, if anywhere.
 
-Then brokers that lie far below the level, as an empty one among a hundred does without lifting any other out of the
+Then brokers that lie far below the target, as an empty one among a hundred does without lifting any other out of the
 band, are filled by those that lie above it most. Bundles without load are no question of usage: brokers that hold far
 more of them than others hand them out by number.
 
 Nothing moves by one of the two estimates alone: each move leaves its taker below its giver by both.
 
-Worked example (band 5 points, goal 2): usages 70, 70, 70, 70 and 0 %, level 56. The first gives 14 - 2 = 12 points or
-more, 16 at most: of bundles of 9, 7, 5, 4 … the one of 9, which leaves 3, then the lightest that is enough, that of 4.
+Worked example (band 8 points, goal 1.4): usages 70, 70, 70, 70 and 0 %, target 56. The first gives 12.6 points at least
+and 15.4 at most: of bundles of 9, 7, 5, 4 … the one of 9, then that of 5, which leaves it at 56 %.
 """
 
 from collections.abc import Callable

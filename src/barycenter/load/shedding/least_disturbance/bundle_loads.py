@@ -8,7 +8,7 @@ change that keeps its sign for as long as the patience lasts has become the stat
 is set to the recent one.
 
 Worked example (patience 12 minutes): a bundle of 10 carries 20 from one minute to the next. After five minutes the
-recent estimate is 18.6, the settled one 10.8. If it falls back after ten minutes nothing was decided upon the 20; if it
+recent estimate is 18.6, the settled one 10.1. If it falls back after ten minutes nothing was decided upon the 20; if it
 does not, both say 19.9 in the twelfth minute.
 """
 

@@ -1,19 +1,22 @@
 """LeastDisturbance: the fewest moves that bring every broker's predicted usage within a band around the reachable one.
 
-Worked example (band 5 points): four brokers at 70 %, and one that joined a moment ago. Reachable are 56 %. Each of the
-four gives two or three of its larger bundles, and all go in one round, since nothing but the new broker has changed:
-the estimates of all bundles, the recent and the settled one, agree. Had one of five like brokers risen from 40 % to
-80 % instead, nothing would move at first: its settled estimate says 40 % still. Twelve minutes later it does no more.
+Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 joined a moment ago, and b3 has
+twice the cores. Reachable are 20 % for each. So in one round b1 gives six bundles, two to b2 and four to b3, since
+nothing but the brokers has changed: both estimates of all bundles, the recent and the settled one, agree. Had one of
+five like brokers risen from 40 % to 80 % instead, nothing would move at first, for its settled estimate still says 40 %;
+it would twelve minutes later.
 
 When to use it: brokers that are not alike, load that comes and goes, clusters in which moves are dear. When not: if
 Pulsar's own choice is to be reproduced; it is none of Pulsar's strategies, and Apache Pulsar does not know it. It
 should be the placement strategy, too, of the modular load manager, which gives a new bundle to the broker that will be
-the least loaded with it. The extensible one takes it by its name, and places by its own strategy.
+the least loaded with it. The extensible one sheds by it if `loadBalancerLoadSheddingStrategy` names it, and places by
+its own strategy.
 
-A broker whose report is old gives nothing and takes nothing, nor does one of which a single report is known. A bundle
-that came to its broker of late, however it came, rests for the grace period, and does not go back for twice as long.
+A broker whose report is old neither gives nor takes anything; one of which a single report is known takes nothing,
+unless it is empty. A bundle that came to its broker of late, however it came, rests for the grace period, and does not
+go back for twice as long.
 
-Source: our own. `docs/decisions/0038-*` says what it owes to others.
+Source: our own; what it owes to others is told where it was decided (0038).
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is predicted of every broker, by the recent and by the settled estimate: its usage, and what can be reached.
+"""What brokers will have by the recent and by the settled estimate, and what they can be brought to.
 
 A bundle counts for the broker that it is on its way to, whatever reports still say. Reachable is the usage that all
 brokers would have if the work could be shared out at will, each taking as much as its line allows:
@@ -96,9 +96,7 @@ def outlook(snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_m
     )
 
 
-def _heaviest(
-    snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings
-) -> Floats:
+def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
     """Return the work of the heaviest bundle of each broker by both estimates; 0 of brokers that lie not high enough
     for it to count."""
     count = len(snapshot.brokers)

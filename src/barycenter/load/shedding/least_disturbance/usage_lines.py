@@ -1,4 +1,4 @@
-"""How the usage of each broker follows from its work: a line of its own, learnt from its reports.
+"""How usage follows from work: each broker has a line of its own, learnt from its reports.
 
     usage = background + slope × work
 
@@ -9,8 +9,8 @@ tell one from the other. A report that fits badly is left out, until so many ran
 true; meanwhile what the line does not explain counts in the recent estimate alone.
 
 Worked example: the cluster pays 1.0 for a work of 1, brokers like another. One reports 60 % at a work of 0.2, where the
-line says 22 %. It is known to ±5 % as to background and to ±50 % of the slope, so that of the 38 points 8 go to the
-background and 30 to the slope, which becomes 2.5: moving a quarter of its work away will take 12.5 points off.
+line says 21 %. It is known to ±5 % as to background and to ±50 % of the slope, so that of the 39 points 8 go to the
+background and 31 to the slope, which becomes 2.5: moving a quarter of its work away will take 12.7 points off.
 """
 
 from dataclasses import dataclass, replace

@@ -73,8 +73,6 @@ class Verdicts:
             if age_s > limit_s:
                 return Code.OUTDATED_LOAD_DATA, (Compared("age", age_s, ">", "limit", limit_s, "s"),), (REPORT_KEY,)
             return Code.TOO_LITTLE_KNOWN, (), (PATIENCE_KEY,)
-        if not view.known[broker]:
-            return Code.TOO_LITTLE_KNOWN, (), (REPORT_KEY,)
         why = next((move.why for move in self.found.moves if move.source == broker), ABOVE)
         if why == BY_NUMBER:
             return Code.TOO_MANY_IDLE, (), ()
@@ -87,6 +85,8 @@ class Verdicts:
             return Code.GIVES_TOO, (self._against(less, broker, "<="),), (BAND_KEY,)
         if self.found.asked[broker]:
             return Code.FILLS_ANOTHER, (self._against(less, broker, "<="),), (BAND_KEY,)
+        if not view.known[broker]:
+            return Code.TOO_LITTLE_KNOWN, (), (REPORT_KEY,)
         if view.apart[more, broker] > band:
             both = (self._against(more, broker, ">"), self._against(less, broker, "<="))
             return Code.MAY_NOT_LAST, both, (PATIENCE_KEY, BAND_KEY)

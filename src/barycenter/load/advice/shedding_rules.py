@@ -188,14 +188,14 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             EVENLY,
             lambda f: f.config.load_balancer_distribute_bundles_evenly_enabled,
-            "LeastDisturbance chooses who receives a bundle, but the filter removes that broker unless it has the fewest "
-            "bundles of the namespace, and the bundle stays or goes elsewhere",
+            "LeastDisturbance chooses who receives a bundle, but the filter removes that broker unless it has the "
+            "fewest bundles of the namespace, and the bundle stays or goes elsewhere",
             "set it to false",
         ),
         Rule(
             "barycenter_least_disturbance_band_percentage",
             lambda f: 0 < f.full < f.config.barycenter_least_disturbance_band_percentage / 100,
-            "no broker can lie that far above the others by the largest resource weight, so LeastDisturbance never sheds",
+            "no broker can lie that far above others by the largest resource weight, so LeastDisturbance never sheds",
             "set it lower, the default is 8",
         ),
         Rule(

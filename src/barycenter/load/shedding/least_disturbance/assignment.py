@@ -3,8 +3,9 @@
 A round acts once a broker is out of the band: if it lies above what it can be brought to by more than the band, by both
 estimates. Then all that lie near the edge of the band give, too, until they are near the target (`Settings.goal`), to
 whoever has the most room at that moment, so that what one broker gives is shared out. Of its bundles that one goes
-first that relieves it most for what it disturbs; once one alone is enough, one that leaves it near the target. What fits nowhere goes where it still leaves both brokers below what the giver
-had, if anywhere.
+first that relieves it most for what it disturbs; once one alone is enough, one that leaves it near the target. What
+fits nowhere goes where it still leaves both brokers below what the giver had, if anywhere, or in exchange for a lighter
+one.
 
 Then brokers that lie far below the target, as an empty one among a hundred does without lifting any other out of the
 band, are filled by those that lie above it most. Bundles without load are no question of usage: brokers that hold far
@@ -203,9 +204,10 @@ class Search:
             may = giver.there & (slope * giver.heavy <= surplus + 2 * goal)
             if not may.any() or not self._take_best(giver, source, may, relief, surplus, apart):
                 may = giver.there
-                if not may.any() or not self._take_better(giver, source, may, relief, apart):
-                    if apart <= self._settings.edge or not self._exchange(giver, source, apart):
-                        return
+                if may.any() and self._take_better(giver, source, may, relief, apart):
+                    continue
+                if apart <= self._settings.edge or not self._exchange(giver, source, apart):
+                    return
 
     def _take_best(self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float) -> bool:
         """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
@@ -258,7 +260,7 @@ class Search:
             return False
         partner, gives, returns = best
         self._asked[partner] = True
-        # what comes back stands first, so that a round that ends between the two leaves the fuller one no worse for long
+        # what comes back stands first, so that the taker has room for what it gets
         self._move(self._givers[partner], returns, partner, source, apart, RETURNED)
         self._move(giver, gives, source, partner, apart, EXCHANGED)
         return True
@@ -402,7 +404,7 @@ class Search:
         numbers = np.bincount(owner[idle], minlength=count).astype(float)
         takers = np.flatnonzero(self._takes)
         mean = float(numbers[takers].mean())
-        crowded = (numbers > 2 * mean) & (numbers > mean + _TOO_MANY) & self._gives
+        crowded = (numbers >= 2 * mean) & (numbers >= mean + _TOO_MANY) & self._gives
         for source in np.flatnonzero(crowded).tolist():
             rows = np.flatnonzero(idle & self._movable & (bundles.owner == source))
             for row in rows[: int(numbers[source] - mean)].tolist():

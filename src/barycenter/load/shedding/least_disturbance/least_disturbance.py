@@ -1,10 +1,10 @@
 """LeastDisturbance: the fewest moves that bring every broker's predicted usage within a band around the reachable one.
 
-Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 joined a moment ago, and b3 has
-twice the cores. Reachable are 20 % for each. So in one round b1 gives six bundles, two to b2 and four to b3, since
+Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 joined a moment ago, and b3
+has twice the cores. Reachable are 20 % for each. So in one round b1 gives six bundles, two to b2 and four to b3, since
 nothing but the brokers has changed: both estimates of all bundles, the recent and the settled one, agree. Had one of
-five like brokers risen from 40 % to 80 % instead, nothing would move at first, for its settled estimate still says 40 %;
-it would twelve minutes later.
+five like brokers risen from 40 % to 80 % instead, nothing would move at first, for its settled estimate says 40 %
+still; it would twelve minutes later.
 
 When to use it: brokers that are not alike, load that comes and goes, clusters in which moves are dear. When not: if
 Pulsar's own choice is to be reproduced; it is none of Pulsar's strategies, and Apache Pulsar does not know it. It

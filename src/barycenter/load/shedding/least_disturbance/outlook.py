@@ -114,18 +114,21 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
     """Return for each broker the usage that it can be brought to: the level of all, or what it cannot get below."""
     free = fresh.copy()
     while True:
-        level = reachable(usage[free], background[free], slope[free])
+        # what the others hold beyond what they cannot get below is to be shared, too
+        more = float(((usage - least) / slope)[fresh & ~free].clip(0.0).sum())
+        level = reachable(usage[free], background[free], slope[free], more)
         stuck = free & (least > level)
         if not stuck.any() or stuck[free].all():
             return np.where(fresh, np.maximum(level, least), level)
         free &= ~stuck
 
 
-def reachable(usage: Floats, background: Floats, slope: Floats) -> float:
-    """Return the level at which all brokers have the same usage, those left out whose background alone is above it."""
+def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
+    """Return the level at which all brokers have the same usage, with `more` work to share; those are left out whose
+    background alone is above it."""
     if not len(usage):
         return 0.0
-    work = float(((usage - background) / slope).sum())
+    work = float(((usage - background) / slope).sum()) + more
     order = np.argsort(background, kind="stable")
     share, offset = np.cumsum(1 / slope[order]), np.cumsum(background[order] / slope[order])
     levels = (work + offset) / share

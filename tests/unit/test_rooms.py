@@ -146,9 +146,9 @@ replay
     simulator
     measures
     generated
-    chaos
     csv_traces recorded
     grid
+    chaos
     scenario
     scenarios
 

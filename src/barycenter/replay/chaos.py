@@ -26,6 +26,7 @@ from barycenter.replay.capacity import Capacity, CapacityModel
 from barycenter.replay.demand import Demand
 from barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
 from barycenter.replay.generated import START_MS, broker_names, bundle_names
+from barycenter.replay.grid import settings_of
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster
 
@@ -120,3 +121,17 @@ def evenness(outcome: Outcome) -> Evenness:
         np.bincount(of_round[unloads], minlength=len(ends)),
         np.bincount(of_round[unloads], rate[unloads], len(ends)) / total,
     )
+
+
+def settings_of_chaos(strategy: str) -> dict[str, str]:
+    """Return the settings under which a strategy plays: as it is known to react fastest, since all load is new every
+    twenty minutes and nothing of it comes back."""
+    fast = {
+        "loadBalancerSheddingGracePeriodMinutes": "0",
+        "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+        "loadBalancerDistributeBundlesEvenlyEnabled": "false",
+        "loadBalancerAutoBundleSplitEnabled": "false",
+        "barycenterLeastDisturbanceBandPercentage": "2",
+        "barycenterLeastDisturbancePatienceMinutes": "0",
+    }
+    return {**settings_of(strategy, {}), **fast}

@@ -314,7 +314,7 @@ class Search:
         rows = np.array([move.row for move in self._moves])
         work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
         apart = self._apart.copy()
-        if any(move.why == RETURNED for move in self._moves):
+        if any(move.why != ABOVE for move in self._moves):
             return
         for place, move in enumerate(self._moves):
             apart[:, move.destination] -= self._slope[move.destination] * work[:, place]
@@ -326,37 +326,51 @@ class Search:
             goal = goals[place] = int(np.argmax(room))
             apart[:, goal] += self._slope[goal] * work[:, place]
         takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
-        if apart[:, takers].max() >= self._apart[:, takers].max():
-            return
-        self._apart = apart
-        self._moves = [
-            move._replace(destination=goal, taker=float(apart[:, goal].max()))
-            for move, goal in zip(self._moves, goals, strict=True)
-        ]
+        if apart[:, takers].max() < self._apart[:, takers].max():
+            moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
+            self._adopt(moves, apart)
+
+    def _adopt(self, moves: list[Move], apart: Floats) -> bool:
+        """Take other moves, told of in their order, unless one would leave its taker with more than the giver had."""
+        slope, before = self._slope.tolist(), self._view.apart.T.tolist()
+        told = []
+        for move in moves:
+            giver, taker = before[move.source], before[move.destination]
+            had = min(giver)
+            for each, work in enumerate((self._loads.recent.item(move.row), self._loads.settled.item(move.row))):
+                giver[each] -= slope[move.source] * work
+                taker[each] += slope[move.destination] * work
+            if max(taker) >= had:
+                return False
+            told.append(move._replace(before=had, after=min(giver), taker=max(taker)))
+        self._moves, self._apart = told, apart
+        return True
 
     def _refine(self) -> None:
         """Have other bundles leave in place of those that were chosen, where both brokers come nearer to the level."""
-        if len(self._moves) > _REFINED:
+        if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
             return
-        for place, move in enumerate(self._moves):
+        apart, moves = self._apart.copy(), list(self._moves)
+        swapped: list[tuple[_Giver, int, int]] = []
+        for place, move in enumerate(moves):
             giver = self._givers[move.source]
             at = int(np.flatnonzero(giver.rows == move.row)[0])
-            if move.why != ABOVE:
-                continue
             more = giver.work - giver.work[:, at, None]
-            kept = self._apart[:, move.source, None] - self._slope[move.source] * more
-            got = self._apart[:, move.destination, None] + self._slope[move.destination] * more
+            kept = apart[:, move.source, None] - self._slope[move.source] * more
+            got = apart[:, move.destination, None] + self._slope[move.destination] * more
             off = np.maximum(np.abs(kept), np.abs(got)).max(axis=0)
             better = giver.there & (giver.cost <= _DEARER * giver.cost[at]) & (off < off[at] - _FINER)
             other = int(np.argmin(np.where(better, off, np.inf))) if better.any() else at
             if other == at or not self._may_go(int(giver.rows[other]), move.source)[move.destination]:
                 continue
-            self._apart[:, move.source] -= self._slope[move.source] * more[:, other]
-            self._apart[:, move.destination] += self._slope[move.destination] * more[:, other]
+            apart[:, move.source] -= self._slope[move.source] * more[:, other]
+            apart[:, move.destination] += self._slope[move.destination] * more[:, other]
             giver.there[at], giver.there[other] = True, False
-            after = float(self._apart[:, move.source].min())
-            taker = float(self._apart[:, move.destination].max())
-            self._moves[place] = move._replace(row=int(giver.rows[other]), after=after, taker=taker)
+            swapped.append((giver, at, other))
+            moves[place] = move._replace(row=int(giver.rows[other]))
+        if not self._adopt(moves, apart):
+            for giver, at, other in reversed(swapped):
+                giver.there[at], giver.there[other] = False, True
 
     # ---- brokers far below it ----
 

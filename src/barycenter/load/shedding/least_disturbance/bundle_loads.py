@@ -127,7 +127,7 @@ class BundleLoads:
         """Return the broker that had the bundle, or the one that it was cut from."""
         row, _ = self._found(bundle)
         if row >= 0:
-            return self.brokers[self.owner[row]]
+            return self.brokers[self.owner.item(row)]
         found = self.away.get(bundle)
         return None if found is None else found.broker
 

@@ -1,13 +1,13 @@
 """The one catalogue of strategies: what configurations can name, for which load manager, and where each lives.
 
-A name is Pulsar's class name or its last part. A class of another package is not Pulsar's and cannot run here, even if
-its last part is known. Each load manager has strategies of its own:
+A name is Pulsar's class name or its last part; one that is not Pulsar's is of the package `barycenter`. A class of any
+other package cannot run here, even if its last part is known. Each load manager has strategies of its own:
 
 | load manager | shedding | placement | splitting |
 |---|---|---|---|
 | simple | its own | by `loadBalancerPlacementStrategy` | its own |
 | modular | by `loadBalancerLoadSheddingStrategy` | by `loadBalancerLoadPlacementStrategy` | its own |
-| extensible | TransferShedder | its own LeastResourceUsageWithWeight, not the modular one's | its own |
+| extensible | TransferShedder, or ours by the key | its own LeastResourceUsageWithWeight | its own |
 | no-op | none | none | none |
 
 A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. Modules are imported when the
@@ -225,8 +225,9 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
     """Return the short name of the shedder that a load manager uses: the one in force unless given.
 
     For the modular one that of `loadBalancerLoadSheddingStrategy`. The extensible one has TransferShedder and takes it
-    whatever the key says, as in Pulsar; the simple one sheds by itself. Since 5.x the modular one takes a shedder that
-    places, too, without its placement; its bundles go where the configured one says.
+    whatever the key says, as in Pulsar, unless that is a strategy of our own; the simple one sheds by itself. Since 5.x
+    the modular one takes a shedder that places, too, without its placement; its bundles go where the configured one
+    says.
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.

@@ -18,7 +18,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -41,6 +41,10 @@ from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, L
 
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
+
+
+_PARTS: Final = 2**30
+_LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
@@ -69,7 +73,7 @@ class Known:
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
-        return max(found)
+        return round(min(max(found), _LARGEST) * _PARTS) / _PARTS
 
     def home(self, snapshot: LoadSnapshot, bundle: str) -> int:
         """Return the broker whose reported usage has the bundle in it, or the one that it was cut from; NOBODY if no
@@ -85,18 +89,25 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What brokers of a snapshot will have: usage, slope, number of bundles; `fresh` is whose report is not old.
+    """What brokers of a snapshot will have: what they reported, the work that comes and goes since, its slope, the
+    number of bundles; `fresh` is whose report is not old.
 
-    `pending` was placed last, the broker, its name, its work, and who has it in what was reported; it is counted once
-    the snapshot has it on its way.
+    `pending` was placed last: the broker, its name, its work, and who has it in what was reported. It is counted once
+    the snapshot has it on its way. Work is in whole parts of 2**-30, so that sums do not depend on their order.
     """
 
     snapshot: LoadSnapshot
-    usage: Floats
+    reported: Floats
+    more: Floats
     slope: Floats
     counts: Floats
     fresh: Flags
     pending: tuple[int, str, float, int] | None = None
+
+    @property
+    def usage(self) -> Floats:
+        found: Floats = (self.reported + self.slope * self.more).clip(0.0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +152,10 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             known = memory.known or self._first(snapshot)
             expected = self._expected(snapshot, known, memory.expected)
             work, home = known.work(bundle), known.home(snapshot, bundle)
-            after = np.where(candidates, expected.usage + expected.slope * work, np.inf)
+            usage = expected.usage
+            after = np.where(candidates, usage + expected.slope * work, np.inf)
             if home != NOBODY and candidates[home]:
-                after[home] = expected.usage[home]
+                after[home] = usage[home]
             if (candidates & expected.fresh).any():
                 after = np.where(expected.fresh, after, np.inf)
             chosen, code = self._chosen(snapshot, move, candidates, expected, after)
@@ -172,21 +184,24 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
 
     def _expected(self, snapshot: LoadSnapshot, known: Known, before: Expected | None) -> Expected:
         if before is not None and _is_same(before.snapshot, snapshot):
-            pending = before.pending
-            if pending is None or (pending[0], pending[1]) not in snapshot.on_their_way.pairs:
+            pairs, pending = snapshot.on_their_way.pairs, before.pending
+            if pairs is before.snapshot.on_their_way.pairs:
                 return before
-            expected = replace(
-                before, snapshot=snapshot, usage=before.usage.copy(), counts=before.counts.copy(), pending=None
-            )
-            _count(expected, *pending)
-            return expected
+            if pending is not None and pairs.is_one_more(before.snapshot.on_their_way.pairs, pending[:2]):
+                grown = replace(
+                    before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy(), pending=None
+                )
+                if not snapshot.bundles.is_reported_by(*pending[:2]):
+                    _count(grown, *pending)
+                return grown
         lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
         # what is reported ends at the limits of a broker, its traffic does not
         by_traffic = lines.background + lines.slope * known.loads.units.work(snapshot.brokers.latest)
-        usage = np.maximum(reported_usage(snapshot, self.settings), by_traffic)
+        reported = np.maximum(reported_usage(snapshot, self.settings), by_traffic)
         now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
         fresh = now_ms - reported_at_ms(snapshot) <= self.settings.stale_ms
-        expected = Expected(snapshot, usage, lines.slope, snapshot.brokers.bundle_count.astype(float), fresh)
+        counts = snapshot.brokers.bundle_count.astype(float)
+        expected = Expected(snapshot, reported, np.zeros(len(counts)), lines.slope, counts, fresh)
         for broker, name in sorted(snapshot.on_their_way.pairs):
             if not snapshot.bundles.is_reported_by(broker, name):
                 _count(expected, broker, name, known.work(name), known.home(snapshot, name))
@@ -216,10 +231,10 @@ def _count(expected: Expected, broker: int, bundle: str, work: float, home: int)
     """Count a bundle for the broker that gets it, and no more for the one at home."""
     if home == broker:
         return
-    expected.usage[broker] += expected.slope[broker] * work
+    expected.more[broker] += work
     expected.counts[broker] += 1
     if home != NOBODY:
-        expected.usage[home] = max(0.0, expected.usage[home] - expected.slope[home] * work)
+        expected.more[home] -= work
         expected.counts[home] -= 1
 
 

@@ -39,7 +39,7 @@ TRAFFIC: Final = 0.25
 """What a move costs besides 1: for the sessions, and for the work, that a bundle has on average."""
 IDLE: Final = 1e-4
 """Bundles that take less than this part of a broker are without load."""
-LOOKED_FOR: Final = 1_000
+LOOKED_FOR: Final = 48
 """So many moves are looked for at least, of which the first go."""
 MOST_LOOKED_AT: Final = 4_096
 """So many bundles of one broker are considered at most."""

@@ -152,8 +152,11 @@ def part_of(bundle: str, whole: str) -> float:
     space, _, text = bundle.rpartition("/")
     if whole.rpartition("/")[0] != space:
         return 0.0
-    lower, upper = (int(edge, 16) for edge in text.split("_"))
-    begin, end = (int(edge, 16) for edge in whole.rpartition("/")[2].split("_"))
+    try:
+        lower, upper = (int(edge, 16) for edge in text.split("_"))
+        begin, end = (int(edge, 16) for edge in whole.rpartition("/")[2].split("_"))
+    except ValueError:  # no names of ranges
+        return 0.0
     return (upper - lower) / (end - begin) if begin <= lower and upper <= end and end > begin else 0.0
 
 

@@ -153,9 +153,9 @@ def test_a_spike_moves_nothing_and_what_lasts_does_after_the_patience() -> None:
 
 def test_an_overloaded_broker_is_believed_sooner() -> None:
     calm, high = (cluster({"b1": usage, "b2": 40, "b3": 40, "b4": 40}).snapshot() for usage in (40, 90))
-    plans, _ = run(LeastDisturbance(), [calm] * 3 + [high] * 5)
+    plans, _ = run(LeastDisturbance(), [calm] * 3 + [high] * 8)
     acted = [minute for minute, plan in enumerate(plans) if len(plan)]
-    assert acted[0] == 3 + 2, "a quarter of the patience"
+    assert acted[0] == 3 + 5, "half of the patience"
 
 
 @pytest.mark.parametrize("period", [1, 2, 4])

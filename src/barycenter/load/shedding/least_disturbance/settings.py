@@ -24,9 +24,9 @@ MINUTE_MS: Final = 60_000
 class Settings:
     """`band` and `overload_limit` are fractions of a broker, `most` bundles a round.
 
-    A change of load counts once it lasted `patience_min` minutes, and after a quarter of that if it overloads its
-    broker. Reports older than `stale_ms` are not believed. A bundle that came to a broker stays for `grace_ms`, and
-    does not go back for twice as long.
+    A change of load counts once it lasted `patience_min` minutes, and after half of that if its broker is overloaded.
+    Reports older than `stale_ms` are not believed. A bundle that came to a broker stays for `grace_ms`, and does not go
+    back for twice as long.
     """
 
     band: float = 0.08
@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def soon_ms(self) -> int:
-        """How long what is new, or urgent, has to last."""
+        """How long a broker with much that is new is left alone."""
         return round(self.patience_min * MINUTE_MS / 4)
 
     @property

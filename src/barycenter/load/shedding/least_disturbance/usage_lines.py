@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from barycenter.load.shedding.least_disturbance.bundle_loads import RECENT_MIN, Units
-from barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, Settings
+from barycenter.load.shedding.least_disturbance.settings import Settings
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 _BACKGROUND: Final = 0.01
@@ -143,7 +143,7 @@ def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Sett
 
 def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
     """Return which brokers are overloaded for long enough not to wait."""
-    found: Flags = lines.hot_min * MINUTE_MS >= settings.soon_ms
+    found: Flags = lines.hot_min >= settings.patience_min / 2
     return found
 
 

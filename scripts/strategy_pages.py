@@ -15,6 +15,7 @@ from barycenter.load.placement.least_resource_usage_with_weight_extensible impor
 from barycenter.load.selection.modular_selection import SelectionSettings
 from barycenter.load.shedding.avg_shedder import AvgShedder
 from barycenter.load.shedding.deviation_shedder import DeviationShedder
+from barycenter.load.shedding.least_disturbance.settings import Settings
 from barycenter.load.shedding.overload_shedder import OverloadShedder
 from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
 from barycenter.load.shedding.threshold_shedder import ThresholdShedder
@@ -153,6 +154,20 @@ SHEDDING = (
         idle_keys=("lowerBoundarySheddingEnabled",),
     ),
     _modular("deviation_shedder", "DeviationShedder", Role.SHEDDING, DeviationShedder.of),
+    replace(
+        _modular("least_disturbance", "LeastDisturbance", Role.SHEDDING, Settings.of),
+        manager="modular, extensible",
+        sources=("load/shedding/least_disturbance/least_disturbance.py",),
+        chosen_by=f"{_chosen_by('LeastDisturbance', Role.SHEDDING, ManagerKind.MODULAR)} Of the modular load manager "
+        "`loadBalancerLoadPlacementStrategy` names it, too. It is none of Pulsar's.",
+        also=(
+            ("What is known of bundles", "load/shedding/least_disturbance/bundle_loads.py"),
+            ("What is known of brokers", "load/shedding/least_disturbance/usage_lines.py"),
+            ("What can be reached", "load/shedding/least_disturbance/outlook.py"),
+            ("Which bundles go where", "load/shedding/least_disturbance/assignment.py"),
+            ("As placement", "load/placement/least_disturbance.py"),
+        ),
+    ),
     Page(
         name="transfer_shedder",
         title="TransferShedder",
@@ -165,7 +180,8 @@ SHEDDING = (
             "loadBalancerSheddingBundlesWithPoliciesEnabled",
         ),
         chosen_by=_chosen_by("TransferShedder", Role.SHEDDING, ManagerKind.EXTENSIBLE)
-        + " The extensible load manager sheds by it whatever the key says.",
+        + " The extensible load manager sheds by it whatever the key says, unless that is "
+        "[LeastDisturbance](least_disturbance.md).",
     ),
 )
 

@@ -15,7 +15,7 @@ from barycenter.load.policies import ClusterPolicies
 from barycenter.load.reports.load_report import default_bundle_data
 from barycenter.load.selection.unload_veto import unload_veto
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot, Preallocations
-from barycenter.load.strategies import PLACER_NAMES
+from barycenter.load.strategies import BOTH, PLACER_NAMES
 from support.load_cases import Cluster, bundle_name, clusters
 from support.snapshot_cases import a_policy
 
@@ -50,7 +50,7 @@ def test_a_choice_after_others_is_that_of_a_snapshot_made_anew(
     config = msgspec.structs.replace(
         default_config("4.x"),
         load_balancer_load_placement_strategy=name,
-        load_balancer_load_shedding_strategy="AvgShedder" if name == "AvgShedder" else "ThresholdShedder",
+        load_balancer_load_shedding_strategy=name if name in BOTH else "ThresholdShedder",
         failure_domains_enabled=failure_domains,
     )
     selection = FilteredSelection.of(config)

@@ -28,7 +28,7 @@ from support.load_cases import Cluster, bundle_name
 
 FEW, MANY, BROKERS = 50, 1600, 6
 
-ONE_BY_ONE = {"DeviationShedder"}
+ONE_BY_ONE = {"DeviationShedder", "LeastDisturbance"}
 """Shedders that choose anew after each bundle that leaves."""
 
 CONFIG = msgspec.structs.replace(

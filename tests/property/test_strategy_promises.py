@@ -57,8 +57,8 @@ EAGER: Final = msgspec.structs.replace(
 )
 """Sheds much and soon."""
 
-NO_MINIMUM: Final = {"OverloadShedder", "DeviationShedder", "TransferShedder", simple_shedding.NAME}
-"""Shedders that no key gives a minimum, as in Pulsar."""
+NO_MINIMUM: Final = {"OverloadShedder", "DeviationShedder", "TransferShedder", "LeastDisturbance", simple_shedding.NAME}
+"""Shedders that no key gives a minimum, as in Pulsar; and ours, which has its band."""
 
 SHEDDERS: Final = [(row.manager, row.name) for row in STRATEGIES if row.role is Role.SHEDDING]
 PLACERS: Final = [

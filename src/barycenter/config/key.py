@@ -29,6 +29,8 @@ Seconds: TypeAlias = Annotated[float, Meta(ge=0, extra={"unit": "s"})]
 IntervalSeconds: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": "s"})]
 Minutes: TypeAlias = Annotated[float, Meta(ge=0, extra={"unit": "min"})]
 IntervalMinutes: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": "min"})]
+Band: TypeAlias = Annotated[float, Meta(ge=0.5, le=100, extra={"unit": "%"})]
+Patience: TypeAlias = Annotated[float, Meta(ge=0, le=1_440, extra={"unit": "min"})]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": ""})]
 Names: TypeAlias = tuple[str, ...]
 SplitAlgorithm: TypeAlias = Literal[

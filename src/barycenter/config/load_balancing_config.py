@@ -6,6 +6,7 @@ import msgspec
 
 from barycenter.config.key import (
     AtLeastOne,
+    Band,
     Count,
     CountOrOff,
     Fraction,
@@ -15,6 +16,7 @@ from barycenter.config.key import (
     Millis,
     Minutes,
     Names,
+    Patience,
     Percent,
     Positive,
     Seconds,
@@ -190,6 +192,12 @@ class LoadBalancingConfig(ServingConfig, frozen=True, kw_only=True, rename=key_n
     load_balancer_avg_shedder_hit_count_high_threshold: Annotated[
         AtLeastOne, about("AvgShedder: heavy hits in a row before it sheds.", dynamic=True, unit="cycles")
     ] = 2
+    barycenter_least_disturbance_band_percentage: Annotated[
+        Band, about("LeastDisturbance: how far above the reachable usage a broker may lie.", dynamic=True)
+    ] = 8.0
+    barycenter_least_disturbance_patience_minutes: Annotated[
+        Patience, about("LeastDisturbance: how long a change of load lasts before it counts.", dynamic=True)
+    ] = 12.0
     namespace_bundle_unloading_timeout_ms: Annotated[
         IntervalMillis, about("Time for the topics of an unloaded bundle to close.", dynamic=True)
     ] = 60_000

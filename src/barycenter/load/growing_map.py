@@ -75,6 +75,13 @@ class GrowingMap(Mapping[_Key, _Value]):
             added = before
         return self._first.get(key)
 
+    def is_one_more(self, before: "GrowingMap[_Key, _Value]", key: _Key) -> bool:
+        """Tell whether this map is known to be another one with `key` added."""
+        if self._added is not before._added or self._first is not before._first or self._count != before._count + 1:
+            return False
+        added = self._added.last.get(key)
+        return added is not None and added[0] == self._count
+
     def adding(self, key: _Key, value: _Value) -> Self:
         """Return the map with one entry more, or another value for a key that it has."""
         added = self._added

@@ -32,6 +32,7 @@ class Code(StrEnum):
     PLANNED_IS_OVERLOADED = "planned_is_overloaded"
     PLANNED_IS_GONE = "planned_is_gone"
     DRAWN = "drawn"
+    LEAST_PREDICTED = "least_predicted"
     LEAST_LOADED = "least_loaded"
     LEAST_MESSAGE_RATE = "least_message_rate"
     IDLE_BROKER = "idle_broker"
@@ -76,6 +77,12 @@ class Code(StrEnum):
     FAR_ABOVE_DEVIATION = "far_above_deviation"
     HEAVIEST_BUNDLE = "heaviest_bundle"
     FITTING_BUNDLE = "fitting_bundle"
+    ABOVE_BAND = "above_band"
+    GIVES_TOO = "gives_too"
+    FILLS_ANOTHER = "fills_another"
+    TAKES_IN_EXCHANGE = "takes_in_exchange"
+    TOO_MANY_IDLE = "too_many_idle"
+    LEAST_DISTURBING = "least_disturbing"
     SPREAD_TOO_WIDE = "spread_too_wide"
     FITTING_TOP_BUNDLE = "fitting_top_bundle"
     EXCHANGED = "exchanged"
@@ -91,6 +98,9 @@ class Code(StrEnum):
     LESSER_OF_PAIR = "lesser_of_pair"
     GAP_TOO_NEW = "gap_too_new"
     DEVIATION_TOLERATED = "deviation_tolerated"
+    WITHIN_BAND = "within_band"
+    MAY_NOT_LAST = "may_not_last"
+    TOO_LITTLE_KNOWN = "too_little_known"
     OUTDATED_LOAD_DATA = "outdated_load_data"
     NO_TOP_BUNDLES = "no_top_bundles"
     NOTHING_FITS = "nothing_fits"
@@ -195,6 +205,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.PLANNED_IS_OVERLOADED: "the broker that the shedding plan names is overloaded, so one that is not was drawn",
     Code.PLANNED_IS_GONE: "the broker that the shedding plan names is no candidate, so another one was drawn",
     Code.DRAWN: "it was drawn at random",
+    Code.LEAST_PREDICTED: "its predicted usage is the least of the candidates",
     Code.LEAST_LOADED: "it is the least loaded of the candidates that are not idle",
     Code.LEAST_MESSAGE_RATE: "it has the least message rate of the candidates that are not idle",
     Code.IDLE_BROKER: "it is idle, and no other candidate is underloaded",
@@ -236,6 +247,12 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.FAR_ABOVE_DEVIATION: "it lies above the mean by too many standard deviations",
     Code.HEAVIEST_BUNDLE: "it is the heaviest bundle left on a broker that has to give load away",
     Code.FITTING_BUNDLE: "it is the heaviest bundle left that fits into what has to leave",
+    Code.ABOVE_BAND: "its predicted usage is above what can be reached by more than the band",
+    Code.GIVES_TOO: "it lies near the edge of the band and gives, too, since another one is out of it",
+    Code.FILLS_ANOTHER: "it has the most to give to a broker that lies far below what can be reached",
+    Code.TAKES_IN_EXCHANGE: "it takes a heavier bundle of another broker, and gives a lighter one in exchange",
+    Code.TOO_MANY_IDLE: "it holds far more bundles without load than the others",
+    Code.LEAST_DISTURBING: "of its broker's bundles it relieves most for what moving it disturbs, and fits there",
     Code.SPREAD_TOO_WIDE: "it carries the most, and the usages of brokers are spread too widely",
     Code.FITTING_TOP_BUNDLE: "it is the next of its broker's top bundles, lightest first, and fits into what may leave",
     Code.EXCHANGED: "it is too much for what may leave, but bundles of the destination make up for it",
@@ -250,6 +267,9 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.LESSER_OF_PAIR: "it is the less loaded one of its pair",
     Code.GAP_TOO_NEW: "the gap between it and the broker it is paired with has not lasted long enough",
     Code.DEVIATION_TOLERATED: "it lies within the tolerated number of standard deviations of the mean",
+    Code.WITHIN_BAND: "its predicted usage is within the band around what can be reached",
+    Code.MAY_NOT_LAST: "its predicted usage is above the band by one estimate only, so it may not last",
+    Code.TOO_LITTLE_KNOWN: "too little is known yet of it, or of its new bundles, to rely upon",
     Code.OUTDATED_LOAD_DATA: "its load data are too old",
     Code.NO_TOP_BUNDLES: "no list of its top bundles is known",
     Code.NOTHING_FITS: "none of its top bundles fits into what may leave; smaller ones or a longer list would help",

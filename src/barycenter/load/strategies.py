@@ -1,13 +1,13 @@
 """The one catalogue of strategies: what configurations can name, for which load manager, and where each lives.
 
-A name is Pulsar's class name or its last part. A class of another package is not Pulsar's and cannot run here, even if
-its last part is known. Each load manager has strategies of its own:
+A name is Pulsar's class name or its last part; one that is not Pulsar's is of the package `barycenter`. A class of any
+other package cannot run here, even if its last part is known. Each load manager has strategies of its own:
 
 | load manager | shedding | placement | splitting |
 |---|---|---|---|
 | simple | its own | by `loadBalancerPlacementStrategy` | its own |
 | modular | by `loadBalancerLoadSheddingStrategy` | by `loadBalancerLoadPlacementStrategy` | its own |
-| extensible | TransferShedder | its own LeastResourceUsageWithWeight, not the modular one's | its own |
+| extensible | TransferShedder, or ours by the key | its own LeastResourceUsageWithWeight | its own |
 | no-op | none | none | none |
 
 A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. Modules are imported when the
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from barycenter.load.shedding.shedder import Shedder
     from barycenter.load.splitting.splitter import Splitter
     from barycenter.load.strategy import Strategy
+
+OWN_PACKAGE: Final = "barycenter"
+"""Of strategies that are none of Pulsar's."""
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
@@ -93,11 +96,13 @@ def _row(
     version: PulsarVersion | None = None,
 ) -> StrategyRow:
     role = Role(module.partition(".")[0]) if not module.startswith("simple.") else Role(module.partition(".")[2])
-    class_name = f"{PULSAR_PACKAGE}.{place}.{name}"
+    class_name = f"{PULSAR_PACKAGE}.{place}.{name}" if place else f"{OWN_PACKAGE}.{name}"
     return StrategyRow(name, role, manager, class_name, module, as_ or name, named, both, version)
 
 
 _MODULAR, _EXTENSIBLE, _SIMPLE = ManagerKind.MODULAR, ManagerKind.EXTENSIBLE, ManagerKind.SIMPLE
+_OURS: Final = "LeastDisturbance"
+_OUR_PLACE: Final = "least_disturbance.least_disturbance"
 _SIMPLE_NAME: Final = short_name(_SIMPLE.class_name)
 
 STRATEGIES: Final = (
@@ -107,13 +112,16 @@ STRATEGIES: Final = (
     _row("AvgShedder", _MODULAR, "impl", "shedding.avg_shedder", both=True),
     _row("RangeThresholdShedder", _MODULAR, "impl", "shedding.range_threshold_shedder"),
     _row("DeviationShedder", _MODULAR, "impl", "shedding.deviation_shedder"),
+    _row(_OURS, _MODULAR, "", f"shedding.{_OUR_PLACE}", both=True),
     _row("LeastLongTermMessageRate", _MODULAR, "impl", "placement.least_long_term_message_rate"),
     _row("LeastResourceUsageWithWeight", _MODULAR, "impl", "placement.least_resource_usage_with_weight"),
     _row("RoundRobinBrokerSelector", _MODULAR, "impl", "placement.round_robin_broker_selector"),
     _row("AvgShedder", _MODULAR, "impl", "placement.avg_shedder", as_="AvgShedderPlacement", both=True, version="5.x"),
     _row("AvgShedder", _MODULAR, "impl", "placement.avg_shedder_pins", as_="AvgShedderPins", both=True, version="4.x"),
+    _row(_OURS, _MODULAR, "", "placement.least_disturbance", as_="LeastDisturbancePlacement", both=True),
     _row("BundleSplitterTask", _MODULAR, "impl", "splitting.bundle_splitter", named=False),
     _row("TransferShedder", _EXTENSIBLE, "extensions.scheduler", "shedding.transfer_shedder"),
+    _row(_OURS, _EXTENSIBLE, "", f"shedding.{_OUR_PLACE}"),
     _row(
         "LeastResourceUsageWithWeight",
         _EXTENSIBLE,
@@ -217,8 +225,9 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
     """Return the short name of the shedder that a load manager uses: the one in force unless given.
 
     For the modular one that of `loadBalancerLoadSheddingStrategy`. The extensible one has TransferShedder and takes it
-    whatever the key says, as in Pulsar; the simple one sheds by itself. Since 5.x the modular one takes a shedder that
-    places, too, without its placement; its bundles go where the configured one says.
+    whatever the key says, as in Pulsar, unless that is a strategy of our own; the simple one sheds by itself. Since 5.x
+    the modular one takes a shedder that places, too, without its placement; its bundles go where the configured one
+    says.
 
     Raises:
         UnknownStrategyError: there is none of that name, or it belongs to another load manager.
@@ -228,7 +237,9 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
     """
     manager = manager or manager_in_force(config)
     match manager:
-        case ManagerKind.EXTENSIBLE | ManagerKind.SIMPLE:
+        case ManagerKind.EXTENSIBLE:
+            return _of_extensible(config)
+        case ManagerKind.SIMPLE:
             return of_role(manager, Role.SHEDDING)[0].name
         case ManagerKind.NOOP:
             raise NothingToDecideError(Role.SHEDDING)
@@ -283,6 +294,13 @@ def _of_modular(key: str, class_name: str, role: Role) -> str:
             return each.name
     known = [each.name for each in mine]
     raise UnknownStrategyError(key, class_name, known, _why_not(wanted, role, known))
+
+
+def _of_extensible(config: "BrokerConfig") -> str:
+    """Return TransferShedder, unless the key names a strategy of our own: Pulsar's key is read by no other."""
+    wanted = config.load_balancer_load_shedding_strategy.strip()
+    first, *others = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)
+    return next((row.name for row in others if wanted in (row.name, row.class_name)), first.name)
 
 
 def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:

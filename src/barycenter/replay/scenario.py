@@ -32,6 +32,7 @@ BENCHED: Final = (
     "RangeThresholdShedder+LeastResourceUsageWithWeight",
     "DeviationShedder+LeastLongTermMessageRate",
     "AvgShedder",
+    "LeastDisturbance",
     "extensible",
     "simple",
 )

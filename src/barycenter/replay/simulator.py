@@ -305,7 +305,8 @@ class _Run:
                 counts[row] += 1
                 found.append((bundle, self._names[row], "no load is known: the fewest bundles"))
             return found
-        placements = list(selection_of(self._config, self._kind).place(snapshot, bundles, self._rng))
+        selection, memory = selection_of(self._config, self._kind), self._memory.selection
+        placements = list(selection.place(snapshot, bundles, self._rng, memory))
         return [(each.bundle, each.broker, render(each.reason)) for each in placements if each.broker is not None]
 
     def _move(self, kind: str, bundle: str, source: str, broker: str, now_ms: int, gap_ms: int, why: str) -> None:

@@ -30,6 +30,7 @@ from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import (
+    BOTH,
     STRATEGIES,
     NothingToDecideError,
     OwnStrategiesError,
@@ -92,9 +93,7 @@ def test_each_strategy_is_known_by_its_name_and_its_class_name_and_can_be_made()
         key = f"load_balancer_load_{each.role}_strategy"
         if each.manager is ManagerKind.MODULAR and each.is_named:
             for name in (each.name, each.class_name):
-                both: dict[str, Any] = (
-                    {"load_balancer_load_placement_strategy": name} if each.name == "AvgShedder" else {}
-                )
+                both: dict[str, Any] = {"load_balancer_load_placement_strategy": name} if each.name in BOTH else {}
                 config = configured(**{"load_balancer_load_shedding_strategy": name, **both, key: name})
                 named = shedder_name if each.role is Role.SHEDDING else placer_name
                 assert named(config, ManagerKind.MODULAR) == each.name
@@ -133,6 +132,15 @@ def test_the_same_short_name_means_each_managers_own_function() -> None:
 def test_the_extensible_manager_has_its_own_strategies_whatever_the_keys_say() -> None:
     config = configured(ManagerKind.EXTENSIBLE)
     assert (shedder_name(config), placer_name(config)) == ("TransferShedder", "LeastResourceUsageWithWeight")
+
+
+@pytest.mark.parametrize("name", ["LeastDisturbance", "barycenter.LeastDisturbance"])
+def test_the_extensible_manager_sheds_by_a_strategy_of_our_own_if_the_key_names_it(name: str) -> None:
+    config = configured(ManagerKind.EXTENSIBLE, load_balancer_load_shedding_strategy=name)
+    assert (shedder_name(config), placer_name(config)) == ("LeastDisturbance", "LeastResourceUsageWithWeight")
+    assert shedder_of(config).name == "LeastDisturbance"
+    other = configured(ManagerKind.EXTENSIBLE, load_balancer_load_shedding_strategy=f"{IMPL}.LeastDisturbance")
+    assert shedder_name(other) == "TransferShedder", "Pulsar has none of that name"
 
 
 def test_the_simple_manager_places_by_its_own_key_and_the_no_op_one_not_at_all() -> None:

@@ -184,6 +184,30 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
         ),
         *_of_share("AvgShedder"),
     ),
+    "LeastDisturbance": (
+        Rule(
+            EVENLY,
+            lambda f: f.config.load_balancer_distribute_bundles_evenly_enabled,
+            "LeastDisturbance chooses who receives a bundle, but the filter removes that broker unless it has the "
+            "fewest bundles of the namespace, and the bundle stays or goes elsewhere",
+            "set it to false",
+        ),
+        Rule(
+            "barycenter_least_disturbance_band_percentage",
+            lambda f: 0 < f.full < f.config.barycenter_least_disturbance_band_percentage / 100,
+            "no broker can lie that far above others by the largest resource weight, so LeastDisturbance never sheds",
+            "set it lower, the default is 8",
+        ),
+        Rule(
+            "barycenter_least_disturbance_patience_minutes",
+            lambda f: (
+                f.config.barycenter_least_disturbance_patience_minutes
+                < 2 * f.config.load_balancer_shedding_interval_minutes
+            ),
+            "a change is believed after a round or two, so load that comes and goes moves bundles",
+            "set it to several times loadBalancerSheddingIntervalMinutes, the default is 12",
+        ),
+    ),
     "DeviationShedder": (_by_count("DeviationShedder"),),
     "TransferShedder": (
         Rule(

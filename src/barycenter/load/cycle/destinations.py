@@ -75,9 +75,11 @@ class Selection(ABC, Generic[Memory]):
         """Begin a round that carries out `plan`; `snapshot` is the load of now."""
 
     @abstractmethod
-    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> Iterator[Placement]:
+    def place(
+        self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: Memory | None = None
+    ) -> Iterator[Placement]:
         """Choose owners of unowned bundles one after the other, each when it is asked for; it counts for its broker
-        from then on."""
+        from then on. `memory` is what rounds before remembered, nothing unless given."""
 
 
 Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemory], tuple[Placement, SelectionMemory]]
@@ -133,9 +135,15 @@ class FilteredSelection(Selection[SelectionMemory]):
     ) -> "FilteredDestinations":
         return FilteredDestinations(self, plan, snapshot, memory, rng, requests)
 
-    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> Iterator[Placement]:
+    def place(
+        self,
+        snapshot: LoadSnapshot,
+        bundles: Iterable[str],
+        rng: random.Random,
+        memory: SelectionMemory | None = None,
+    ) -> Iterator[Placement]:
         """See `Selection`. A bundle that the snapshot does not know counts with the default data, as for the leader."""
-        memory = self.start()
+        memory = memory or self.start()
         for bundle in bundles:
             placement, memory = self.choose(snapshot, PlacementRequest(bundle), rng, memory)
             yield placement

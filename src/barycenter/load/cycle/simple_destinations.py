@@ -50,8 +50,10 @@ class SimpleSelection(Selection[SimpleMemory]):
     ) -> "SimpleDestinations":
         return SimpleDestinations(self, snapshot, memory, rng, requests)
 
-    def place(self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random) -> Iterator[Placement]:
-        chosen = SimpleDestinations(self, snapshot, self.start(), rng, PlacementRequest)
+    def place(
+        self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: SimpleMemory | None = None
+    ) -> Iterator[Placement]:
+        chosen = SimpleDestinations(self, snapshot, memory or self.start(), rng, PlacementRequest)
         return map(chosen.select, bundles)
 
 

@@ -33,6 +33,11 @@ _SHEDDING: Final = frozenset(
         Code.FAR_ABOVE_LEAST,
         Code.GAP_LASTED,
         Code.FAR_ABOVE_DEVIATION,
+        Code.ABOVE_BAND,
+        Code.GIVES_TOO,
+        Code.FILLS_ANOTHER,
+        Code.TAKES_IN_EXCHANGE,
+        Code.TOO_MANY_IDLE,
     }
 )
 

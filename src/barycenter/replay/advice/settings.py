@@ -53,6 +53,10 @@ OF_SHEDDER: Final[Mapping[str, tuple[Knob, ...]]] = {
         Knob("loadBalancerAvgShedderHitCountLowThreshold", ("2", "4", "8", "16")),
         Knob("minUnloadMessage", ("100", "1000")),
     ),
+    "LeastDisturbance": (
+        Knob("barycenterLeastDisturbanceBandPercentage", ("3", "5", "8", "12")),
+        Knob("barycenterLeastDisturbancePatienceMinutes", ("6", "12", "24")),
+    ),
     "TransferShedder": (
         Knob("loadBalancerBrokerLoadTargetStd", ("0.05", "0.1", "0.15", "0.25")),
         Knob("loadBalancerSheddingConditionHitCountThreshold", ("1", "3", "8")),

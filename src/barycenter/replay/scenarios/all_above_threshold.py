@@ -34,5 +34,6 @@ CASE = Case(
         ),
         Expected("AvgShedder", "unloads", "==", 0, "brokers are alike"),
         Expected("ThresholdShedder+LeastResourceUsageWithWeight", "unloads", "==", 0, "nobody is above the mean by 10"),
+        Expected("LeastDisturbance", "unloads", "==", 0, "nobody lies above what can be reached"),
     ),
 )

@@ -37,5 +37,14 @@ CASE = Case(
             5,
             "its scores lag, so the newcomer gets more after it has enough",
         ),
+        Expected(
+            "LeastDisturbance",
+            "regret",
+            "<",
+            0.3,
+            "the newcomer is filled in its first round",
+            than="AvgShedder",
+        ),
+        Expected("LeastDisturbance", "unloads", "<=", 1, "heavy bundles go, and none twice", than="AvgShedder"),
     ),
 )

@@ -23,5 +23,6 @@ CASE = Case(
             10,
             "a threshold on rates of one moment follows the wave",
         ),
+        Expected("LeastDisturbance", "unloads", "==", 0, "what comes and goes never settles"),
     ),
 )

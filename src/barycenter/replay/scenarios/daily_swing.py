@@ -30,5 +30,9 @@ CASE = Case(
     "daily-swing",
     "Five brokers at 50 %; half of the bundles swing by 70 % over the day, the other half against them.",
     make,
-    (Expected(EVERY, "flaps", "<=", 200, "whatever follows the day moves a bundle a few times, not each hour"),),
+    (
+        Expected(EVERY, "flaps", "<=", 200, "whatever follows the day moves a bundle a few times, not each hour"),
+        Expected("LeastDisturbance", "regret", "<=", 1, "it waits for a gap that has settled", than="AvgShedder"),
+        Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
+    ),
 )

@@ -27,5 +27,9 @@ CASE = Case(
     "five-to-ten",
     "Five brokers at 70 % with 100 bundles, evenly; five more join after ten minutes. Even would be 35 % each.",
     make,
-    (Expected("AvgShedder", "regret", "<", 0.5, "all pairs of full and empty act at once", than="no-op"),),
+    (
+        Expected("AvgShedder", "regret", "<", 0.5, "all pairs of full and empty act at once", than="no-op"),
+        Expected("LeastDisturbance", "unloads", "<=", 1.1, "in one round, to all five", than="AvgShedder"),
+        Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
+    ),
 )

@@ -33,5 +33,6 @@ CASE = Case(
             "nobody is ten points above the mean, so the empty broker stays empty",
         ),
         Expected("AvgShedder", "unloads", ">=", 1, "it pairs the fullest with the emptiest"),
+        Expected("LeastDisturbance", "unloads", ">=", 1, "an empty broker is filled though nobody is out of the band"),
     ),
 )

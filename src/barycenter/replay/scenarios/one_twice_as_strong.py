@@ -40,5 +40,13 @@ CASE = Case(
             "it goes by usage, which differs by 35 points",
             than="no-op",
         ),
+        Expected(
+            "LeastDisturbance",
+            "regret",
+            "<",
+            0.4,
+            "it learns what work costs each broker",
+            than="UniformLoadShedder+LeastLongTermMessageRate",
+        ),
     ),
 )

@@ -34,5 +34,9 @@ CASE = Case(
     "Five brokers; one seems nearly idle because its reports of 55 minutes are lost, and carries 76 % meanwhile. What"
     " goes by the stale report sends it still more.",
     make,
-    (Expected("AvgShedder", "overloaded_s", ">=", 60, "it pairs the fullest with the broker that seems to be idle"),),
+    (
+        Expected("AvgShedder", "overloaded_s", ">=", 60, "it pairs the fullest with the broker that seems to be idle"),
+        Expected("LeastDisturbance", "overloaded_s", "==", 0, "a broker whose reports are old takes nothing"),
+        Expected("LeastDisturbance", "regret", "<", 0.6, "it is evened out with the first report", than="no-op"),
+    ),
 )

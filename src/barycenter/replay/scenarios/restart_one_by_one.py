@@ -34,5 +34,6 @@ CASE = Case(
     (
         Expected("AvgShedder", "regret", "<", 1, "the empty broker is paired with the fullest", than=NONE),
         Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "<=", 20, "it acts above 85 % alone"),
+        Expected("LeastDisturbance", "flaps", "==", 0, "what came to a broker of late stays there, however it came"),
     ),
 )

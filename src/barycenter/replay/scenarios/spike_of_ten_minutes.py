@@ -30,5 +30,8 @@ CASE = Case(
     "Five brokers at 40 %, evenly; the bundles of one carry twice as much for ten minutes, then as before. What moves"
     " at the height of it is a burden after it.",
     make,
-    (Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "80 % is below its limit of 85 %"),),
+    (
+        Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "80 % is below its limit of 85 %"),
+        Expected("LeastDisturbance", "unloads", "==", 0, "ten minutes are less than its patience"),
+    ),
 )

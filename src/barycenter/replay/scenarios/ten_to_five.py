@@ -28,5 +28,15 @@ CASE = Case(
     "ten-to-five",
     "Ten brokers at 35 % with 100 bundles, evenly; five are shut down after ten minutes. Even would be 70 % each.",
     make,
-    (Expected(EVERY, "assignments", ">=", 40, "half of the bundles have to go somewhere"),),
+    (
+        Expected(EVERY, "assignments", ">=", 40, "half of the bundles have to go somewhere"),
+        Expected(
+            "LeastDisturbance",
+            "regret",
+            "<=",
+            1,
+            "placement knows what bundles carry",
+            than="AvgShedder",
+        ),
+    ),
 )

@@ -58,5 +58,6 @@ CASE = Case(
     (
         Expected(EVERY, "overloaded_s", ">=", 90 * 60, "no strategy can mend it: the topic has to be partitioned"),
         Expected(EVERY, "splits", "<=", 32, "the namespace has 64 bundles at most"),
+        Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
     ),
 )

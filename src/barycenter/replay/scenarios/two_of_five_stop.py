@@ -28,5 +28,8 @@ CASE = Case(
     "two-of-five-stop",
     "Five brokers at 45 %, evenly; two are shut down after ten minutes. Even would be 75 % on the other three.",
     make,
-    (Expected(EVERY, "assignments", ">=", 20, "each bundle of the two has to go somewhere"),),
+    (
+        Expected(EVERY, "assignments", ">=", 20, "each bundle of the two has to go somewhere"),
+        Expected("LeastDisturbance", "unloads", "==", 0, "placement alone evens it out"),
+    ),
 )

@@ -103,6 +103,8 @@ MOVES: dict[str, dict[tuple[str, str], int]] = {
     "uniform_load_shedder": {("b1:8080", "b2:8080"): 2},
     # half of 40,000 - 10,000 are three bundles of 5000; 80 % and 20 % become 50 % and 50 %
     "avg_shedder": {("b2:8080", "b3:8080"): 3},
+    # 80 of 400 percent of a core are 20 % of each: six of eight bundles, b3 gets twice as many as b2
+    "least_disturbance": {("b1:8080", "b2:8080"): 2, ("b1:8080", "b3:8080"): 4},
     # a tenth of 100 MiB/s, and the heavier of two bundles goes first
     "range_threshold_shedder": {("b01:8080", "b11:8080"): 1},
     # 90, 30, 30 become 70, 50, 30 and then 50, 50, 50

@@ -176,7 +176,8 @@ class ModularLeader:
         if len(self._context.registration.brokers) < 2:
             self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
-        plan, memory = shedder.decide(await self._snapshot(), self._shedding_memory.of(shedder))
+        snapshot = replace(await self._snapshot(), taken_at_ms=self._context.env.clock.now_ms())
+        plan, memory = shedder.decide(snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.tell_round(plan.reason)
         await self._carry_out(plan, selection)

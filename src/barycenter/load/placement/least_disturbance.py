@@ -1,0 +1,267 @@
+"""LeastDisturbance as placement: the broker that the plan names, else the one that will be the least loaded with it.
+
+What a bundle will take is what it took when a round last saw it, or what those of its namespace take on average; what a
+broker has is its reported usage and all that is on its way to it. Both are translated by the line of each broker
+(`shedding.least_disturbance.usage_lines`), so that one of twice the strength gets twice as much. A bundle without load
+goes to the one with the fewest bundles of those that are nearly as little loaded.
+
+Worked example: brokers at 50 % and 60 %, and a bundle that would take 20 points of the first and 8 of the second, which
+is stronger. It goes to the second: 68 % is less than 70 %.
+
+When to use it: with the LeastDisturbance as shedder. When not: with any other; Pulsar's rule for AvgShedder, that one
+which sheds and places as one is named by both keys, holds for it, too.
+
+Source: our own.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+
+import msgspec
+import numpy as np
+
+from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, least_rows, no_choice
+from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, of_figures
+from barycenter.load.shedding.least_disturbance.assignment import IDLE
+from barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
+from barycenter.load.shedding.least_disturbance.outlook import typical_work
+from barycenter.load.shedding.least_disturbance.settings import NAME, Settings
+from barycenter.load.shedding.least_disturbance.usage_lines import (
+    UsageLines,
+    next_lines,
+    reported_at_ms,
+    reported_usage,
+)
+from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
+from barycenter.load.shedding.shedder import SheddingPlan
+from barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot, namespace_of
+
+if TYPE_CHECKING:
+    from barycenter.config.broker_config import BrokerConfig
+
+
+_PARTS: Final = 2**30
+_LARGEST: Final = 2.0**20
+
+
+class Planned(NamedTuple):
+    """The brokers, by id, that a plan takes a bundle from and to."""
+
+    source: str
+    destination: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the last round knew, at `at_ms`, of bundles and of brokers; `snapshot` is what it was about."""
+
+    at_ms: int
+    loads: BundleLoads
+    lines: UsageLines
+    snapshot: LoadSnapshot
+
+    @cached_property
+    def typical(self) -> Mapping[str, tuple[float, float]]:
+        """What bundles of each namespace carry on average, and all of them, as those of ""."""
+        return typical_work(self.snapshot, self.loads)
+
+    def work(self, bundle: str) -> float:
+        """Return the work of a bundle, by the estimate that says more."""
+        found = self.loads.of(bundle)
+        if found is None:
+            found = self.typical.get(namespace_of(bundle), self.typical[""])
+        return round(min(max(found), _LARGEST) * _PARTS) / _PARTS
+
+    def home(self, snapshot: LoadSnapshot, bundle: str) -> int:
+        """Return the broker whose reported usage has the bundle in it, or the one that it was cut from; NOBODY if no
+        live one has."""
+        row = snapshot.bundles.row_with_windows(bundle)
+        if row is not None:
+            return snapshot.bundles.owner.item(row)
+        before = self.loads.owner_of(bundle)
+        broker = NOBODY if before is None else snapshot.brokers.index.get(before, NOBODY)
+        has_told = broker != NOBODY and int(reported_at_ms(snapshot)[broker]) > self.at_ms
+        return NOBODY if has_told else broker
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What brokers of a snapshot will have: what they reported, the work that comes and goes since, its slope, the
+    number of bundles; `fresh` is whose report is not old.
+
+    `pending` was placed last: the broker, its name, its work, and who has it in what was reported. It is counted once
+    the snapshot has it on its way. Work is in whole parts of 2**-30, so that sums do not depend on their order.
+    """
+
+    snapshot: LoadSnapshot
+    reported: Floats
+    more: Floats
+    slope: Floats
+    counts: Floats
+    fresh: Flags
+    pending: tuple[int, str, float, int] | None = None
+
+    @property
+    def usage(self) -> Floats:
+        found: Floats = (self.reported + self.slope * self.more).clip(0.0)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementMemory:
+    """`plan` is there while it is carried out."""
+
+    known: Known | None = None
+    plan: Mapping[str, Planned] = field(default_factory=dict)
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeastDisturbancePlacement(Placer[PlacementMemory]):
+    name: ClassVar[str] = NAME
+    settings: Settings = field(default_factory=Settings)
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(Settings.of(config))
+
+    def start(self) -> PlacementMemory:
+        return PlacementMemory()
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        """Choose the planned broker; else the candidate with the least usage with the bundle, of equal ones the one
+        with the fewest bundles. One whose report is old is chosen only if all are old."""
+        count = int(np.count_nonzero(candidates))
+        if not count:
+            return no_choice(NAME), memory
+        move = memory.plan.get(bundle)
+        planned = None if move is None else snapshot.brokers.index.get(move.destination)
+        if planned is not None and candidates[planned]:
+            choice = PlacementChoice(planned, NAME, Code.PLANNED, count - 1)
+            if memory.expected is None or memory.known is None:
+                return choice, memory
+            expected = self._expected(snapshot, memory.known, memory.expected)
+            pending = planned, bundle, memory.known.work(bundle), memory.known.home(snapshot, bundle)
+            return choice, replace(memory, expected=replace(expected, pending=pending))
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = memory.known or self._first(snapshot)
+            expected = self._expected(snapshot, known, memory.expected)
+            work, home = known.work(bundle), known.home(snapshot, bundle)
+            usage = expected.usage
+            after = np.where(candidates, usage + expected.slope * work, np.inf)
+            if home != NOBODY and candidates[home]:
+                after[home] = usage[home]
+            if (candidates & expected.fresh).any():
+                after = np.where(expected.fresh, after, np.inf)
+            chosen, code = self._chosen(snapshot, move, candidates, expected, after)
+        expected = replace(expected, pending=(chosen, bundle, work, home))
+        ranked = least_rows(after, MAX_ALTERNATIVES + 1).tolist()
+        others = tuple(row for row in ranked if row != chosen and np.isfinite(after.item(row)))[:MAX_ALTERNATIVES]
+        figures = _Figures(snapshot.brokers, chosen, float(after[chosen]), others, tuple(after[list(others)].tolist()))
+        choice = PlacementChoice(chosen, NAME, code, count - 1, figures=figures)
+        return choice, PlacementMemory(known, memory.plan, expected)
+
+    def _chosen(
+        self, snapshot: LoadSnapshot, move: Planned | None, candidates: Flags, expected: Expected, after: Floats
+    ) -> tuple[int, Code]:
+        """Return the least loaded one; of a planned move that cannot be its source if nobody would be less loaded."""
+        least = _least(after, expected, self.settings.band)
+        source = None if move is None else snapshot.brokers.index.get(move.source)
+        if source is not None and candidates[source] and after[least] >= expected.usage[source]:
+            return source, Code.PLANNED_IS_GONE
+        return least, Code.LEAST_PREDICTED
+
+    def _first(self, snapshot: LoadSnapshot) -> Known:
+        """Return what is known before the first round."""
+        loads = first_loads(snapshot)
+        lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
+        return Known(snapshot.taken_at_ms, loads, lines, snapshot)
+
+    def _expected(self, snapshot: LoadSnapshot, known: Known, before: Expected | None) -> Expected:
+        if before is not None and _is_same(before.snapshot, snapshot):
+            pairs, pending = snapshot.on_their_way.pairs, before.pending
+            if pairs is before.snapshot.on_their_way.pairs:
+                return before
+            if pending is not None and pairs.is_one_more(before.snapshot.on_their_way.pairs, pending[:2]):
+                grown = replace(
+                    before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy(), pending=None
+                )
+                if not snapshot.bundles.is_reported_by(*pending[:2]):
+                    _count(grown, *pending)
+                return grown
+        lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
+        # what is reported ends at the limits of a broker, its traffic does not
+        by_traffic = lines.background + lines.slope * known.loads.units.work(snapshot.brokers.latest)
+        reported = np.maximum(reported_usage(snapshot, self.settings), by_traffic)
+        now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
+        fresh = now_ms - reported_at_ms(snapshot) <= self.settings.stale_ms
+        counts = snapshot.brokers.bundle_count.astype(float)
+        expected = Expected(snapshot, reported, np.zeros(len(counts)), lines.slope, counts, fresh)
+        for broker, name in sorted(snapshot.on_their_way.pairs):
+            if not snapshot.bundles.is_reported_by(broker, name):
+                _count(expected, broker, name, known.work(name), known.home(snapshot, name))
+        return expected
+
+    def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
+        """Remember the moves of a plan of LeastDisturbance, and what it knew."""
+        if not isinstance(plan, DisturbancePlan):
+            return memory
+        bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
+        moves = {
+            bundles.names[move.row]: Planned(brokers[move.source], brokers[move.destination]) for move in plan.moves
+        }
+        known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
+        return PlacementMemory(known, moves, None)
+
+    def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
+        """Forget the moves of the plan."""
+        return PlacementMemory(memory.known, {}, memory.expected)
+
+
+def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
+    return before.bundles is snapshot.bundles and before.brokers is snapshot.brokers
+
+
+def _count(expected: Expected, broker: int, bundle: str, work: float, home: int) -> None:
+    """Count a bundle for the broker that gets it, and no more for the one at home."""
+    if home == broker:
+        return
+    expected.more[broker] += work
+    expected.counts[broker] += 1
+    if home != NOBODY:
+        expected.more[home] -= work
+        expected.counts[home] -= 1
+
+
+def _least(after: Floats, expected: Expected, band: float) -> int:
+    """Return the broker with the least usage; for a bundle without load the one with the fewest bundles, of those that
+    lie within the band above the least."""
+    least = int(np.argmin(after))
+    tolerance = band if float(after[least] - expected.usage[least]) < IDLE else 1e-9
+    equal = np.flatnonzero(after <= after[least] + tolerance)
+    return int(equal[np.argmin(expected.counts[equal])]) if len(equal) else least
+
+
+class _Figures(msgspec.Struct, frozen=True, gc=False):
+    """Makes the figures of a choice: usages with the bundle, that of the chosen and those of the best others."""
+
+    brokers: BrokerTable
+    chosen: int
+    usage: float
+    others: tuple[int, ...]
+    usages: tuple[float, ...]
+
+    def __call__(self) -> Figures:
+        what, names = "usage with it", self.brokers.names
+        higher = of_figures(what, self.usages, ">=", f"that of {names[self.chosen]}", self.usage, "%")
+        codes = [Code.MORE_LOADED] * len(higher)
+        rejected = tuple(map(Alternative, (names[row] for row in self.others), codes, higher))
+        if not self.others:
+            return Figures((), rejected)
+        best = of_figures(what, [self.usage], "<=", f"that of {names[self.others[0]]}", self.usages[0], "%")
+        return Figures(tuple(best), rejected)

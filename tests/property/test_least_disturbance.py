@@ -1,0 +1,111 @@
+"""What LeastDisturbance promises of any cluster, and how near its moves come to the fewest that there are."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barycenter.load.reports.load_report import NamespaceBundleStats
+from barycenter.load.shedding.least_disturbance.alignment import rows_before
+from barycenter.load.shedding.least_disturbance.assignment import BY_NUMBER, EXCHANGED, RETURNED
+from barycenter.load.shedding.least_disturbance.least_disturbance import LeastDisturbance, Seen
+from barycenter.load.shedding.least_disturbance.settings import Settings
+from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from support.load_cases import Cluster, bundle_name, clusters
+
+BAND = 0.08
+sizes = st.lists(st.sampled_from([2, 3, 5, 8, 12, 20]), max_size=3)
+
+
+def of_sizes(held: Sequence[Sequence[int]]) -> LoadSnapshot:
+    """Return like brokers whose bundles take these points of usage, and nothing else."""
+    found, number = Cluster(), 0
+    for broker, points in enumerate(held):
+        bundles = {}
+        for size in points:
+            bundles[bundle_name(number)] = NamespaceBundleStats(msg_rate_in=1e3 * size, topics=1)
+            number += 1
+        found.add(f"b{broker}", cpu=float(sum(points)), bundles=bundles)
+    return found.snapshot()
+
+
+def decide(snapshot: LoadSnapshot) -> DisturbancePlan:
+    return LeastDisturbance(Settings(band=BAND)).decide(snapshot, Seen())[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_no_move_leaves_who_takes_above_what_the_giver_was(cluster: Cluster) -> None:
+    """By both estimates; exchanges count as one."""
+    plan = decide(cluster.snapshot())
+    for move in plan.moves:
+        assert move.source != move.destination
+        if move.why == BY_NUMBER:
+            assert move.taker < move.before + 1
+        elif move.why not in (EXCHANGED, RETURNED):
+            assert move.taker < move.before
+            assert move.after <= move.before
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_a_second_plan_upon_the_first_has_nothing_more_to_do_with_its_bundles(cluster: Cluster) -> None:
+    """What is on its way is at rest."""
+    plan = decide(cluster.snapshot())
+    cluster.recently_unloaded = {unload.bundle for unload in plan}
+    again = decide(cluster.snapshot())
+    assert not {unload.bundle for unload in again} & cluster.recently_unloaded
+
+
+def fewest(held: Sequence[Sequence[int]], limit: float) -> int | None:
+    """Return how many moves are needed at least so that no broker has more than `limit`: by trying all of them."""
+    where = [broker for broker, points in enumerate(held) for _ in points]
+    points = [size for own in held for size in own]
+    best = None
+    for goal in itertools.product(range(len(held)), repeat=len(points)):
+        moved = sum(a != b for a, b in zip(where, goal, strict=True))
+        if best is not None and moved >= best:
+            continue
+        load = [0] * len(held)
+        for size, broker in zip(points, goal, strict=True):
+            load[broker] += size
+        if max(load) <= limit:
+            best = moved
+    return best
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(sizes, min_size=2, max_size=3).filter(lambda held: 0 < sum(map(len, held)) <= 6))
+def test_it_moves_hardly_more_than_the_fewest_that_do(held: list[list[int]]) -> None:
+    """Where all brokers can be brought near to the mean it gets them within the band, by two moves more at most."""
+    loads = [sum(points) for points in held]
+    mean = sum(loads) / len(loads)
+    plan = decide(of_sizes(held))
+    if max(loads) <= mean + 100 * BAND - 2:
+        assert all(move.why != EXCHANGED for move in plan.moves)
+        return
+    best = fewest(held, mean + 100 * Settings(band=BAND).goal)
+    if best is None:
+        return
+    after = np.array(loads, float)
+    sizes_of = [size for points in held for size in points]
+    for move in plan.moves:
+        after[move.source] -= sizes_of[move.row]
+        after[move.destination] += sizes_of[move.row]
+    assert after.max() <= max(mean + 100 * BAND, max(loads) - 1e-9)
+    if after.max() <= mean + 100 * Settings(band=BAND).goal + 1e-6:
+        assert len(plan.moves) <= best + 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(st.integers(0, 400)), st.sets(st.integers(0, 400)))
+def test_rows_are_matched_by_name(before: set[int], names: set[int]) -> None:
+    """As a dictionary would match them."""
+    first, second = ([f"{number:04}" for number in sorted(each)] for each in (before, names))
+    found = rows_before(first, second)
+    place = {name: row for row, name in enumerate(first)}
+    wanted = [place.get(name, -1) for name in second]
+    assert (list(range(len(second))) if found is None else found.tolist()) == wanted

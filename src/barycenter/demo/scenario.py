@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,8 @@ _EXISTS = 409
 class DemoSettings:
     """What a demo is started with; `load` says in words where its rates come from.
 
-    `trace_paths` are the files and folders given for the traces, none for a synthetic mix of `seed`.
+    `trace_paths` are the files and folders given for the traces, none for a synthetic mix of `seed`. `changes` are keys
+    of broker.conf that are other than in a demo, with their texts.
     """
 
     out: Path
@@ -58,6 +59,7 @@ class DemoSettings:
     broker_port: int = 16650
     trace_paths: Sequence[Path] = ()
     seed: int | None = None
+    changes: Mapping[str, str] = field(default_factory=dict)
 
     def client_plan(self, service_url: str) -> ClientPlan:
         return ClientPlan(
@@ -76,6 +78,7 @@ class DemoSettings:
         words = ["barycenter", "demo", "--brokers", str(self.brokers), "--duration", f"{self.duration_s:.15g}"]
         words += [word for path in self.trace_paths for word in ("--trace", str(path))]
         words += [] if self.seed is None else ["--seed", str(self.seed)]
+        words += [word for key, text in self.changes.items() for word in ("--set", f"{key}={text}")]
         words += ["--speedup", f"{self.speedup:.15g}", "--chaos" if self.chaos else "--no-chaos"]
         words += ["--web-port", str(self.web_port), "--broker-port", str(self.broker_port), "--out", str(self.out)]
         return shlex.join(words)
@@ -114,6 +117,7 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
         "loadBalancerOverrideBrokerNicSpeedGbps": f"{bits_per_s / _ONE_BROKER_BUSY / 1e9:.6f}",
         "loadBalancerNamespaceBundleMaxMsgRate": str(int(rate * _MESSAGES_IN_AND_OUT * _HOT_BUNDLE_SHARE) + 1),
         "metadataStoreSessionTimeoutMillis": "4000",
+        **settings.changes,
     }
 
 

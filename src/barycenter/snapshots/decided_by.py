@@ -83,15 +83,7 @@ def configured(
     if conf is not None:
         load_broker_conf(conf)
         texts |= {key: text for key, text in read_pairs(read_conf_text(conf), str(conf)).items() if key in known}
-    for change in changes:
-        key, separator, text = change.partition("=")
-        if not separator:
-            raise WrongWordError(f"--set {change}: give key=value")
-        if key.strip() not in known:
-            near = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
-            mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
-            raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {mend}")
-        texts[key.strip()] = text
+    texts |= texts_of(changes)
     if strategy is not None and not is_splitter(strategy) and short_name(strategy) != SIMPLE:
         if role_of(strategy) is Role.SHEDDING:
             texts[SHEDDING_KEY] = strategy
@@ -107,6 +99,25 @@ def configured(
         role_of(placement)
         texts[PLACEMENT_KEY] = placement
     return with_overrides(BrokerConfig(), texts)
+
+
+def texts_of(changes: Collection[str]) -> dict[str, str]:
+    """Return the keys of broker.conf that `changes`, of the form key=value, set, with their texts.
+
+    Raises:
+        WrongWordError: there is no such key.
+    """
+    known, texts = keys(), {}
+    for change in changes:
+        key, separator, text = change.partition("=")
+        if not separator:
+            raise WrongWordError(f"--set {change}: give key=value")
+        if key.strip() not in known:
+            near = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
+            mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
+            raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {mend}")
+        texts[key.strip()] = text
+    return texts
 
 
 def read_memory(file: Path) -> MemoryDocument:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from barycenter.demo.plan import ClientResult, TopicResult
 from barycenter.demo.record import Event, LoadSample, Record
 from barycenter.demo.report.data import MOST_POINTS, ReportData
 from barycenter.demo.report.page import Origin, render_report
-from barycenter.demo.scenario import DemoSettings
+from barycenter.demo.scenario import DemoSettings, demo_configuration
 from barycenter.demo.summary import counted, summarise
 from barycenter.pages.reasons import short_reason
 from support import demo_run
@@ -164,6 +165,7 @@ def test_numbers_have_their_nouns() -> None:
 
 def test_the_command_repeats_the_run() -> None:
     settings = DemoSettings(Path("my out"), [], "a mix", brokers=2, chaos=False, seed=7, web_port=1, broker_port=2)
+    settings = replace(settings, changes={"loadBalancerLoadSheddingStrategy": "LeastDisturbance"})
     parsed = command.make_context("demo", shlex.split(settings.command())[2:]).params
     assert {key: parsed[key] for key in ("brokers", "seed", "chaos", "out", "web_port", "broker_port")} == {
         "brokers": 2,
@@ -173,6 +175,8 @@ def test_the_command_repeats_the_run() -> None:
         "web_port": 1,
         "broker_port": 2,
     }
+    assert parsed["changes"] == ("loadBalancerLoadSheddingStrategy=LeastDisturbance",)
+    assert demo_configuration(settings)["loadBalancerLoadSheddingStrategy"] == "LeastDisturbance"
     assert (parsed["duration"], parsed["speedup"]) == (settings.duration_s, settings.speedup)
 
 

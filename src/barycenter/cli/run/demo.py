@@ -13,9 +13,12 @@ from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.interrupt import InterruptedBySignal
 from barycenter.cli.moments import Seconds
+from barycenter.config.broker_conf import ConfigError, with_overrides
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.demo.scenario import Demo, DemoSettings
 from barycenter.demo.summary import verdict
 from barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
+from barycenter.snapshots.decided_by import WrongWordError, texts_of
 from barycenter.standalone.errors import StandaloneError
 
 
@@ -40,6 +43,7 @@ from barycenter.standalone.errors import StandaloneError
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the report.",
 )
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
 @click.option("--chaos/--no-chaos", default=True, show_default=True, help="Kill the busiest broker half-way.")
 @click.option(
     "--web-port", default=18080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
@@ -55,6 +59,7 @@ def command(
     speedup: float,
     seed: int,
     out: Path,
+    changes: tuple[str, ...],
     chaos: bool,
     web_port: int,
     broker_port: int,
@@ -62,11 +67,14 @@ def command(
 ) -> None:
     """Start a cluster, drive it with stock Pulsar clients, write a report.
 
-    The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is
-    killed. Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily
-    swing and bursts. OUT gets report.html and summary.json; of a run that Ctrl-C ends, those of the time until then.
+    The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is killed.
+    Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily swing and bursts.
+    Settings are those of a cluster that balances within seconds; --set changes them. OUT gets report.html and
+    summary.json; of a run that Ctrl-C ends, those of the time until then.
     """
     try:
+        texts = texts_of(changes)
+        with_overrides(BrokerConfig(), texts)
         out.mkdir(parents=True, exist_ok=True)
         chosen = unique_names([read_trace(file) for file in trace_files(traces)]) if traces else synthetic_traces(seed)
         settings = DemoSettings(
@@ -74,6 +82,7 @@ def command(
             traces=chosen,
             trace_paths=traces,
             seed=None if traces else seed,
+            changes=texts,
             load=f"{len(chosen)} traces" if traces else f"a synthetic mix (seed {seed})",
             brokers=brokers,
             duration_s=duration,
@@ -83,7 +92,9 @@ def command(
             broker_port=broker_port,
         )
         summary, signalled = asyncio.run(_run(Demo(settings)))
-    except (StandaloneError, TraceError, AdminRequestError, OSError) as error:
+    except WrongWordError as error:
+        raise click.UsageError(str(error)) from error
+    except (StandaloneError, TraceError, ConfigError, AdminRequestError, OSError) as error:
         fail(in_words(error))
         return
     if not summary:

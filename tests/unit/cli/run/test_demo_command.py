@@ -95,3 +95,12 @@ def test_lost_messages_and_a_broker_that_refuses_end_with_1_and_say_where_to_loo
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     assert str(tmp_path / "out") in invoke(tmp_path, code=2).stderr
+
+
+def test_settings_of_the_demo_are_changed_by_key(tmp_path: Path) -> None:
+    invoke(tmp_path, "--set", "loadBalancerSheddingIntervalMinutes=0.5")
+    assert Run.settings.changes == {"loadBalancerSheddingIntervalMinutes": "0.5"}
+    assert "did you mean" in invoke(tmp_path, "--set", "loadBalancerSheddingInterval=1", code=2).stderr
+    assert "loadBalancerSheddingIntervalMinutes" in invoke(
+        tmp_path, "--set", "loadBalancerSheddingIntervalMinutes=soon", code=1
+    ).stderr.replace("\n", " ")

@@ -14,8 +14,8 @@ import numpy as np
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.replay.capacity import Capacity
-from barycenter.replay.generated import Shape, broker_names, generated
 from barycenter.replay.grid import settings_of
+from barycenter.replay.inputs.generated import Shape, broker_names, generated
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster, replay
 from benchmarks.machine import machine, peak_growth_mib, print_table

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from barycenter.pipeline.tables.schemas import TABLES
 from barycenter.replay.capacity import CapacityModel
-from barycenter.replay.generated import Shape, broker_names, generated
+from barycenter.replay.inputs.generated import Shape, broker_names, generated
 from benchmarks.machine import print_table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -17,7 +17,7 @@ from barycenter.replay.advice.verdict import advice_of
 from barycenter.replay.advice.weighing import LEAST_GAIN
 from barycenter.replay.capacity import Capacity, CapacityModel
 from barycenter.replay.demand import SPREAD, Demand
-from barycenter.replay.generated import START_MS, Shape, bundle_names, generated
+from barycenter.replay.inputs.generated import START_MS, Shape, bundle_names, generated
 from barycenter.replay.scenario import BENCHED, like_brokers
 from support.advised import question_of, tried
 

@@ -20,7 +20,7 @@ from barycenter.load.strategy import MemoryDocument
 from barycenter.replay.capacity import Capacity
 from barycenter.replay.demand import Demand
 from barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, BrokerSlowed, Event, ReportsLost
-from barycenter.replay.generated import START_MS, Shape, broker_names, generated
+from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
 from barycenter.replay.measures import measure
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster, replay

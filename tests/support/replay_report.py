@@ -6,8 +6,8 @@ import numpy as np
 
 from barycenter.cli.replay.running import RunFile
 from barycenter.cli.replay.series import series_of
-from barycenter.replay.generated import START_MS, broker_names
 from barycenter.replay.grid import Scenario
+from barycenter.replay.inputs.generated import START_MS, broker_names
 from barycenter.replay.measures import measure
 from barycenter.replay.outcome import Carried, Divided, Moved, Outcome
 

@@ -17,7 +17,7 @@ from barycenter.load.reports.load_report import (
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 from barycenter.replay.bundles import Bundles, summed
 from barycenter.replay.capacity import Capacity, CapacityModel, limits
-from barycenter.replay.generated import START_MS, Shape, broker_names, generated
+from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
 from barycenter.replay.reports import Measured, Reports
 from support.table_cases import write_tables
 

@@ -146,8 +146,7 @@ replay
     outcome
     simulator
     measures what_if
-    generated
-    csv_traces recorded
+    inputs
     grid
     scenario
     scenarios

@@ -5,10 +5,9 @@
 brokers told of it and when, as the snapshot that a leader decides upon. `simulator` runs them; its rounds are those of
 `load.cycle`, its splits those of `load.splitting`. `outcome` is what is kept of a run, `measures` how well it went.
 
-`generated` and `csv_traces` make demand, `recorded` a cluster, too, of what the pipeline kept, `grid` spells out the
-runs that a person asks for. `what_if` goes on from a snapshot. `scenario` says what a case of `balance-bench` is,
-`scenarios` has them, one file each, `experiments` what others measured and published, `advice`
-chooses by a history.
+`inputs` make demand, and a cluster, too, of what the pipeline kept; `grid` spells out the runs that a person asks for.
+`what_if` goes on from a snapshot. `scenario` says what a case of `balance-bench` is, `scenarios` has them, one file
+each, `experiments` what others measured and published, `advice` chooses by a history.
 
 Pure: time, randomness and inputs are arguments, and the same arguments give the same bytes.
 """

@@ -15,8 +15,8 @@ from barycenter.load.snapshot.load_snapshot import Floats
 from barycenter.replay.capacity import Capacity
 from barycenter.replay.demand import Demand
 from barycenter.replay.events import Event
-from barycenter.replay.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.grid import settings_of
+from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.measures import Measures, measure
 from barycenter.replay.simulator import Cluster, replay
 

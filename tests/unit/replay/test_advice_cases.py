@@ -11,8 +11,8 @@ from barycenter.replay.advice.parts import attempt, parts_of
 from barycenter.replay.advice.search import wanted
 from barycenter.replay.advice.verdict import advice_of
 from barycenter.replay.demand import Demand
-from barycenter.replay.generated import broker_names
 from barycenter.replay.grid import Scenario
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import balanced, like_brokers, of_rates, rate_of_usage, sizes, steady
 from barycenter.replay.simulator import replay
 from support.advised import advised, question_of, tried

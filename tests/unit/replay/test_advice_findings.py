@@ -10,8 +10,8 @@ from barycenter.replay.advice.finding import Finding, Kind
 from barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
 from barycenter.replay.capacity import Capacity, CapacityModel
 from barycenter.replay.demand import SPREAD, Demand
-from barycenter.replay.generated import START_MS, broker_names, bundle_names
-from barycenter.replay.recorded import Usages
+from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
+from barycenter.replay.inputs.recorded import Usages
 
 MODEL = CapacityModel(idle_cpu=5.0, cpu_per_message=0.002)
 FULL = 800 / 0.002

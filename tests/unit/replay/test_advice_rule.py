@@ -26,8 +26,8 @@ from barycenter.replay.advice.settings import (
 from barycenter.replay.advice.verdict import advice_of
 from barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
 from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.generated import Shape, generated
 from barycenter.replay.grid import CONFIGURED, Scenario
+from barycenter.replay.inputs.generated import Shape, generated
 from barycenter.replay.measures import Measures
 from barycenter.replay.scenario import BENCHED
 

@@ -17,7 +17,7 @@ from barycenter.replay.experiments.experiment import (
     figures_of,
     run_experiment,
 )
-from barycenter.replay.generated import START_MS
+from barycenter.replay.inputs.generated import START_MS
 from barycenter.replay.outcome import Moved, Outcome
 from barycenter.replay.scenario import MINUTE_MS
 

@@ -8,11 +8,11 @@ import pytest
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from barycenter.replay.capacity import Capacity, CapacityModel, fit
-from barycenter.replay.csv_traces import demand_of, read_trace
 from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.events import BrokerAdded, BrokerRemoved
-from barycenter.replay.generated import Shape, bundle_names, generated
-from barycenter.replay.recorded import Samples, Usages, recording, smallest
+from barycenter.replay.inputs.csv_traces import demand_of, read_trace
+from barycenter.replay.inputs.generated import Shape, bundle_names, generated
+from barycenter.replay.inputs.recorded import Samples, Usages, recording, smallest
 
 HEADER = "timestamp,value\n"
 STEP_MS = 60_000

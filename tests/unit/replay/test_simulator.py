@@ -20,7 +20,7 @@ from barycenter.replay.events import (
     ReportsLost,
     SettingChanged,
 )
-from barycenter.replay.generated import START_MS, Shape, broker_names, bundle_names, generated
+from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, bundle_names, generated
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster, replay
 

@@ -54,7 +54,8 @@ _HIGHEST_PRICE: Final = 10_000.0
     multiple=True,
     required=True,
     metavar="INPUT",
-    help=f"A data folder with the pipeline's tables, CSV traces of timestamp,value (repeated), or {GENERATED}.",
+    help=f"A data folder with the pipeline's tables, CSV traces of timestamp,value (repeated), a workload file (.yaml)"
+    f" of the OpenMessaging benchmark, or {GENERATED}.",
 )
 @click.option("--shape", "shapes", multiple=True, metavar="KEY=VALUE", help="Of CSV traces and made-up load; repeated.")
 @click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00.")

@@ -15,7 +15,7 @@ from barycenter.pipeline.history import History, NoHistoryError
 from barycenter.pipeline.storage.files import local_folder
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.replay.advice.document import Observed
-from barycenter.replay.recorded import Usages
+from barycenter.replay.inputs.recorded import Usages
 
 _ALL: Final = 1 << 40
 _TOPICS_OF_A_TRACE: Final = 4

@@ -50,7 +50,7 @@ _FAILURES_TOLD: Final = 10
     required=True,
     metavar="INPUT",
     help=f"A data folder with the pipeline's tables (a path, or an address that Spark reaches), CSV traces of"
-    f" timestamp,value (repeated), or {GENERATED}.",
+    f" timestamp,value (repeated), a workload file (.yaml) of the OpenMessaging benchmark, or {GENERATED}.",
 )
 @click.option("--shape", "shapes", multiple=True, metavar="KEY=VALUE", help="Of CSV traces and made-up load; repeated.")
 @click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00.")

@@ -1,4 +1,4 @@
-"""What `barycenter replay --input` can name: a data folder, CSV traces, or made-up load."""
+"""What `barycenter replay --input` can name: a data folder, CSV traces, a workload file, or made-up load."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,15 +15,18 @@ from barycenter.pipeline.history import END_OF_TIME, History
 from barycenter.pipeline.storage.files import Storage, local_folder
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.replay.capacity import Capacity
-from barycenter.replay.csv_traces import Trace, demand_of, read_trace
 from barycenter.replay.demand import Demand, ReplayInputError
 from barycenter.replay.events import Event
-from barycenter.replay.generated import Shape, broker_names, generated
-from barycenter.replay.recorded import Samples, Usages, recording
+from barycenter.replay.inputs.csv_traces import Trace, demand_of, read_trace
+from barycenter.replay.inputs.generated import Shape, broker_names, generated
+from barycenter.replay.inputs.recorded import Samples, Usages, recording
+from barycenter.replay.inputs.workload_files import Workload, demand_of_workload, workload_of
 from barycenter.replay.simulator import Cluster
 
 GENERATED: Final = "generated"
 _CSV_KEYS: Final = {"brokers": int, "bundles": int, "topics": int, "scale": float, "bytes_a_message": float}
+_WORKLOAD_KEYS: Final = {"brokers": int, "bundles": int, "cores": float}
+_MOST_WORKLOAD: Final = 1 << 20
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 
 
@@ -54,6 +57,7 @@ class Source:
 
     spec: InputSpec
     traces: tuple[Trace, ...] = ()
+    workload: Workload | None = None
     recorded: Input | None = None
 
     def input(self, seed: int) -> Input:
@@ -64,6 +68,8 @@ class Source:
         """
         if self.recorded is not None:
             return self.recorded
+        if self.workload is not None:
+            return _of_workload(self.spec, self.workload, seed)
         return _of_traces(self.spec, self.traces, seed) if self.traces else _generated(self.spec, seed)
 
 
@@ -82,8 +88,12 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
         return Source(spec)
     if first.endswith(".csv"):
         return Source(spec, traces=_traces(spec.paths))
+    if first.endswith((".yaml", ".yml")) and len(spec.paths) == 1:
+        return Source(spec, workload=_workload(Path(first)))
     if len(spec.paths) > 1:
-        raise ReplayInputError(f"give one data folder, or CSV files alone, not {', '.join(spec.paths)}")
+        raise ReplayInputError(
+            f"give one data folder, one workload file, or CSV files alone, not {', '.join(spec.paths)}"
+        )
     if spec.shape:
         raise ReplayInputError(f"--shape is for CSV traces and made-up load; {first} has the shape that was recorded")
     return Source(spec, recorded=_of_folder(spec, elsewhere or _local(first)))
@@ -130,6 +140,19 @@ def _generated(spec: InputSpec, seed: int) -> Input:
     capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
     shape = Shape(**{"step_ms": spec.step_ms, **numbers})
     return Input(generated(shape, seed), Cluster(dict.fromkeys(broker_names(shape.brokers), capacity)))
+
+
+def _workload(path: Path) -> Workload:
+    if path.stat().st_size > _MOST_WORKLOAD:
+        raise ReplayInputError(f"{path} is larger than a workload file can be")
+    return workload_of(str(path), path.read_bytes())
+
+
+def _of_workload(spec: InputSpec, workload: Workload, seed: int) -> Input:
+    numbers = _numbers(spec.shape, _WORKLOAD_KEYS, "a workload file")
+    capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
+    demand = demand_of_workload(workload, step_ms=spec.step_ms, seed=seed, **numbers)
+    return Input(demand, Cluster(dict.fromkeys(broker_names(numbers.get("brokers", 5)), capacity)))
 
 
 def _traces(paths: Sequence[str]) -> tuple[Trace, ...]:

@@ -15,7 +15,7 @@ from barycenter.load.snapshot.load_snapshot import Flags, Integers
 from barycenter.replay.advice.finding import Finding, Kind
 from barycenter.replay.capacity import KBIT, Capacity, CapacityModel, fit
 from barycenter.replay.demand import FIGURES, Demand
-from barycenter.replay.recorded import SATURATED, SILENCE_MS, Usages
+from barycenter.replay.inputs.recorded import SATURATED, SILENCE_MS, Usages
 
 DIFFERS: Final = 1.25
 """A broker differs that takes so many times the CPU of the others for the same traffic, or they of it."""

@@ -25,8 +25,8 @@ from barycenter.load.snapshot.load_snapshot import Floats, Integers
 from barycenter.replay.capacity import Capacity, CapacityModel
 from barycenter.replay.demand import Demand
 from barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
-from barycenter.replay.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.grid import settings_of
+from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster
 

@@ -19,8 +19,8 @@ from barycenter.load.snapshot.load_snapshot import Floats
 from barycenter.replay.capacity import Capacity, CapacityModel
 from barycenter.replay.demand import Demand
 from barycenter.replay.events import BrokerSlowed
-from barycenter.replay.generated import START_MS, bundle_names
 from barycenter.replay.grid import settings_of
+from barycenter.replay.inputs.generated import START_MS, bundle_names
 from barycenter.replay.outcome import Moved, Outcome
 from barycenter.replay.scenario import MINUTE_MS, Expected, Setup
 from barycenter.replay.simulator import Cluster, replay

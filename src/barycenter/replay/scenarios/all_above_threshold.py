@@ -1,6 +1,6 @@
 """Every broker is overloaded, and there is nowhere to go."""
 
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import (
     Case,
     Expected,

@@ -1,7 +1,7 @@
 """One broker joins a loaded cluster."""
 
 from barycenter.replay.events import BrokerAdded
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import (
     Case,
     Expected,

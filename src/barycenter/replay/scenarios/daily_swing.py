@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from barycenter.replay.generated import DAY_S, broker_names
+from barycenter.replay.inputs.generated import DAY_S, broker_names
 from barycenter.replay.scenario import (
     EVERY,
     Case,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from barycenter.replay.demand import Demand
-from barycenter.replay.generated import START_MS, broker_names, bundle_names
+from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.scenario import EVERY, MINUTE_MS, Case, Expected, Setup, like_brokers, rate_of_usage, steady
 
 

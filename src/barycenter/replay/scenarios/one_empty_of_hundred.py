@@ -1,6 +1,6 @@
 """One empty broker among a hundred full ones."""
 
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import (
     Case,
     Expected,

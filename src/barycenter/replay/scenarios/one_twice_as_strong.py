@@ -1,7 +1,7 @@
 """One broker has twice the cores of the others, and as much traffic."""
 
 from barycenter.replay.capacity import Capacity
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import Case, Expected, Setup, balanced, of_rates, rate_of_usage, sizes, steady
 from barycenter.replay.simulator import Cluster
 

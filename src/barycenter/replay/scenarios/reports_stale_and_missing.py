@@ -3,7 +3,7 @@
 import numpy as np
 
 from barycenter.replay.events import ReportsLost
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import (
     Case,
     Expected,

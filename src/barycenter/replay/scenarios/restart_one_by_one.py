@@ -1,7 +1,7 @@
 """All brokers are restarted, one after the other."""
 
 from barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import (
     NONE,
     Case,

@@ -1,7 +1,7 @@
 """A cluster is halved."""
 
 from barycenter.replay.events import BrokerRemoved
-from barycenter.replay.generated import broker_names
+from barycenter.replay.inputs.generated import broker_names
 from barycenter.replay.scenario import (
     EVERY,
     Case,

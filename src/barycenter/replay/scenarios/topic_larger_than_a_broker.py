@@ -5,7 +5,7 @@ import numpy as np
 from barycenter.load.snapshot.load_snapshot import Integers
 from barycenter.naming.bundle import Bundle
 from barycenter.replay.demand import Demand
-from barycenter.replay.generated import START_MS, broker_names, bundle_names
+from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.scenario import (
     EVERY,
     MINUTE_MS,

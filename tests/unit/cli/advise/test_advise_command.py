@@ -16,7 +16,7 @@ from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.pipeline.tables.schemas import TABLES
 from barycenter.replay.advice.document import Advice, Verdict
-from barycenter.replay.generated import START_MS
+from barycenter.replay.inputs.generated import START_MS
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import at, write_tables
 

@@ -20,8 +20,8 @@ from barycenter.load.managers import ManagerKind
 from barycenter.replay.capacity import Capacity
 from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.events import BrokerAdded, BrokerRemoved
-from barycenter.replay.generated import Shape, broker_names, generated
 from barycenter.replay.grid import Scenario
+from barycenter.replay.inputs.generated import Shape, broker_names, generated
 from barycenter.replay.measures import measure
 from barycenter.replay.simulator import Cluster, replay
 from support.replayed_world import BROKERS, SHAPE, World

@@ -34,7 +34,7 @@ from barycenter.cli.replay.report.thinning import (
 )
 from barycenter.cli.replay.running import RunFile
 from barycenter.cli.replay.series import USAGE_UNIT, packed, unpacked
-from barycenter.replay.generated import START_MS
+from barycenter.replay.inputs.generated import START_MS
 from barycenter.replay.outcome import Moved
 from support.replay_report import HIGH, LOW, LOWER, MINUTE_MS, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 

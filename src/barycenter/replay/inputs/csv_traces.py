@@ -15,7 +15,7 @@ from barycenter.load.snapshot.load_snapshot import Floats
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from barycenter.replay.demand import Demand, ReplayInputError, check
-from barycenter.replay.generated import broker_names, bundle_names
+from barycenter.replay.inputs.generated import broker_names, bundle_names
 
 _NO_COLUMNS = "line 1 must name the columns timestamp and value"
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("peer"), pytest.mark.tim
 
 DRAWS_A_BROKER = 24
 """So often for each broker in the set that to miss one of k has a chance of k × exp(-24)."""
-OURS_ALONE = {"RangeThresholdShedder", "DeviationShedder"}
+OURS_ALONE = {"RangeThresholdShedder", "DeviationShedder", "LeastDisturbance"}
 """What Pulsar has in no release that can be compared, or only as an abstract class."""
 
 

@@ -257,9 +257,11 @@ def test_tables_there_are_compacted_and_asked_and_old_ones_deleted(
 
 
 def test_a_data_folder_there_is_replayed_as_the_same_one_here(
-    store: Store, files: StoreFiles, there: StoreSession, tmp_path: Path
+    store: Store, files: StoreFiles, there: StoreSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """By the driver's Java, with a grid on processes and with one on Spark."""
+    if not request.config.getoption("--peer-required"):
+        pytest.skip("four Sparks start for it: with --peer-required")
     data = recorded(tmp_path / "data")
     for file in data.rglob("*.parquet"):
         files.put(f"replayed/{file.relative_to(data)}", file.read_bytes())

@@ -51,6 +51,11 @@ def executors_of(cluster: SparkCluster) -> list[int]:
     return [log.read_text().count("Asked to launch executor") for log in cluster.logs[1:]]
 
 
+def brought_to(cluster: SparkCluster) -> int:
+    """How many files of an input lie in the folders of the workers."""
+    return sum(1 for log in cluster.logs[1:] for _ in (log.parent / log.stem).rglob(SHARED))
+
+
 def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
     spark: SparkSession, layout: PipelineLayout, cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -79,7 +84,7 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
 
 def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: SparkCluster, tmp_path: Path) -> None:
     """What the driver read of the input is a file in the folder of each worker, which stays there until the end."""
-    before = executors_of(cluster)
+    before, there_before = executors_of(cluster), brought_to(cluster)
     program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
     program += ["--strategy", "AvgShedder", "--strategy", "extensible", "--seeds", "1-3", "--parts", "2"]
     here, there = tmp_path / "here", tmp_path / "on the cluster"
@@ -101,8 +106,7 @@ def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: Sp
     assert len(runs) == 12
     assert {file.name: file.read_bytes() for file in (there / RUNS).iterdir()} == runs
     assert (there / RESULTS).read_bytes() == (here / RESULTS).read_bytes()
-    brought = [file for log in cluster.logs[1:] for file in (log.parent / log.stem).rglob(SHARED)]
-    assert len(brought) == 2
+    assert brought_to(cluster) == there_before + 2
 
 
 def test_a_grid_goes_on_when_an_executor_dies(cluster: SparkCluster, tmp_path: Path) -> None:

@@ -87,7 +87,8 @@ class ChildProcess:
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                # its own `send_signal` would take the exit code of one that just ended from who waits for it
+                os.kill(self._process.pid, number)
 
     async def terminate(self, *, timeout_s: float) -> bool:
         """Ask the process to end in order; after `timeout_s` end it at once. Tell whether it ended by itself."""

@@ -1,6 +1,7 @@
 """A child process of a cluster: ready, ended too early, silent, stubborn; and the folder that two clusters want."""
 
 import os
+import signal
 import textwrap
 from pathlib import Path
 
@@ -129,3 +130,15 @@ def test_ports_that_overlap_or_do_not_exist_are_refused(tmp_path: Path, web_port
     settings = ClusterSettings(DataDirectory(tmp_path), brokers=2, web_port=web_port, broker_port=broker_port)
     with pytest.raises(PortRangeError, match="they must not overlap nor pass 65535"):
         StandaloneCluster(settings).check_ports()
+
+
+async def test_a_signal_to_a_child_that_just_ended_leaves_its_exit_code(tmp_path: Path) -> None:
+    """It has ended, and nobody was told yet: the loop did not run in between."""
+    process = child(tmp_path, SERVES)
+    await process.start()
+    await process.wait_ready(timeout_s=60)
+    assert process.pid is not None
+    process.signal(signal.SIGTERM)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - the loop is not to run
+    process.signal(signal.SIGCONT)
+    assert await process.wait() == 0

@@ -9,13 +9,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from barycenter.cli.replay.report.overview import About
 from barycenter.cli.replay.report.page import report_page
-from support.browser_pages import CHROMIUM, OUT_OF_BOUNDS, chromium, opened
+from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, chromium, opened
 from support.replay_report import HIGH, LOW, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM]
 WIDE = {"viewport": {"width": 1280, "height": 900}}
 FEW, MANY, STILL, IDLE, ODD = "few", "many", "still", "idle", "odd"
 

@@ -9,13 +9,10 @@ from playwright.sync_api import Browser, Page
 
 from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.summary import summarise
-from support.browser_pages import CHROMIUM, OUT_OF_BOUNDS, chromium, opened
+from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, chromium, opened
 from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM]
 
 
 @pytest.fixture

@@ -28,21 +28,27 @@ def test_every_question_is_asked_once_in_a_task_of_its_own_of_one_job(spark: Spa
 
 
 def test_an_answer_comes_when_its_task_ends_and_not_when_the_job_does(spark: SparkSession, tmp_path: Path) -> None:
-    """The last question is answered once a file is there that is written upon the first answer."""
-    go_on = tmp_path / "go on"
+    """The last question waits at a pipe that is written to upon the first answer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ours = os.open(pipe, os.O_RDWR)
 
     def work(question: str) -> str:
-        import time
+        import select
 
-        deadline = time.monotonic() + 60
-        while question == "last" and not go_on.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return "in time" if go_on.exists() or question == "first" else "too late"
+        if question == "first":
+            return "at once"
+        with pipe.open("rb+", buffering=0) as theirs:
+            told, _, _ = select.select([theirs], [], [], 60)
+        return "in time" if told else "too late"
 
-    coming = answers(spark, work, ["first", "last"], what="two")
-    assert next(coming) == (0, "in time")
-    go_on.touch()
-    assert list(coming) == [(1, "in time")]
+    try:
+        coming = answers(spark, work, ["first", "last"], what="two")
+        assert next(coming) == (0, "at once")
+        os.write(ours, b".")
+        assert list(coming) == [(1, "in time")]
+    finally:
+        os.close(ours)
 
 
 def test_large_answers_come_whole(spark: SparkSession) -> None:

@@ -15,14 +15,12 @@ from barycenter.cli.advise.reality import Reality, reality_of, topic_names
 from barycenter.cli.advise.trying import run
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
-from barycenter.cli.moments import moment_ms, span_ms
+from barycenter.cli.replay.asked import input_of, seeds_of, with_input
 from barycenter.cli.replay.command import UNUSABLE
-from barycenter.cli.replay.inputs import GENERATED, Input, InputSpec, read_input, shape_of
+from barycenter.cli.replay.inputs import Input, InputSpec, read_input
 from barycenter.cli.replay.running import write_whole
-from barycenter.cli.replay.seeds import seeds_of
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.pipeline.history import END_OF_TIME
 from barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from barycenter.replay.advice.changes import commands, fragment
 from barycenter.replay.advice.document import Advice
@@ -48,19 +46,7 @@ _HIGHEST_PRICE: Final = 10_000.0
 
 
 @click.command(name="advise")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    required=True,
-    metavar="INPUT",
-    help=f"A data folder with the pipeline's tables, CSV traces of timestamp,value (repeated), a workload file (.yaml)"
-    f" of the OpenMessaging benchmark, or {GENERATED}.",
-)
-@click.option("--shape", "shapes", multiple=True, metavar="KEY=VALUE", help="Of CSV traces and made-up load; repeated.")
-@click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00.")
-@click.option("--until", default="", help="End of the period, exclusive; likewise.")
-@click.option("--step", default="1m", show_default=True, help="Length of a step.")
+@with_input("A data folder with the pipeline's tables")
 @click.option(
     "--strategy", "strategies", multiple=True, default=BENCHED, help="Try these alone, as of `replay`; repeated."
 )
@@ -106,13 +92,7 @@ def command(
     if len(numbers) < LEAST_SEEDS:
         raise click.UsageError(f"--seeds {seeds}: give {LEAST_SEEDS} or more, like 1-3, to tell a gain from chance")
     try:
-        spec = InputSpec(
-            paths=inputs,
-            shape=shape_of(shapes),
-            since_ms=moment_ms("--since", since),
-            until_ms=moment_ms("--until", until) or END_OF_TIME,
-            step_ms=span_ms("--step", step),
-        )
+        spec = input_of(inputs, shapes, since, until, step)
         found = read_input(spec, numbers[0])
         parts = parts_of(found.demand.steps, found.demand.step_ms)
         question = Question(

@@ -12,11 +12,11 @@ import msgspec
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.progress import with_progress
+from barycenter.cli.replay.asked import seeds_of
 from barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
 from barycenter.cli.replay.processes import pool_of
 from barycenter.cli.replay.published_page import Told, print_published, published_page
 from barycenter.cli.replay.running import write_whole
-from barycenter.cli.replay.seeds import seeds_of
 from barycenter.load.managers import StrategyError, in_its_place
 from barycenter.replay.experiments.experiment import Experiment, experiments, run_experiment
 from barycenter.replay.grid import settings_of

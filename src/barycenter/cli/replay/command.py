@@ -10,9 +10,9 @@ import click
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import WrongFolderError
-from barycenter.cli.moments import moment_ms, span_ms
 from barycenter.cli.progress import with_progress
-from barycenter.cli.replay.inputs import GENERATED, Input, InputSpec, is_elsewhere, read_source, shape_of
+from barycenter.cli.replay.asked import input_of, seeds_of, with_input
+from barycenter.cli.replay.inputs import Input, is_elsewhere, read_source
 from barycenter.cli.replay.report.overview import About
 from barycenter.cli.replay.report.page import command_of, write_report
 from barycenter.cli.replay.results import RESULTS, print_board, write_results
@@ -27,10 +27,9 @@ from barycenter.cli.replay.running import (
     run_on_processes,
     waiting_of,
 )
-from barycenter.cli.replay.seeds import seeds_of
 from barycenter.config.broker_conf import ConfigError
 from barycenter.load.managers import StrategyError
-from barycenter.pipeline.history import END_OF_TIME, NoHistoryError
+from barycenter.pipeline.history import NoHistoryError
 from barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
 from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.grid import CONFIGURED, scenarios
@@ -43,19 +42,7 @@ _FAILURES_TOLD: Final = 10
 
 
 @click.command(name="replay")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    required=True,
-    metavar="INPUT",
-    help=f"A data folder with the pipeline's tables (a path, or an address that Spark reaches), CSV traces of"
-    f" timestamp,value (repeated), a workload file (.yaml) of the OpenMessaging benchmark, or {GENERATED}.",
-)
-@click.option("--shape", "shapes", multiple=True, metavar="KEY=VALUE", help="Of CSV traces and made-up load; repeated.")
-@click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00.")
-@click.option("--until", default="", help="End of the period, exclusive; likewise.")
-@click.option("--step", default="1m", show_default=True, help="Length of a step.")
+@with_input("A data folder with the pipeline's tables (a path, or an address that Spark reaches)")
 @click.option(
     "--strategy",
     "strategies",
@@ -105,13 +92,7 @@ def command(
     """
     with ExitStack() as held:
         try:
-            spec = InputSpec(
-                paths=inputs,
-                shape=shape_of(shapes),
-                since_ms=moment_ms("--since", since),
-                until_ms=moment_ms("--until", until) or END_OF_TIME,
-                step_ms=span_ms("--step", step),
-            )
+            spec = input_of(inputs, shapes, since, until, step)
             numbers = seeds_of(seeds)
             spark = _started(held, master, conf) if is_elsewhere(spec) else None
             source = spark.read(spec) if spark else read_source(spec)

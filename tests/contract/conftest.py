@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.metadata.store import MetadataStore
+from support.leased_backend import InLeased
 from support.metadata_backends import BACKENDS, Backend, open_backend
 from support.ownership_places import PLACES, Play, play_at
 
@@ -16,11 +17,23 @@ def play(request: pytest.FixtureRequest) -> Play:
     return lambda scenario: play_at(request.param, scenario)
 
 
-@pytest.fixture(params=BACKENDS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on each store; leased sessions know no guard but the leader's epoch."""
+    if "backend" in metafunc.fixturenames:
+        of_sessions = metafunc.module.__name__.endswith("test_metadata_store")
+        metafunc.parametrize("backend", [*BACKENDS, *(["leased"] if of_sessions else [])], indirect=True)
+
+
+@pytest.fixture
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
     """A metadata store of each kind."""
-    async with open_backend(request.param, tmp_path) as backend:
-        yield backend
+    if request.param == "leased":
+        leased = InLeased()
+        yield leased
+        await leased.close()
+    else:
+        async with open_backend(request.param, tmp_path) as backend:
+            yield backend
 
 
 @pytest.fixture

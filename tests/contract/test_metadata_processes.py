@@ -17,19 +17,19 @@ Start: TypeAlias = Callable[[int], Awaitable[ProcessClient]]
 
 
 @pytest.fixture(params=["sqlite", "etcd"])
-async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[InSqlite | InEtcd]:
+async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[InSqlite | InEtcd]:
     async with open_backend(request.param, tmp_path) as backend:
         assert isinstance(backend, InSqlite | InEtcd)
         yield backend
 
 
 @pytest.fixture
-async def start(backend: InSqlite | InEtcd) -> AsyncIterator[Start]:
+async def start(shared: InSqlite | InEtcd) -> AsyncIterator[Start]:
     """Start a process that has a client with a session of so many milliseconds."""
     started = []
 
     async def start(session_timeout_ms: int) -> ProcessClient:
-        client = await ProcessClient.start(backend.store_url, session_timeout_ms)
+        client = await ProcessClient.start(shared.store_url, session_timeout_ms)
         started.append(client)
         return client
 
@@ -39,10 +39,10 @@ async def start(backend: InSqlite | InEtcd) -> AsyncIterator[Start]:
 
 
 async def test_a_stopped_process_loses_its_keys_and_finds_out_when_it_goes_on(
-    backend: InSqlite | InEtcd, start: Start
+    shared: InSqlite | InEtcd, start: Start
 ) -> None:
     """It hears the four events in order, its caches are dropped first, and it has a new session."""
-    store = await backend.connect(LONG_MS)
+    store = await shared.connect(LONG_MS)
     process = await start(1_000)
     await process.do("put", path="/key", value="1", ephemeral=True)
     assert await process.do("cached", path="/key") == 1
@@ -65,10 +65,10 @@ async def test_a_stopped_process_loses_its_keys_and_finds_out_when_it_goes_on(
     await changes.until_heard(Notification(NotificationType.DELETED, "/mine"))
 
 
-async def test_what_a_stopped_process_writes_first_thing_is_refused(backend: InSqlite | InEtcd, start: Start) -> None:
+async def test_what_a_stopped_process_writes_first_thing_is_refused(shared: InSqlite | InEtcd, start: Start) -> None:
     """The write waits in its input when it goes on; it belongs to the session that ended meanwhile, or to the
     next one if that was there first, but never to the old one."""
-    store = await backend.connect(LONG_MS)
+    store = await shared.connect(LONG_MS)
     process = await start(1_000)
     await process.do("put", path="/key", value="1", ephemeral=True)
     changes = Heard.changes(store)
@@ -85,8 +85,8 @@ async def test_what_a_stopped_process_writes_first_thing_is_refused(backend: InS
     assert (await store.get("/key")).value == b"theirs"
 
 
-async def test_three_processes_count_without_losing_one(backend: InSqlite | InEtcd, start: Start) -> None:
-    store = await backend.connect(LONG_MS)
+async def test_three_processes_count_without_losing_one(shared: InSqlite | InEtcd, start: Start) -> None:
+    store = await shared.connect(LONG_MS)
     processes = await asyncio.gather(*(start(LONG_MS) for _ in range(3)))
     await store.put("/counter", b"0")
     conflicts = await asyncio.gather(*(process.do("count", path="/counter", times=100) for process in processes))

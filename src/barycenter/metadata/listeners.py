@@ -42,7 +42,11 @@ class StoreListeners:
         """Tell one change of a key and the changes of children that follow from it."""
         for notification in notifications_of(change):
             self.invalidate(notification)
-            _tell(self._listeners, notification)
+            self.tell(notification)
+
+    def tell(self, notification: Notification) -> None:
+        """Tell this one alone; the caches have heard of it already."""
+        _tell(self._listeners, notification)
 
     def session_events(self, events: Iterable[SessionEvent]) -> None:
         for event in events:

@@ -1,0 +1,194 @@
+"""What a broker asks of the leader, and what the leader answers, as JSON.
+
+Bounds: a path has at most LONGEST_PATH characters, a value MOST_BYTES, a session's id is 32 hexadecimal digits. What is
+outside of them is no request.
+"""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from barycenter.metadata.coordination.epochs import MAX_EPOCH
+from barycenter.metadata.errors import (
+    BadVersionError,
+    GuardError,
+    HasChildrenError,
+    InvalidPathError,
+    InvalidValueError,
+    MetadataError,
+    NotFoundError,
+    NotLeadingError,
+    OtherSessionError,
+    SessionLostError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ValueTooLargeError,
+)
+from barycenter.metadata.store import Guard, Stat
+
+LONGEST_PATH: Final = 4_000
+MOST_BYTES: Final = 600_000
+"""Of a value: so much fits into a request of the admin REST."""
+MOST_FORMER: Final = 8
+
+SessionId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)]
+Version: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=MAX_EPOCH)]
+
+
+class GuardedBy(msgspec.Struct, frozen=True):
+    path: Path
+    version: Number
+
+
+class Open(msgspec.Struct, frozen=True, tag="open"):
+    """Begin the session; whoever asks does nothing any more by those of `former`, which are over."""
+
+    broker_id: Annotated[str, msgspec.Meta(max_length=300)]
+    former: Annotated[tuple[SessionId, ...], msgspec.Meta(max_length=MOST_FORMER)] = ()
+
+
+class Live(msgspec.Struct, frozen=True, tag="live"):
+    """The broker of the session lives."""
+
+
+class Close(msgspec.Struct, frozen=True, tag="close"):
+    """The session is over: its broker does nothing any more by it."""
+
+
+class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
+    """See `MetadataStore.put`."""
+
+    path: Path
+    value: bytes
+    expected_version: Version | None = None
+    ephemeral: bool = False
+    sequential: bool = False
+    if_own: bool = False
+    guard: GuardedBy | None = None
+
+
+class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
+    """See `MetadataStore.delete`."""
+
+    path: Path
+    expected_version: Version | None = None
+    if_own: bool = False
+    guard: GuardedBy | None = None
+
+
+Change: TypeAlias = Open | Live | Close | Put | Delete
+
+
+class Request(msgspec.Struct, frozen=True):
+    """`epoch` is that of the leader who is asked. Requests of a session are numbered from 1; of those below
+    `over_below` nobody waits for the answer, and what comes late is not done any more."""
+
+    secret: Annotated[str, msgspec.Meta(max_length=100)]
+    epoch: Number
+    session: SessionId
+    number: Number
+    over_below: Number
+    change: Change
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """`stat` is that of a put."""
+
+    stat: Stat | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """Of `not done` it is certain that nothing was written: ask again, perhaps another broker."""
+
+    kind: Literal[
+        "not done",
+        "unknown",
+        "session lost",
+        "guard",
+        "version",
+        "other session",
+        "not found",
+        "has children",
+        "refused",
+        "path",
+        "invalid",
+    ]
+    path: str
+    detail: str
+    expected: int | None = None
+    actual: int | None = None
+
+
+Answer: TypeAlias = Done | Failed
+
+request_decoder: Final = msgspec.json.Decoder(Request)
+answer_decoder: Final[msgspec.json.Decoder[Answer]] = msgspec.json.Decoder(Answer)
+encode: Final = msgspec.json.encode
+
+
+def guard_of(guard: Guard | None) -> GuardedBy | None:
+    return None if guard is None else GuardedBy(guard.path, guard.version)
+
+
+def not_done(path: str, why: str) -> Failed:
+    return Failed("not done", path, why)
+
+
+def failed(error: MetadataError) -> Failed:
+    """Return the answer that tells of an error; `error_of` makes it again on the other side."""
+    match error:
+        case GuardError():
+            return Failed("guard", error.path, error.detail, error.expected, error.actual)
+        case OtherSessionError():
+            return Failed("other session", error.path, error.detail, error.expected, error.actual)
+        case BadVersionError():
+            return Failed("version", error.path, error.detail, error.expected, error.actual)
+        case NotFoundError():
+            return Failed("not found", error.path, error.detail)
+        case HasChildrenError():
+            return Failed("has children", error.path, error.detail)
+        case SessionLostError():
+            return Failed("session lost", error.path, error.detail)
+        case InvalidPathError():
+            return Failed("path", error.path, error.detail)
+        case InvalidValueError():
+            return Failed("invalid", error.path, error.detail)
+        case StoreRefusedError():
+            return Failed("refused", error.path, error.detail)
+        case _:
+            return Failed("unknown", error.path, error.detail)
+
+
+def error_of(answer: Failed) -> MetadataError:
+    path, detail = answer.path, answer.detail
+    match answer.kind:
+        case "not done":
+            return NotLeadingError(path, detail)
+        case "session lost":
+            return SessionLostError(path, detail)
+        case "guard":
+            return GuardError(path, answer.expected, answer.actual)
+        case "other session":
+            return OtherSessionError(path, answer.expected, answer.actual or 0)
+        case "version":
+            return BadVersionError(path, answer.expected, answer.actual)
+        case "not found":
+            return NotFoundError(path)
+        case "has children":
+            return HasChildrenError(path)
+        case "path":
+            return InvalidPathError(path)
+        case "invalid":
+            return InvalidValueError(path, detail)
+        case "refused":
+            return StoreRefusedError(path, detail)
+        case "unknown":
+            return StoreUnavailableError(path, detail)
+
+
+def check_value(path: str, value: bytes) -> None:
+    """Raise ValueTooLargeError if a value is too large for a request."""
+    if len(value) > MOST_BYTES:
+        raise ValueTooLargeError(path, len(value), f"{MOST_BYTES:,} bytes pass to the leader")

@@ -1,0 +1,167 @@
+"""When sessions are over: the leader's rule, without clock and I/O.
+
+| state   | its broker …               | leaves it by                                                            |
+|---------|----------------------------|-------------------------------------------------------------------------|
+| OPEN    | may write                  | SILENT, nothing was heard for `silence_s` -> MARKING; SAID -> OVER       |
+| MARKING | writes nothing any more    | MARKED, the mark is known to be in the store -> WAITING; SAID -> OVER    |
+| WAITING | finds the mark, and stops  | EXPIRED, a whole lease after that -> OVER; SAID -> OVER                  |
+| OVER    | does nothing by it         | its keys are removed, then `forget`                                     |
+
+SAID: the broker said itself that it does nothing by the session any more. What is not in TRANSITIONS changes nothing.
+
+A leader that stood still heard nobody: between two calls of `tick` at most two ticks count as silence. A new leader
+begins to count anew, and so does the wait after a mark that it finds.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+class LeaseState(enum.Enum):
+    OPEN = "open"
+    MARKING = "marking"
+    WAITING = "waiting"
+    OVER = "over"
+
+
+class LeaseEvent(enum.Enum):
+    SILENT = "silent"
+    MARKED = "marked"
+    EXPIRED = "expired"
+    SAID = "said"
+
+
+_OPEN, _MARKING, _WAITING, _OVER = LeaseState
+
+TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
+    (_OPEN, LeaseEvent.SILENT): _MARKING,
+    (_MARKING, LeaseEvent.MARKED): _WAITING,
+    (_WAITING, LeaseEvent.EXPIRED): _OVER,
+    (_OPEN, LeaseEvent.SAID): _OVER,
+    (_MARKING, LeaseEvent.SAID): _OVER,
+    (_WAITING, LeaseEvent.SAID): _OVER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds, made of the timeout that a session has in all: half of silence, then a lease of the other half."""
+
+    timeout_s: float
+
+    @property
+    def silence_s(self) -> float:
+        """After so much silence of a broker the leader marks its session."""
+        return self.timeout_s / 2
+
+    @property
+    def lease_s(self) -> float:
+        """So long after the mark the leader leaves the session's keys alone."""
+        return self.timeout_s / 2
+
+    @property
+    def look_s(self) -> float:
+        """So often a broker reads its record."""
+        return self.lease_s / 6
+
+    @property
+    def live_s(self) -> float:
+        """So often a broker tells the leader that it lives."""
+        return self.silence_s / 6
+
+    @property
+    def tick_s(self) -> float:
+        return self.silence_s / 6
+
+
+@dataclass(slots=True)
+class _Session:
+    state: LeaseState
+    silent_s: float = 0.0
+    marked_at_s: float = 0.0
+    over_below: int = 0
+
+
+class SessionTable:
+    """The sessions as a leader of one term knows them. Times are seconds of any monotonic clock."""
+
+    def __init__(self, times: LeaseTimes, now_s: float) -> None:
+        self._times = times
+        self._ticked_at_s = now_s
+        self._sessions: dict[str, _Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._sessions
+
+    def found(self, session: str, now_s: float, *, is_marked: bool) -> None:
+        """Take over a session of a former term: it may have been granted, or marked, just now."""
+        self._sessions[session] = _Session(_WAITING if is_marked else _OPEN, marked_at_s=now_s)
+
+    def opened(self, session: str) -> None:
+        self._sessions[session] = _Session(_OPEN)
+
+    def is_open(self, session: str) -> bool:
+        known = self._sessions.get(session)
+        return known is not None and known.state is _OPEN
+
+    def heard(self, session: str) -> bool:
+        """Hear of a session's broker; return whether the session goes on."""
+        if not self.is_open(session):
+            return False
+        self._sessions[session].silent_s = 0.0
+        return True
+
+    def admit(self, session: str, number: int, over_below: int) -> bool:
+        """Return whether somebody may wait for the answer to a request of that number."""
+        known = self._sessions.get(session)
+        if known is None:
+            return True
+        known.over_below = max(known.over_below, over_below)
+        return number >= known.over_below
+
+    def tick(self, now_s: float) -> None:
+        """Count what has passed since the last tick."""
+        passed_s = min(now_s - self._ticked_at_s, 2 * self._times.tick_s)
+        self._ticked_at_s = now_s
+        for session, known in self._sessions.items():
+            if known.state is _OPEN:
+                known.silent_s += passed_s
+                if known.silent_s > self._times.silence_s:
+                    self._feed(session, LeaseEvent.SILENT)
+            elif known.state is _WAITING and now_s - known.marked_at_s >= self._times.lease_s:
+                self._feed(session, LeaseEvent.EXPIRED)
+
+    def marked(self, session: str, now_s: float) -> None:
+        """Hear that the mark is in the store."""
+        if self._feed(session, LeaseEvent.MARKED):
+            self._sessions[session].marked_at_s = now_s
+
+    def said(self, session: str) -> None:
+        """Hear from its broker that a session is over."""
+        self._feed(session, LeaseEvent.SAID)
+
+    def to_mark(self) -> list[str]:
+        return self._in(_MARKING)
+
+    def to_clear(self) -> list[str]:
+        return self._in(_OVER)
+
+    def forget(self, session: str) -> None:
+        """Nothing is left of a session in the store."""
+        self._sessions.pop(session, None)
+
+    def _in(self, state: LeaseState) -> list[str]:
+        return [session for session, known in self._sessions.items() if known.state is state]
+
+    def _feed(self, session: str, event: LeaseEvent) -> bool:
+        known = self._sessions.get(session)
+        after = None if known is None else TRANSITIONS.get((known.state, event))
+        if known is None or after is None:
+            return False
+        known.state = after
+        return True

@@ -1,0 +1,154 @@
+"""Seeded histories of clusters whose leader writes for all, and grants the sessions: `leaderOnlyMetadataWrites=true`.
+
+.venv/bin/python -m pytest tests/simulation/test_leader_writes_simulation.py --sim-seeds 40000    (plays 2,000)
+
+Besides what is demanded of any cluster: the store holds one ephemeral key at most, the leader's.
+"""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
+from barycenter.load.managers import ManagerKind
+from barycenter.metadata.leased.session_table import SessionTable
+from barycenter.metadata.memory.memory_store import MemoryBackend
+from barycenter.metadata.session import SessionWatch
+from barycenter.metadata.store import Notification
+from support.commit import first_of_commit
+from support.simulation.cluster import Settings
+from support.simulation.faults import Faults
+from support.simulation.leader_faults import LeaderFaults
+from support.simulation.loop import SimulationError
+from support.simulation.scenario import Verdict, run_scenario
+
+pytestmark = pytest.mark.simulation
+
+SHARE = 20
+"""For so many histories of the other simulation one is played here."""
+
+TIMEOUTS_MS = (3_000, 4_000, 4_000, 8_000)
+"""Half of a session is the lease, and a write takes a request more than where brokers write themselves."""
+
+PLACE = "load_manager_service_unit_state_table_view_class_name"
+CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+MANAGERS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {
+        "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+        PLACE: f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
+    },
+    {},
+    {"load_manager_class_name": ManagerKind.SIMPLE.class_name},
+    {
+        "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+        PLACE: f"{CHANNEL}.ServiceUnitStateTableViewImpl",
+    },
+)
+"""What histories are played with, one after the other: mostly the modular load manager."""
+
+ROUGH = ("crash", "pause", "store partition", "partition", "lookups", "burst", "unload")
+LATE = ("leader writes", "leader commands", "leader away")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "sim_seed" in metafunc.fixturenames:
+        option = metafunc.config.getoption
+        one, first = option("--sim-seed"), option("--sim-first")
+        first = first_of_commit() if first is None else first
+        seeds = [one] if one is not None else range(first, first + max(1, option("--sim-seeds") // SHARE))
+        metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
+
+
+class OneEphemeralKey(Faults):
+    """Sees to it at each change of the store."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        judged = self.cluster.referee.on_change
+
+        def on_change(backend: MemoryBackend, change: Notification) -> None:
+            judged(backend, change)
+            record = backend.keys.get(change.path, session=None)
+            if record is not None and record.stat.ephemeral and change.path != leader_path(self.cluster.settings):
+                error = SimulationError("one ephemeral key", change.path)
+                self._loop.failures.append(error)
+                raise error
+
+        self.cluster.referee.on_change = on_change  # type: ignore[method-assign]
+
+
+def leader_path(settings: Settings) -> str:
+    of_records = settings.config.get("load_manager_class_name") == ManagerKind.EXTENSIBLE.class_name
+    return CHANNEL_LEADER_PATH if of_records else LEADER_PATH
+
+
+def play(seed: int, *, befalling: type[Faults] = OneEphemeralKey, **options: Any) -> Verdict:
+    """Play the history of a seed; of three one is of the extensible load manager, of six one of the simple one."""
+    source = random.Random(seed)
+    settings = Settings.drawn(source)
+    config = {**settings.config, "leader_only_metadata_writes": "true", **MANAGERS[seed % len(MANAGERS)]}
+    settings = replace(settings, session_timeout_ms=source.choice(TIMEOUTS_MS), config=config)
+    return run_scenario(seed, settings=settings, befalling=befalling, **options)
+
+
+def test_a_cluster_whose_leader_writes_for_all_survives_what_befalls_it(sim_seed: int) -> None:
+    """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
+    try:
+        verdict = play(sim_seed)
+    except Exception as error:
+        again = f".venv/bin/python -m pytest tests/simulation -k leader_writes_for_all --sim-seed {sim_seed}"
+        raise AssertionError(f"seed {sim_seed}: {error!r}; replay: {again}") from error
+    assert verdict.messages > 0
+
+
+def test_the_same_seed_plays_the_same_history_of_leader_writes() -> None:
+    assert play(11) == play(11)
+
+
+def check_that_fails(seeds: range, **options: Any) -> str | None:
+    """Return the name of the first check that fails."""
+    for seed in seeds:
+        try:
+            play(seed, **options)
+        except SimulationError as error:
+            return error.check
+    return None
+
+
+def test_a_leader_that_does_not_wait_for_the_lease_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives a silent broker's bundles away as soon as it has marked the session."""
+
+    def marked(self: SessionTable, session: str, now_s: float) -> None:
+        self.said(session)
+
+    monkeypatch.setattr(SessionTable, "marked", marked)
+    assert check_that_fails(range(60), faults=("partition", "lookups", "burst")) in {"one server", "fencing"}
+
+
+def test_a_broker_that_goes_on_without_its_lease_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the store does not answer serves on, while the leader, who does not hear it, waits for its lease."""
+
+    class Endless(SessionWatch):
+        deadline_s = float("inf")  # type: ignore[assignment]
+
+    monkeypatch.setattr("barycenter.metadata.leased.lease.SessionWatch", Endless)
+    found = check_that_fails(range(60), faults=("store partition", "partition", "lookups", "burst"))
+    assert found in {"one server", "fencing", "epochs rise"}
+
+
+def test_a_store_that_does_not_ask_for_the_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barycenter.metadata.memory.key_table.check_guard", lambda _guard, _actual: None)
+    found = check_that_fails(range(40), befalling=LeaderFaults, faults=(*ROUGH, *LATE))
+    assert found in {"former leaders", "epochs rise"}
+
+
+def test_former_leaders_store_nothing_where_they_wrote_for_all() -> None:
+    """Of brokers that own by locks: where others' records of epochs are, is judged elsewhere."""
+    seeds = [seed for seed in range(4) if seed % 3 != 2]
+    played = [play(seed, befalling=LeaderFaults, faults=(*ROUGH, *LATE)) for seed in seeds]
+    assert all(verdict.messages for verdict in played)
+    assert sum(verdict.faults.get("leader writes", 0) for verdict in played) > 0

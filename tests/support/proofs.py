@@ -1,0 +1,49 @@
+"""Keys and tokens that tests make, and a clock that they set."""
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.credentials.token_keys import SigningKey, signing_secret_key
+from barycenter.credentials.tokens import create_token
+
+NOW_S = 1_700_000_000
+SECRET = b"a secret of thirty-two bytes, at least"
+SECRET_URL = f"data:;base64,{base64.b64encode(SECRET).decode()}"
+KEY = signing_secret_key(SECRET_URL, "test")
+
+
+@dataclass
+class SetClock:
+    """Stands still at NOW_S until a test says otherwise."""
+
+    now_s: float = NOW_S
+
+    def now_ms(self) -> int:
+        return round(self.now_s * 1000)
+
+
+def token(role: str, *, expires_at_s: int | None = None, key: SigningKey = KEY) -> str:
+    return create_token(key, role, expires_at_s=expires_at_s)
+
+
+def by_token(role: str, **options: Any) -> dict[str, Any]:
+    """Return what a client that shows the token of a role says in CONNECT."""
+    return {"auth_method_name": "token", "auth_data": token(role, **options).encode()}
+
+
+def asking(**settings: Any) -> dict[str, Any]:
+    """Return settings of a broker that asks for tokens, and shows one itself."""
+    return {
+        "authentication_enabled": True,
+        "authentication_providers": ("token",),
+        "token_secret_key": SECRET_URL,
+        "broker_client_authentication_plugin": "token",
+        "broker_client_authentication_parameters": f"token:{token('broker')}",
+        **settings,
+    }
+
+
+def asking_config(**settings: Any) -> BrokerConfig:
+    return BrokerConfig(**asking(**settings))

@@ -1,0 +1,64 @@
+"""Users and passwords: a right one is known again at once, a wrong one is checked each time."""
+
+import asyncio
+import base64
+
+import pytest
+
+from barycenter.broker.access.basic_provider import BasicProvider
+from barycenter.broker.access.errors import AuthenticationError
+from barycenter.broker.access.shown import Identity, Shown
+from barycenter.config.broker_conf import ConfigError
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.credentials.passwords import Passwords
+
+
+class Counted(Passwords):
+    """Counts how often a password is checked."""
+
+    checks = 0
+
+    def are(self, user: str, password: str) -> bool:
+        Counted.checks += 1
+        return (user, password) == ("alice", "p:q")
+
+
+@pytest.fixture
+def provider() -> BasicProvider:
+    Counted.checks = 0
+    return BasicProvider(Counted({}))
+
+
+def shown(text: str) -> Shown:
+    return Shown("basic", text.encode())
+
+
+async def test_a_right_password_is_checked_once(provider: BasicProvider) -> None:
+    for _ in range(3):
+        assert await provider.identify(shown("alice:p:q"), 0) == Identity("alice")
+    assert Counted.checks == 1
+    with pytest.raises(AuthenticationError, match="the user or the password is wrong"):
+        await provider.identify(shown("alice:other"), 0)
+    assert await provider.identify(shown("alice:p:q"), 0) == Identity("alice")
+    assert Counted.checks == 2
+
+
+async def test_wrong_ones_are_refused_alike(provider: BasicProvider) -> None:
+    texts = ["alice:p", "bob:p:q", "alice:", ":p", "alice", "", "a\nb:p:q"]
+    found = await asyncio.gather(*(provider.identify(shown(each), 0) for each in texts), return_exceptions=True)
+    assert {type(each) for each in found} == {AuthenticationError}
+    assert Counted.checks == 3
+
+
+async def test_http_shows_user_and_password_in_base64(provider: BasicProvider) -> None:
+    for text, data in ((base64.b64encode(b"alice:p:q").decode(), b"alice:p:q"), ("%%%", b"")):
+        found = provider.shown_by({"Authorization": f"Basic {text}"}, None)
+        assert found is not None
+        assert found.data == data
+    assert provider.shown_by({"Authorization": "Bearer x"}, None) is None
+    assert provider.shown_by({}, "alice") is None
+
+
+def test_the_file_must_be_named() -> None:
+    with pytest.raises(ConfigError, match="basicAuthConf"):
+        BasicProvider.of(BrokerConfig())

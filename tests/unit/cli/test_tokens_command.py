@@ -1,0 +1,81 @@
+"""`barycenter tokens`: keys and tokens as Pulsar's own tool makes them, and words for what cannot be done."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barycenter.cli.main import main
+from support.proofs import SECRET_URL, token
+
+
+def run(*words: object, **environment: str) -> Result:
+    return CliRunner(env={"TOKEN": "", **environment}).invoke(main, ["tokens", *map(str, words)])
+
+
+def test_a_secret_key_signs_and_validates(tmp_path: Path) -> None:
+    key = tmp_path / "secret.key"
+    assert run("create-secret-key", "--output", key).exit_code == 0
+    assert len(key.read_bytes()) == 32
+    assert os.stat(key).st_mode & 0o777 == 0o600
+    made = run("create", "--secret-key", f"file://{key}", "--subject", "alice", "--expiry-time", "1h")
+    told = json.loads(run("validate", "-sk", key, made.stdout.strip()).stdout)
+    assert told["sub"] == "alice"
+    assert told["exp"] > 0
+
+
+def test_a_key_pair_signs_and_validates(tmp_path: Path) -> None:
+    private, public = tmp_path / "private.key", tmp_path / "public.key"
+    pair = ("--output-private-key", private, "--output-public-key", public, "-a", "ES256")
+    assert run("create-key-pair", *pair).exit_code == 0
+    made = run("create", "-pk", private, "-a", "ES256", "-s", "alice", "-hs", "kid=one")
+    assert json.loads(run("validate", "-pk", public, "-a", "ES256", TOKEN=made.stdout).stdout) == {"sub": "alice"}
+    header, claims = run("show", made.stdout.strip()).stdout.split("---")
+    assert json.loads(header)["kid"] == "one"
+    assert json.loads(claims) == {"sub": "alice"}
+
+
+def test_a_key_in_base64_is_one_that_a_configuration_takes() -> None:
+    key = run("create-secret-key", "--base64", "-a", "HS512").stdout
+    assert run("create", "--secret-key", f"data:;base64,{key}", "--subject", "a").exit_code == 0
+
+
+def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
+    key = tmp_path / "secret.key"
+    key.write_bytes(b"precious")
+    result = run("create-secret-key", "-o", key)
+    assert (result.exit_code, "is there already" in result.stderr) == (1, True)
+    assert key.read_bytes() == b"precious"
+
+
+def test_a_token_is_taken_from_where_pulsars_tool_takes_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{token('alice')}\n")
+    for words, typed in ((["-f", tmp_path / "token"], ""), (["--stdin"], token("alice"))):
+        words = ["tokens", "validate", "--secret-key", SECRET_URL, *map(str, words)]
+        assert json.loads(CliRunner().invoke(main, words, input=typed).stdout) == {"sub": "alice"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["validate", "-sk", SECRET_URL, token("a", expires_at_s=1)], 1, "the token expired"),
+        (["validate", "-sk", "data:,another secret key of 32 bytes or more", token("a")], 1, "not signed by the key"),
+        (["validate", "-sk", "/nowhere", token("a")], 1, "--secret-key: there is no file /nowhere"),
+        (["validate", token("a")], 2, "Give one of --secret-key and --public-key"),
+        (["validate", "-sk", SECRET_URL], 2, "Give a token"),
+        (["show", "sesame"], 1, "no JSON Web Token"),
+        (["create", "-s", "a"], 2, "Give one of --secret-key and --private-key"),
+        (["create", "-s", "", "-sk", SECRET_URL], 2, "a role has from 1"),
+        (["create", "-s", "a", "-sk", SECRET_URL, "-e", "soon"], 2, "is no span such as 1h"),
+        (["create", "-s", "a", "-sk", SECRET_URL, "-hs", "kid"], 2, "write NAME=VALUE"),
+        (["create", "-s", "a", "-pk", SECRET_URL], 1, "--private-key: this is no private key"),
+        (["create-key-pair", "--output-private-key", "/nowhere/k", "--output-public-key", "k"], 1, "No such file"),
+        (["show", "-f", "/nowhere"], 1, "cannot read /nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_said(words: list[str], code: int, said: str) -> None:
+    result = run(*words)
+    assert result.exit_code == code, result.output
+    assert said in result.stderr

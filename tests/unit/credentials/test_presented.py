@@ -1,0 +1,66 @@
+"""What a client shows of itself, by the parameters that Pulsar's clients take."""
+
+from pathlib import Path
+
+import pytest
+
+from barycenter.credentials.errors import KeyMaterialError
+from barycenter.credentials.presented import NOTHING, presented
+
+TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
+
+
+@pytest.mark.parametrize("parameters", ["token:sesame", '{"token": "sesame"}', "sesame", " token:sesame".strip()])
+def test_a_token_is_shown_at_both_ports(parameters: str) -> None:
+    shows = presented(TOKEN, parameters)
+    assert (shows.method, shows.auth_data()) == ("token", b"sesame")
+    assert shows.headers() == {"Authorization": "Bearer sesame"}
+    assert "sesame" not in repr(shows)
+
+
+def test_a_tokens_file_is_read_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    shows = presented("token", f"file://{file}")
+    assert shows.auth_data() == b"first"
+    file.write_text("second\n")
+    assert shows.auth_data() == b"second"
+    file.unlink()
+    with pytest.raises(KeyMaterialError, match=r"cannot read .*token: no such file"):
+        shows.headers()
+
+
+def test_a_user_is_shown_at_both_ports() -> None:
+    shows = presented("org.apache.pulsar.client.impl.auth.AuthenticationBasic", '{"userId": "u", "password": "p:q"}')
+    assert (shows.method, shows.auth_data()) == ("basic", b"u:p:q")
+    assert shows.headers() == {"Authorization": "Basic dTpwOnE="}
+
+
+def test_a_certificate_is_shown_by_tls_alone() -> None:
+    shows = presented("tls", "tlsCertFile:/c.pem,tlsKeyFile:/k.pem")
+    assert (shows.certificate_file, shows.key_file) == ("/c.pem", "/k.pem")
+    assert (shows.method, shows.auth_data(), shows.headers()) == ("tls", None, {})
+
+
+def test_nobody_shows_nothing() -> None:
+    assert presented("", "") is NOTHING
+    assert (NOTHING.method, NOTHING.auth_data(), NOTHING.headers()) == ("none", None, {})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "parameters", "said"),
+    [
+        ("athenz", "sesame", "'athenz' is not known: there are token, basic and tls"),
+        ("token", "", "there is no token"),
+        ("token", "token:sesame\nX-Header: y", "there is no token"),
+        ("token", '{"sesame": 1}', "write token:TEXT"),
+        ("token", "file:///nowhere/token", "cannot read /nowhere/token"),
+        ("basic", "sesame", "write .*userId"),
+        ("basic", '{"userId": "a:b", "password": "sesame"}', "no colon"),
+        ("tls", "tlsCertFile:/sesame", "write tlsCertFile:"),
+    ],
+)
+def test_parameters_of_another_form_are_refused(plugin: str, parameters: str, said: str) -> None:
+    with pytest.raises(KeyMaterialError, match=f"^--auth-params: .*{said}") as caught:
+        presented(plugin, parameters, "--auth-params")
+    assert "sesame" not in str(caught.value)

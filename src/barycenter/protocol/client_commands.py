@@ -28,6 +28,9 @@ def connect(
     auth_method_name: str = "none",
     auth_data: bytes | None = None,
     feature_flags: api.FeatureFlags | None = None,
+    original_principal: str | None = None,
+    original_auth_method: str | None = None,
+    original_auth_data: str | None = None,
 ) -> bytes:
     return command_frame(
         TYPE.CONNECT,
@@ -36,6 +39,17 @@ def connect(
         auth_method_name=auth_method_name,
         auth_data=auth_data,
         feature_flags=feature_flags,
+        original_principal=original_principal,
+        original_auth_method=original_auth_method,
+        original_auth_data=original_auth_data,
+    )
+
+
+def auth_response(client_version: str, auth_method_name: str, auth_data: bytes | None) -> bytes:
+    """Answer an AUTH_CHALLENGE with a proof of who this is."""
+    response = api.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
+    return command_frame(
+        TYPE.AUTH_RESPONSE, client_version=client_version, response=response, protocol_version=PROTOCOL_VERSION
     )
 
 

@@ -22,6 +22,8 @@ PROTOCOL_VERSION: Final = 19
 """The version that this broker announces: everything but migrated topics and the AutoConsume schema."""
 
 TYPE: Final = api.BaseCommand
+AUTH_REFRESH: Final = b"PulsarAuthRefresh"
+"""What an AUTH_CHALLENGE says to a client whose proof has expired; its answer is a new one."""
 
 
 # ---- hand-made hot commands ----
@@ -244,6 +246,14 @@ def connected(
         protocol_version=protocol_version,
         max_message_size=max_message_size,
         feature_flags=feature_flags,
+    )
+
+
+def auth_challenge(server_version: str, method: str) -> bytes:
+    """Ask a client for a new proof of who it is."""
+    challenge = api.AuthData(auth_method_name=method, auth_data=AUTH_REFRESH)
+    return command_frame(
+        TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=PROTOCOL_VERSION
     )
 
 

@@ -232,10 +232,10 @@ class Connection:
 
     # ---- handshake ----
 
-    def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION) -> None:
-        """Client: queue CONNECT."""
+    def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION, **proof: Any) -> None:
+        """Client: queue CONNECT; `proof` is what else `client_commands.connect` takes, about who this is."""
         self._say(api.BaseCommand.CONNECT)
-        self._out.append(client_commands.connect(client_version, protocol_version=protocol_version))
+        self._out.append(client_commands.connect(client_version, protocol_version=protocol_version, **proof))
 
     def accept(
         self,

@@ -6,16 +6,19 @@ cancels it, which is how a client withdraws a request that took too long.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
+from barycenter.broker.authorization.errors import AccessError
 from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
 from barycenter.broker.errors import NotAllowedError
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import SubscribeRequest, Topic
+from barycenter.broker.wire.admission.rights import require_rights
 from barycenter.broker.wire.bounds import ATTACHED, PROPERTIES_LENGTH, SUBSCRIPTION_PROPERTIES_LENGTH, TEXT_LENGTH
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code, error_text
@@ -69,6 +72,15 @@ def _attach(
     task.add_done_callback(attached)
 
 
+async def _require_rights_still(number: int, connection: Connection, request: Any, detach: Callable[[], None]) -> None:
+    """Detach, and raise, if the client's rights went while it waited: those attached had been looked at by then."""
+    try:
+        await require_rights(number, connection, request)
+    except BaseException:
+        detach()
+        raise
+
+
 def _require_name(kind: str, name: str) -> None:
     """Refuse a name that cannot be, in the words that end a client's attempts; an empty one is no name.
 
@@ -82,6 +94,12 @@ def _require_name(kind: str, name: str) -> None:
         raise NotAllowedError(str(error)) from error
 
 
+def _tell(event: str, connection: Connection, error: Exception, **about: str) -> None:
+    """Log that somebody may not attach; a lack of rights stands in the log already."""
+    if not isinstance(error, AccessError):
+        log.info(event, **about, address=connection.address, reason=error_text(error))
+
+
 # ---- producers ----
 
 
@@ -92,6 +110,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
         _require_name("subscription", request.initial_subscription_name)
         metadata = _properties(request.metadata)
         name = TopicName.parse(request.topic)
+        await require_rights(api.BaseCommand.PRODUCER, connection, request)
         topic = await services.registry.get_or_create(name)
         if request.initial_subscription_name:
             await _create_initial_subscription(topic, request.initial_subscription_name)
@@ -111,11 +130,10 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
             topic_epoch,
             queued=lambda: _send_producer_queued(connection, request.request_id, options.name),
         )
+        await _require_rights_still(api.BaseCommand.PRODUCER, connection, request, lambda: topic.forget_producer(added))
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
-        log.info(
-            "producer_refused", topic=request.topic[:TEXT_LENGTH], address=connection.address, reason=error_text(error)
-        )
+        _tell("producer_refused", connection, error, topic=request.topic[:TEXT_LENGTH])
         connection.send(commands.error(request.request_id, code, error_text(error)))
         return
     if connection.is_closed:
@@ -193,8 +211,11 @@ async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -
     try:
         wanted = _subscribe_request(request)
         name = TopicName.parse(request.topic)
+        await require_rights(api.BaseCommand.SUBSCRIBE, connection, request)
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
         consumer = await topic.subscribe(connection, wanted)
+        detach = partial(consumer.subscription.detach, consumer)
+        await _require_rights_still(api.BaseCommand.SUBSCRIBE, connection, request, detach)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         _send_subscribe_error(connection, request, error)
         return
@@ -208,13 +229,8 @@ async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -
 
 def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe, error: Exception) -> None:
     code = error_code(error)
-    log.info(
-        "consumer_refused",
-        topic=request.topic[:TEXT_LENGTH],
-        subscription=request.subscription[:TEXT_LENGTH],
-        address=connection.address,
-        reason=error_text(error),
-    )
+    topic, subscription = request.topic[:TEXT_LENGTH], request.subscription[:TEXT_LENGTH]
+    _tell("consumer_refused", connection, error, topic=topic, subscription=subscription)
     if code in HANGS_FIRST_SUBSCRIBE:
         connection.send(commands.close_consumer(request.consumer_id))
     connection.send(commands.error(request.request_id, code, error_text(error)))

@@ -18,20 +18,21 @@ from typing import Any, Final, TypeAlias, cast
 
 import structlog
 
+from barycenter.broker.access.principal import Principal
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from barycenter.broker.clients.producer import Producer, Sent
 from barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
+from barycenter.broker.wire.admission.publish_buffer import Unanswered
 from barycenter.broker.wire.bounds import (
     ATTACHED,
     CLOSED_ID_LIFE_S,
     JOIN_BELOW_MEAN_BYTES,
-    PENDING_BYTES,
     QUEUED_BYTES,
-    TEXT_LENGTH,
     UNREAD_BYTES,
 )
 from barycenter.broker.wire.errors import error_code, error_text
+from barycenter.broker.wire.handshake import Handshake
 from barycenter.broker.wire.open_requests import OpenRequests
 from barycenter.broker.wire.refusals import miscounted
 from barycenter.broker.wire.services import WireServices
@@ -45,8 +46,6 @@ from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameErro
 from barycenter.protocol.frames import FRAME_PADDING, check_entry
 
 log = structlog.get_logger(__name__)
-
-_FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 
 _SEND: Final = int(api.BaseCommand.SEND)
 _SIZE: Final = itemgetter(4)
@@ -71,19 +70,19 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_out",
         "_out_bytes",
-        "_pending",
-        "_pending_bytes",
         "_reading",
         "_requests",
         "_services",
         "_stalled",
         "_transport",
+        "_unanswered",
         "_wire",
         "_write_paused",
         "address",
         "attaching",
         "client_version",
         "consumers",
+        "handshake",
         "is_closed",
         "listener",
         "listing",
@@ -108,19 +107,24 @@ class Connection(asyncio.Protocol):
         self.listing = asyncio.Lock()
         """Held while the topics of a namespace are listed for this client."""
         self._closed_producers: dict[int, float] = {}
-        self._requests = OpenRequests(self, self._maybe_resume_reading)
+        self._requests = OpenRequests(self, self.maybe_resume_reading)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._write_paused = False
         self._stalled: dict[StalledDispatcher, None] = {}
-        self._pending = 0
-        self._pending_bytes = 0
+        self._unanswered = Unanswered(services.publish_buffer)
         self._reading = True
         self._life = SignsOfLife(self, self._wire, services)
+        self.handshake = Handshake(self, self._wire, services)
 
     @property
     def services(self) -> WireServices:
         return self._services
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is, from its CONNECT on."""
+        return self.handshake.principal
 
     # ---- transport events ----
 
@@ -129,8 +133,13 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=QUEUED_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = f"/{peer[0]}:{peer[1]}" if peer else ""
-        self._services.connected(self)
+        self.handshake.made(transport)
         self._life.start()
+        refused = self._services.connected(self, peer[0] if peer else "")
+        if refused is not None:
+            log.info("connection_refused", address=self.address, reason=refused)
+            self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         if not self.is_closed:
@@ -157,8 +166,7 @@ class Connection(asyncio.Protocol):
         if owed:
             self.send(owed)
         if self._reading and (
-            self._pending > self._services.config.max_pending_publish_requests_per_connection
-            or self._pending_bytes > PENDING_BYTES
+            self._unanswered.are_many(self._services.config.max_pending_publish_requests_per_connection)
             or self._requests.are_many
             or (self._out_bytes if not self._write_paused else self.unread_bytes) > UNREAD_BYTES
         ):
@@ -177,6 +185,7 @@ class Connection(asyncio.Protocol):
         self._wire.close()
         self._services.disconnected(self)
         self._life.stop()
+        self.handshake.stop()
         self._out.clear()
         self._stalled.clear()
         self._requests.cancel()
@@ -206,17 +215,6 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     # ---- what comes in ----
-
-    def connect(self, request: api.CommandConnect) -> None:
-        """Answer CONNECT, and take what came behind it without waiting for the answer."""
-        self.client_version = request.client_version[:TEXT_LENGTH]
-        self._wire.accept(
-            self._services.server_version,
-            max_message_size=self._services.config.max_message_size,
-            feature_flags=_FEATURES,
-        )
-        self.send(self._wire.data_to_send())
-        self._receive(b"")
 
     def _handle_request(self, number: int, message: Any) -> None:
         handler = self._handlers.get(number)
@@ -266,8 +264,7 @@ class Connection(asyncio.Protocol):
                 break
         if sent:
             # Counted first: the answers may come at once.
-            self._pending += len(sent)
-            self._pending_bytes += sum(map(_SIZE, sent))
+            self._unanswered.add(len(sent), sum(map(_SIZE, sent)))
             try:
                 producer.topic.publish(sent, entries, are_chunks=are_chunks)
             except Exception as error:
@@ -305,7 +302,7 @@ class Connection(asyncio.Protocol):
         if producer.deferred is None:
             producer.deferred = deque()
         producer.deferred.append((producer.pushed, frame))
-        self._pending += 1  # an answer that waits counts as one that is owed
+        self._unanswered.add(1)  # an answer that waits counts as one that is owed
 
     # ---- what goes out ----
 
@@ -335,7 +332,7 @@ class Connection(asyncio.Protocol):
         if not self._write_paused:
             if self._stalled:
                 self._wake()
-            self._maybe_resume_reading()
+            self.maybe_resume_reading()
 
     @property
     def writable(self) -> bool:
@@ -361,25 +358,26 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         self._wake()
-        self._maybe_resume_reading()
+        self.maybe_resume_reading()
 
     def _pause_reading(self) -> None:
         if self._transport is not None:
             self._reading = False
+            self._services.publish_buffer.paused[self] = None
             self._transport.pause_reading()
 
-    def _maybe_resume_reading(self) -> None:
+    def maybe_resume_reading(self) -> None:
         limit = self._services.config.max_pending_publish_requests_per_connection
         if (
             not self._reading
             and not self.is_closed
             and self._transport is not None
-            and self._pending * 2 <= limit
-            and self._pending_bytes * 2 <= PENDING_BYTES
+            and self._unanswered.are_few(limit)
             and self._requests.are_few
             and self.unread_bytes * 2 <= UNREAD_BYTES
         ):
             self._reading = True
+            self._services.publish_buffer.paused.pop(self, None)
             self._transport.resume_reading()
 
     # ---- what topics say (ClientLink) ----
@@ -419,19 +417,18 @@ class Connection(asyncio.Protocol):
         first: Position,
         size: int,
     ) -> None:
-        self._pending -= len(sequence_ids)
-        self._pending_bytes -= size
+        self._unanswered.remove(len(sequence_ids), size)
         ledger_id, entry_id = first
         self.send(commands.send_receipts(producer.producer_id, sequence_ids, highest_ids, ledger_id, entry_id))
         if producer.deferred is not None:
             self._send_deferred(producer)
-        self._maybe_resume_reading()
+        self.maybe_resume_reading()
 
     def _send_deferred(self, producer: LinkedProducer) -> None:
         deferred = producer.deferred
         while deferred and deferred[0][0] <= producer.completed:
             self.send(deferred.popleft()[1])
-            self._pending -= 1
+            self._unanswered.remove(1)
         if not deferred:
             producer.deferred = None
 
@@ -443,13 +440,12 @@ class Connection(asyncio.Protocol):
         self.publish_failed(producer, size)
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
-        self._pending -= 1
-        self._pending_bytes -= size
+        self._unanswered.remove(1, size)
         if producer.deferred is not None and producer.pending == 0:
             # Nothing will be answered any more that these waited for: the producer is closed, and sends them again.
-            self._pending -= len(producer.deferred)
+            self._unanswered.remove(len(producer.deferred))
             producer.deferred = None
-        self._maybe_resume_reading()
+        self.maybe_resume_reading()
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
         self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), error_text(error)))

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from barycenter.broker import errors
+from barycenter.broker.authorization.errors import AccessError
 from barycenter.broker.cluster import lookup_answers
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.wire.bounds import TEXT_LENGTH
@@ -22,6 +23,7 @@ log = structlog.get_logger(__name__)
 ErrorCode: TypeAlias = api.ServerError.ValueType
 
 _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
+    (AccessError, api.AuthorizationError),
     (NotServedError, api.ServiceNotReady),
     (errors.TopicFencedError, api.ServiceNotReady),
     (errors.TopicNotFoundError, api.TopicNotFound),
@@ -29,6 +31,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (errors.SubscriptionBusyError, api.ConsumerBusy),
     (errors.ConsumerAssignError, api.ConsumerAssignError),
     (errors.ProducerBusyError, api.ProducerBusy),
+    (errors.TooManyProducersError, api.ProducerBusy),
     (errors.ProducerFencedError, api.ProducerFenced),
     (errors.NotAllowedError, api.NotAllowedError),
     (errors.InvalidPositionError, api.MetadataError),

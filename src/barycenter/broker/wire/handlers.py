@@ -1,18 +1,19 @@
 """Which function answers which command."""
 
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from barycenter.broker.wire import attach_requests, consume_requests, lookup_requests
 from barycenter.broker.wire.connection import Connection, Handler
 from barycenter.protocol import pulsar_api_pb2 as api
 
 
-def _connect(connection: Connection, request: api.CommandConnect) -> None:
-    connection.connect(request)
+def _connect(connection: Connection, request: api.CommandConnect) -> Coroutine[Any, Any, None] | None:
+    return connection.handshake.connect(request)
 
 
-def _ignore(connection: Connection, request: object) -> None:
-    """AUTH_RESPONSE: nothing was asked."""
+def _auth_response(connection: Connection, request: api.CommandAuthResponse) -> Coroutine[Any, Any, None] | None:
+    return connection.handshake.respond(request)
 
 
 _TYPE: Final = api.BaseCommand
@@ -21,7 +22,7 @@ HANDLERS: Final[dict[int, Handler]] = {
     int(number): handler
     for number, handler in (
         (_TYPE.CONNECT, _connect),
-        (_TYPE.AUTH_RESPONSE, _ignore),
+        (_TYPE.AUTH_RESPONSE, _auth_response),
         (_TYPE.FLOW, consume_requests.flow),
         (_TYPE.ACK, consume_requests.ack),
         (_TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES, consume_requests.redeliver),

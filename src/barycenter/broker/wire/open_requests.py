@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from barycenter.broker.authorization.errors import AccessError
 from barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
 from barycenter.broker.wire.errors import error_code, error_text
 from barycenter.broker.wire.refusals import refusal, request_name
@@ -65,9 +66,10 @@ class OpenRequests:
         self._ended()
 
     def failed(self, number: int, request: Any, error: Exception) -> None:
-        """Answer a request that its handler gave up, and say so in the log."""
+        """Answer a request that its handler gave up, and say so in the log, where a lack of rights stands already."""
         text = error_text(error)
-        log.info("request_refused", request=request_name(number), address=self._connection.address, reason=text)
+        if not isinstance(error, AccessError):
+            log.info("request_refused", request=request_name(number), address=self._connection.address, reason=text)
         answer = refusal(number, request, error_code(error), text)
         if answer is not None:
             self._connection.send(answer)

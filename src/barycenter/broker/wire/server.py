@@ -6,15 +6,21 @@ lookups that the broker is not ready.
 
 import asyncio
 import errno
+import ssl
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
 import structlog
 
+from barycenter.broker.access.authentication import Authentication
+from barycenter.broker.access.tls_ports import HANDSHAKE_TIMEOUT_S
+from barycenter.broker.authorization.authorizer import Authorizer
 from barycenter.broker.environment import Environment
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
+from barycenter.broker.wire.admission.publish_buffer import PublishBuffer
+from barycenter.broker.wire.admission.rights import close_unentitled, guarded
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.handlers import HANDLERS
 from barycenter.broker.wire.producer_names import ProducerNames
@@ -30,38 +36,66 @@ class PortInUseError(OSError):
     def __init__(self, host: str, port: int) -> None:
         super().__init__(
             errno.EADDRINUSE,
-            f"{host}:{port} is in use: stop the other process, or set another brokerServicePort",
+            f"{host}:{port} is in use: stop the other process, or set another brokerServicePort or "
+            "brokerServicePortTls",
         )
         self.host = host
         self.port = port
 
 
 class WireServer:
-    def __init__(self, config: BrokerConfig, env: Environment, registry: TopicRegistry, lookup: LookupService) -> None:
-        self._services = WireServices(config, registry, lookup, ProducerNames(env.store, config.cluster_name))
-        self._server: asyncio.Server | None = None
+    def __init__(
+        self,
+        config: BrokerConfig,
+        env: Environment,
+        registry: TopicRegistry,
+        lookup: LookupService,
+        authentication: Authentication | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """`authentication` is the one of the broker; what `config` says if none is given. `authorizer` is asked what
+        clients may; without one they may do everything."""
+        self._services = WireServices(
+            config,
+            registry,
+            lookup,
+            ProducerNames(env.store, config.cluster_name),
+            authentication or Authentication.of(config, env.clock),
+            PublishBuffer(config.max_message_publish_buffer_size_in_mb),
+            authorizer,
+        )
+        self._handlers = HANDLERS
+        if authorizer is not None and authorizer.is_enabled:
+            self._handlers = guarded(HANDLERS, authorizer)
+        self._servers: list[asyncio.Server] = []
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over changed settings; connections look at them anew each time."""
         self._services.config = config
 
-    async def listen(self, host: str, port: int) -> int:
-        """Accept clients at `host:port` (0 picks a free port) and return the port.
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Accept clients at `host:port` (0 picks a free port), by TLS if it is given, and return the port.
 
         Raises:
             PortInUseError: another process listens there.
             OSError: the address is not one of this machine.
         """
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self.new_connection, host, port, backlog=_BACKLOG
+            server = await asyncio.get_running_loop().create_server(
+                self.new_connection,
+                host,
+                port,
+                backlog=_BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_TIMEOUT_S,
             )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUseError(host, port) from error
             raise
-        bound = int(self._server.sockets[0].getsockname()[1])
-        log.info("wire_server_listening", host=host, port=bound)
+        self._servers.append(server)
+        bound = int(server.sockets[0].getsockname()[1])
+        log.info("wire_server_listening", host=host, port=bound, tls=tls is not None)
         return bound
 
     @property
@@ -71,12 +105,26 @@ class WireServer:
 
     def new_connection(self) -> Connection:
         """Return what serves a client that comes."""
-        return Connection(self._services, HANDLERS)
+        return Connection(self._services, self._handlers)
+
+    async def apply_grants(self) -> int:
+        """Close the producers and consumers whose client may not be one any more; return how many there were.
+
+        Raises:
+            MetadataError: what is granted could not be read.
+        """
+        authorizer = self._services.authorizer
+        if authorizer is None or not authorizer.is_enabled:
+            return 0
+        closed = await close_unentitled(self._services.connections, authorizer)
+        if closed:
+            log.info("clients_lost_their_rights", closed=closed)
+        return closed
 
     def stop_accepting(self) -> None:
         """Take no new connections; those that are open stay. Idempotent."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def drain(self, timeout_s: float) -> int:
         """Wait until all clients have gone, at most `timeout_s`; return how many are left."""
@@ -91,9 +139,9 @@ class WireServer:
         self.stop_accepting()
         for connection in list(self._services.connections):
             connection.close()
-        if self._server is not None:
-            await self._server.wait_closed()
-            self._server = None
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
 
     def abort(self) -> None:
         """Close the port and every connection at once, as a process that dies would."""

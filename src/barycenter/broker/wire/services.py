@@ -5,8 +5,15 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final, Protocol
 
+from barycenter.broker.access.authentication import Authentication
+from barycenter.broker.access.principal import Principal
+from barycenter.broker.authorization.authorizer import Authorizer
+from barycenter.broker.clients.consumer import Consumer
+from barycenter.broker.clients.producer import Producer
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
+from barycenter.broker.wire.admission.connection_limits import ConnectionLimits
+from barycenter.broker.wire.admission.publish_buffer import PublishBuffer
 from barycenter.broker.wire.producer_names import ProducerNames
 from barycenter.config.broker_config import BrokerConfig
 
@@ -15,12 +22,21 @@ SERVER_VERSION: Final = f"Apache Pulsar 4.0.0 (Barycenter {version('barycenter')
 
 
 class OpenConnection(Protocol):
-    """A connection, as the server ends it."""
+    """A connection, as the server ends it, or what is attached over it."""
+
+    producers: dict[int, Producer]
+    consumers: dict[int, Consumer]
+
+    @property
+    def principal(self) -> Principal: ...
+    def close_producer(self, producer: Producer) -> None: ...
+    def close_consumer(self, consumer: Consumer) -> None: ...
 
     def close(self) -> None:
         """Send what is queued, then close."""
         ...
 
+    def maybe_resume_reading(self) -> None: ...
     def abort(self, reason: str) -> None:
         """Close at once, without sending what is queued."""
         ...
@@ -28,21 +44,36 @@ class OpenConnection(Protocol):
 
 @dataclass(slots=True)
 class WireServices:
-    """What connections use; `connections` holds those that are open, `emptied` is set while there is none."""
+    """What connections use; `connections` holds those that are open, with the address of each; `emptied` is set while
+    there is none.
+
+    `authorizer` is None where everybody may do everything.
+    """
 
     config: BrokerConfig
     registry: TopicRegistry
     lookup: LookupService
     producer_names: ProducerNames
+    authentication: Authentication
+    publish_buffer: PublishBuffer
+    authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
-    connections: dict[OpenConnection, None] = field(default_factory=dict)
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    connections: dict[OpenConnection, str] = field(default_factory=dict)
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def connected(self, connection: OpenConnection) -> None:
-        self.connections[connection] = None
-        self.emptied.clear()
+    def connected(self, connection: OpenConnection, host: str) -> str | None:
+        """Take a connection from an address up, or return why there may not be another one."""
+        refused = self.limits.admit(host, self.config)
+        if refused is None:
+            self.connections[connection] = host
+            self.emptied.clear()
+        return refused
 
     def disconnected(self, connection: OpenConnection) -> None:
-        self.connections.pop(connection, None)
+        host = self.connections.pop(connection, None)
+        if host is not None:
+            self.limits.left(host)
+        self.publish_buffer.paused.pop(connection, None)
         if not self.connections:
             self.emptied.set()

@@ -1,0 +1,198 @@
+"""Both ports by TLS: where clients are sent, who they are by certificate, and brokers among themselves."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from barycenter.broker.access.principal import Principal
+from barycenter.broker.broker import Broker
+from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.wire.connection import Connection
+from barycenter.config.broker_conf import ConfigError
+from barycenter.credentials.errors import KeyMaterialError
+from support.authorities import Authority
+from support.proofs import asking, token
+from support.rest_cluster import RestCluster, rest_cluster
+from support.wire_client import WireClient
+
+LOOKUP = "/lookup/v2/topic/persistent/public/default/t"
+
+
+class Pki:
+    """An authority, what brokers show, and what a client shows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority(folder)
+        self.other = Authority(folder, "other")
+        self._server = self.authority.issue("server")
+        self._broker = self.authority.issue("broker")
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        return {
+            "broker_service_port_tls": 0,
+            "web_service_port_tls": 0,
+            "tls_certificate_file_path": str(self._server.certificate),
+            "tls_key_file_path": str(self._server.key),
+            "tls_trust_certs_file_path": str(self.authority.file),
+            "broker_client_tls_enabled": True,
+            "broker_client_trust_certs_file_path": str(self.authority.file),
+            **more,
+        }
+
+    def by_certificate(self, **more: Any) -> dict[str, Any]:
+        files = f"tlsCertFile:{self._broker.certificate},tlsKeyFile:{self._broker.key}"
+        return self.settings(
+            authentication_enabled=True,
+            authentication_providers=("org.apache.pulsar.broker.authentication.AuthenticationProviderTls",),
+            broker_client_authentication_plugin="org.apache.pulsar.client.impl.auth.AuthenticationTls",
+            broker_client_authentication_parameters=files,
+            **more,
+        )
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    return Pki(tmp_path)
+
+
+async def ask(
+    broker: Broker, path: str, context: ssl.SSLContext, *, follow: bool = True, **headers: str
+) -> tuple[int, Any, str]:
+    """Return status, JSON and `Location` of an answer by TLS."""
+    async with aiohttp.ClientSession(headers=headers) as session:
+        url = f"{broker.urls.web_url_tls}{path}"
+        async with session.get(url, ssl=context, allow_redirects=follow) as answer:
+            told = await answer.json() if answer.content_type == "application/json" else None
+            return answer.status, told, answer.headers.get("Location", "")
+
+
+def principals(broker: Broker) -> set[Principal]:
+    return {each.principal for each in broker.wire.connections if isinstance(each, Connection)}
+
+
+async def wire_client(broker: Broker, context: ssl.SSLContext, **proof: Any) -> WireClient:
+    url = broker.urls.broker_url_tls
+    assert url is not None
+    return await WireClient.connect(int(url.rpartition(":")[2]), tls=context, **proof)
+
+
+async def test_look_ups_tell_both_ways_to_a_broker(pki: Pki) -> None:
+    async with rest_cluster(**pki.settings()) as cluster:
+        (broker,) = cluster.brokers
+        _, told, _ = await ask(broker, LOOKUP, pki.authority.trusting())
+        urls = broker.urls
+        assert told["brokerUrlTls"] == urls.broker_url_tls
+        assert (told["brokerUrl"], told["httpUrl"], told["httpUrlTls"]) == (
+            urls.broker_url,
+            urls.web_url,
+            urls.web_url_tls,
+        )
+        assert str(urls.broker_url_tls).startswith("pulsar+ssl://127.0.0.1:")
+        assert urls.broker_id == str(urls.web_url).removeprefix("http://")
+        report = broker.load_manager.load_report()
+        assert (report.pulsar_service_url_tls, report.web_service_url_tls) == (urls.broker_url_tls, urls.web_url_tls)
+        client = await wire_client(broker, pki.authority.trusting())
+        assert (await client.produce("persistent://public/default/t")).producer_name
+        clusters = (await cluster.expect(200, "GET", "/admin/v2/clusters/standalone")).json
+        assert (clusters["serviceUrlTls"], clusters["brokerServiceUrlTls"]) == (urls.web_url_tls, urls.broker_url_tls)
+
+
+async def redirected(cluster: RestCluster, context: ssl.SSLContext) -> list[str]:
+    """Return where look-ups of many topics by TLS are sent that another broker serves."""
+    sent = []
+    for broker in cluster.brokers:
+        for topic in range(6):
+            status, _, location = await ask(
+                broker, f"/lookup/v2/topic/persistent/public/ns/t{topic}", context, follow=False
+            )
+            if status == 307:
+                sent.append(location)
+    return sent
+
+
+async def test_who_asks_by_tls_is_sent_on_by_tls(pki: Pki) -> None:
+    async with rest_cluster(2, **pki.settings()) as cluster:
+        await cluster.create_namespace(bundles=4)
+        sent = await redirected(cluster, pki.authority.trusting())
+        assert sent
+        assert all(each.startswith("https://127.0.0.1:") for each in sent)
+
+
+async def test_without_plain_ports_brokers_reach_one_another_by_tls(pki: Pki) -> None:
+    """Known by certificates, the broker by its own: an unload of a namespace goes to whoever owns its bundles."""
+    settings = pki.by_certificate(broker_service_port=None, web_service_port=None)
+    async with rest_cluster(2, factory=ModularLoadManager, **settings) as cluster:
+        first, second = cluster.brokers
+        assert (first.urls.broker_url, first.urls.web_url) == (None, None)
+        assert first.broker_id == str(first.urls.web_url_tls).removeprefix("https://")
+        admin = pki.authority.trusting(pki.authority.issue("admin"))
+        status, told, _ = await ask(first, LOOKUP, admin)
+        assert (status, told["brokerUrl"]) == (200, None)
+        async with aiohttp.ClientSession() as session:
+            for broker in (first, second):
+                url = f"{broker.urls.web_url_tls}/admin/v2/namespaces/public/default/unload"
+                async with session.put(url, ssl=admin) as answer:
+                    assert answer.status == 204, await answer.text()
+
+
+async def test_a_certificate_is_a_role_at_both_ports(pki: Pki) -> None:
+    async with rest_cluster(**pki.by_certificate()) as cluster:
+        (broker,) = cluster.brokers
+        alice = pki.authority.trusting(pki.authority.issue("alice"))
+        assert (await ask(broker, "/admin/v2/clusters", alice))[0] == 200
+        client = await wire_client(broker, alice, auth_method_name="tls")
+        assert principals(broker) == {Principal("alice")}
+        client.close()
+        status, told, _ = await ask(broker, "/admin/v2/clusters", pki.authority.trusting())
+        assert (status, "certificate of an authority that this cluster trusts" in told["reason"]) == (401, True)
+        with pytest.raises(AssertionError, match="asks who you are"):
+            await wire_client(broker, pki.authority.trusting())
+        with pytest.raises(AssertionError, match="no certificate"):
+            await wire_client(broker, pki.authority.trusting(), auth_method_name="tls")
+        assert (await cluster.call("GET", "/admin/v2/clusters")).status == 401
+        stranger = pki.authority.trusting(pki.other.issue("alice"))
+        with pytest.raises((aiohttp.ClientError, OSError)):
+            await ask(broker, "/admin/v2/clusters", stranger)
+        with pytest.raises((AssertionError, OSError)):
+            await wire_client(broker, stranger, auth_method_name="tls")
+
+
+async def test_tokens_are_believed_by_tls_as_without(pki: Pki) -> None:
+    async with rest_cluster(**asking(**pki.settings())) as cluster:
+        (broker,) = cluster.brokers
+        trusting = pki.authority.trusting()
+        bearer = {"Authorization": f"Bearer {token('alice')}"}
+        assert (await ask(broker, "/admin/v2/clusters", trusting, **bearer))[0] == 200
+        assert (await ask(broker, "/admin/v2/clusters", trusting))[0] == 401
+        await wire_client(broker, trusting, auth_method_name="token", auth_data=token("alice").encode())
+        assert principals(broker) == {Principal("alice")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        (
+            {"broker_service_port": None},
+            ConfigError,
+            "brokerServicePort= is not allowed: .* or else brokerServicePortTls",
+        ),
+        ({"web_service_port": None}, ConfigError, "webServicePort= is not allowed"),
+        ({"broker_service_port_tls": 0}, KeyMaterialError, "tlsCertificateFilePath: name the PEM file"),
+    ],
+)
+async def test_what_is_missing_is_told_at_the_start(
+    settings: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        async with rest_cluster(**settings):
+            pass
+
+
+async def test_certificates_prove_nothing_where_none_are_asked_for(pki: Pki) -> None:
+    for settings in ({"tls_trust_certs_file_path": ""}, {"tls_allow_insecure_connection": True}):
+        with pytest.raises(ConfigError, match="tlsTrustCertsFilePath"):
+            async with rest_cluster(**pki.by_certificate(**settings)):
+                pass

@@ -3,7 +3,10 @@
 Source: the internal admin client of Pulsar's `PulsarService`.
 """
 
+import asyncio
 import math
+import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,11 +17,17 @@ import msgspec
 from yarl import URL
 
 from barycenter.admin.errors import AdminRequestError
+from barycenter.credentials.errors import KeyMaterialError
+from barycenter.credentials.presented import NOTHING, Presented
+from barycenter.credentials.tls import ClientTls, Renewed
 
 MAX_REDIRECTS: Final = 10
 REQUEST_TIMEOUT_S: Final = 70.0
 """Longer than `namespaceBundleUnloadingTimeoutMs` takes by default."""
 _MAX_CONNECTIONS: Final = 64
+_TITLE: Final = re.compile(r"<title>(.{1,500}?)</title>", re.IGNORECASE | re.DOTALL)
+_LOOK_AT_FILES_S: Final = 10.0
+"""How often it is looked whether files of certificates were renewed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +47,36 @@ class AdminClient:
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
         headers: Mapping[str, str] | None = None,
+        shows: Presented = NOTHING,
+        tls: ClientTls | None = None,
         most_bytes: float = math.inf,
     ) -> None:
-        """`headers` go with every request, also where a broker points to another. An answer of more than `most_bytes`
-        is none."""
+        """`headers` go with every request, also where a broker points to another; so does what it
+        `shows` of itself. `tls` is whom it trusts by https, the system's authorities if it is not given. An answer of
+        more than `most_bytes` is none."""
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_bytes = most_bytes
         self._headers = dict(headers or {})
+        self._shows = shows
+        self._tls = tls
+        self._trust: Renewed | None = None
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
     async def call(
-        self, method: str, web_url: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None
+        self,
+        method: str,
+        web_url: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        or_text: bool = False,
     ) -> Any:
         """Send a request to the broker at `web_url` and return the JSON of its answer, None if that is empty.
 
-        `path` is encoded already; `body` is sent as JSON unless it is None.
+        `path` is encoded already; `body` is sent as JSON unless it is None. `or_text`: an answer that is no JSON is
+        returned as text.
 
         Raises:
             AdminRequestError: the answer is not a success, there is none, or it moves on too often.
@@ -66,7 +89,7 @@ class AdminClient:
             if answer.status in (307, 308) and location is not None:
                 url = urljoin(url, location)
             elif answer.status < 300:
-                return _decoded(method, url, answer.body)
+                return _decoded(method, url, answer.body, or_text=or_text)
             else:
                 raise AdminRequestError(method, url, answer.status, reason_of(answer.body))
         raise AdminRequestError(method, url, 307, f"more than {MAX_REDIRECTS} redirects")
@@ -79,6 +102,14 @@ class AdminClient:
         """
         return await self._send("GET", web_url + path, None)
 
+    async def forward(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Answer:
+        """Send a request with these headers too, and return what is answered, be it an error or a redirect.
+
+        Raises:
+            AdminRequestError: nobody answers.
+        """
+        return await self._send(method, url, data, headers)
+
     async def close(self) -> None:
         """Close all connections. Idempotent."""
         self._closed = True
@@ -86,25 +117,40 @@ class AdminClient:
             await self._session.close()
             self._session = None
 
-    async def _send(self, method: str, url: str, data: bytes | None) -> Answer:
+    async def _send(
+        self, method: str, url: str, data: bytes | None, more_headers: Mapping[str, str] | None = None
+    ) -> Answer:
         if self._closed:
             raise AdminRequestError(method, url, 0, "this broker is stopping")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=self._timeout, headers=self._headers, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
             )
-        headers = (
-            {} if method == "GET" else {"Content-Type": "application/json"}
-        )  # Pulsar demands it of empty bodies, too
+        try:
+            headers = dict(self._shows.headers())
+            trust = self._trusted() if url.startswith("https:") else True
+        except KeyMaterialError as error:
+            raise AdminRequestError(method, url, 0, str(error)) from error
+        if method != "GET":
+            headers["Content-Type"] = "application/json"  # Pulsar demands it of empty bodies, too
+        headers |= more_headers or {}
         target = URL(url, encoded=True)
         try:
             async with self._session.request(
-                method, target, data=data, headers=headers, allow_redirects=False
+                method, target, data=data, headers=headers, allow_redirects=False, ssl=trust
             ) as answer:
                 told = {name.lower(): value for name, value in answer.headers.items()}
                 return Answer(answer.status, told, await self._body(method, url, answer))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AdminRequestError(method, url, 0, str(error) or type(error).__name__) from error
+
+    def _trusted(self) -> ssl.SSLContext | bool:
+        """Return whom to trust, by the files as they are now; True is the system's authorities."""
+        if self._tls is None:
+            return True
+        if self._trust is None:
+            self._trust = Renewed(self._tls, check_s=_LOOK_AT_FILES_S, now_s=asyncio.get_running_loop().time)
+        return self._trust.context()
 
     async def _body(self, method: str, url: str, answer: aiohttp.ClientResponse) -> bytes:
         """Return the body; one that is too large is not read to its end."""
@@ -119,18 +165,25 @@ class AdminClient:
 
 
 def reason_of(answer: bytes) -> str:
-    """Return the `reason` of an error body, or the body itself if it has none."""
+    """Return the `reason` of an error body, the title of a page of HTML, or the body itself if it has neither.
+
+    Pulsar's web server answers with a page where it has no such path.
+    """
     try:
         decoded = msgspec.json.decode(answer)
     except msgspec.DecodeError:
-        return answer.decode(errors="replace")[:500]
+        text = answer.decode(errors="replace")
+        title = _TITLE.search(text)
+        return (" ".join(title[1].split()) if title else text)[:500]
     return str(decoded["reason"]) if isinstance(decoded, dict) and "reason" in decoded else str(decoded)[:500]
 
 
-def _decoded(method: str, url: str, answer: bytes) -> Any:
+def _decoded(method: str, url: str, answer: bytes, *, or_text: bool) -> Any:
     if not answer:
         return None
     try:
         return msgspec.json.decode(answer)
     except msgspec.DecodeError as error:
+        if or_text:
+            return answer.decode(errors="replace")
         raise AdminRequestError(method, url, 200, f"the answer is not JSON: {error}") from error

@@ -103,3 +103,8 @@ async def test_a_closed_client_sends_nothing_and_may_be_closed_again() -> None:
 )
 def test_the_reason_is_found_in_any_body(body: bytes, reason: str) -> None:
     assert reason_of(body) == reason
+
+
+def test_of_a_page_of_html_the_title_is_told() -> None:
+    page = b"<html><head><TITLE>Error 404\n Not Found</TITLE></head><body><h2>HTTP ERROR</h2></body></html>"
+    assert reason_of(page) == "Error 404 Not Found"

@@ -1,0 +1,65 @@
+"""How answers are printed: as `pulsar-admin` does, or as JSON in one line.
+
+A text stands bare, a list has an element a line, and everything else is JSON as Jackson's pretty printer writes it,
+null fields left out, so that what was written to read the output of the one reads that of the other.
+
+Source: Pulsar's `CliCommand.print`.
+"""
+
+import enum
+import json
+from collections.abc import Iterator
+from typing import Any
+
+
+class Form(enum.Enum):
+    """How an answer is printed: as its kind is; a list as JSON; or a map as `key    value`, a line each."""
+
+    BY_KIND = enum.auto()
+    JSON = enum.auto()
+    PAIRS = enum.auto()
+
+
+def lines_of(answer: Any, form: Form = Form.BY_KIND) -> Iterator[str]:
+    """Return the lines of an answer, as `pulsar-admin` prints it; none for None."""
+    if answer is None:
+        return
+    if form is Form.PAIRS and isinstance(answer, dict):
+        for key, value in answer.items():
+            yield f"{key}    {_in_a_pair(value)}"
+    elif isinstance(answer, list) and form is not Form.JSON:
+        for each in answer:
+            yield each if isinstance(each, str) else pretty(each)
+    else:
+        yield answer if isinstance(answer, str) else pretty(answer)
+
+
+def compact(answer: Any) -> str:
+    """Return an answer as JSON in one line."""
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """Return JSON as Jackson's default pretty printer writes it: a field a line and two blanks a level, arrays in one
+    line, blanks around colons; without the fields that are null."""
+    if isinstance(value, dict):
+        inner = f"{indent}  "
+        members = [
+            f"{inner}{_scalar(str(key))} : {pretty(each, inner)}" for key, each in value.items() if each is not None
+        ]
+        if not members:
+            return "{ }"
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+    if isinstance(value, list):
+        return f"[ {', '.join(pretty(each, indent) for each in value)} ]" if value else "[ ]"
+    return _scalar(value)
+
+
+def _in_a_pair(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return value if isinstance(value, str) else compact(value)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

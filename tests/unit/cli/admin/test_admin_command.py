@@ -1,0 +1,128 @@
+"""`barycenter admin` as a shell meets it: words that do not go together, answers, names that are completed."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.broker.load_manager.factory import load_manager_factory
+from barycenter.cli.admin.command import RESOURCES
+from barycenter.cli.admin.output import Form, lines_of, pretty
+from barycenter.cli.main import main
+from support.rest_cluster import RestCluster
+
+NOBODY = ("admin", "--admin-url", "http://127.0.0.1:9", "--request-timeout", "1")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_null(each) for key, each in value.items() if each is not None}
+    return [without_null(each) for each in value] if isinstance(value, list) else value
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, [*words])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("namespaces unload t/n -d b:1", "--bundle"),
+        ("namespaces split-bundle t/n", "--bundle-type"),
+        ("namespaces split-bundle t/n -bt LARGEST -sb 1,x", "whole numbers"),
+        ("namespaces create t/n -b -1", "--bundles"),
+        ("namespaces set-deduplication t/n -e -d", "either"),
+        ("namespaces set-compaction-threshold t/n -t 1X", "bytes"),
+        ("namespaces grant-permission t/n --role r --actions fly", "produce"),
+        ("namespaces policies nothing", "NAMESPACE"),
+        ("topics stats a/b", "TOPIC"),
+        ("topics create t/n/x -m a", "key=value"),
+        ("topics create-subscription t/n/x -s s -m 1", "LEDGER:ENTRY"),
+        ("topics list t/n -td temporary", "persistent"),
+        ("brokers namespaces standalone", "--broker"),
+        ("ns-isolation-policy set c p --namespaces a --primary b --auto-failover-policy-type min_available "
+         "--auto-failover-policy-params min_limit=1", "usage_threshold"),
+        ("resource-quotas get -n t/n", "together"),
+        ("clusters get", "CLUSTER"),
+    ],
+)  # fmt: skip
+def test_words_that_do_not_go_together_are_wrong_usage(line: str, told: str) -> None:
+    result = run(*NOBODY, *line.split())
+    assert (result.exit_code, told in result.stderr) == (2, True), result.output
+
+
+def test_a_cluster_that_does_not_answer_is_said() -> None:
+    result = run(*NOBODY, "clusters", "list")
+    assert (result.exit_code, "http://127.0.0.1:9" in result.stderr) == (1, True)
+
+
+def test_every_command_says_what_it_does() -> None:
+    assert sum(len(resource.commands) for resource in RESOURCES) > 80
+    for resource in RESOURCES:
+        for command in resource.commands:
+            shown = run("admin", resource.name, command.name, "--help")
+            assert command.help.split()[0] in shown.stdout
+            for flag in command.flags:
+                assert all(spelling in shown.stdout for spelling in flag.spellings.split())
+
+
+@given(JSON)
+def test_what_is_printed_for_people_is_the_same_json(value: Any) -> None:
+    assert json.loads(pretty(value)) == without_null(value)
+
+
+def test_the_forms_of_answers() -> None:
+    assert list(lines_of(None)) == []
+    assert list(lines_of("a b")) == ["a b"]
+    assert list(lines_of(["a", {"b": []}])) == ["a", '{\n  "b" : [ ]\n}']
+    nested = {"a": {}, "b": [1, {"c": True, "d": None}]}
+    assert pretty(nested) == '{\n  "a" : { },\n  "b" : [ 1, {\n    "c" : true\n  } ]\n}'
+    assert list(lines_of(["a"], Form.JSON)) == ['[ "a" ]']
+    assert list(lines_of({"a": "b", "c": ["d", "e"]}, Form.PAIRS)) == ["a    b", "c    [d, e]"]
+
+
+async def test_a_hostile_answer_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def call(*_: Any, **__: Any) -> Any:
+        return ["\x1b[31mred", "two\nlines", "\x9bA"]
+
+    monkeypatch.setattr("barycenter.cli.admin.session.ClusterSession.call", call)
+    result = await asyncio.to_thread(run, *NOBODY, "clusters", "list")
+    assert result.stdout == "\ufffd[31mred\ntwo\nlines\n\ufffdA\n"
+
+
+async def test_names_of_the_cluster_are_completed(tmp_path: Path) -> None:
+    cluster = RestCluster()
+    try:
+        broker = await cluster.add(load_manager_factory("ModularLoadManagerImpl"), barycenter_data_dir=str(tmp_path))
+        await cluster.create_namespace(bundles=4)
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/clicks")
+        at = ["admin", "--admin-url", str(broker.urls.web_url)]
+
+        async def offered(begun: str, *words: str) -> list[str]:
+            complete = ShellComplete(main, {}, "barycenter", "_BARYCENTER_COMPLETE")
+            found = await asyncio.to_thread(complete.get_completions, [*at, *words], begun)
+            return [each.value for each in found]
+
+        assert "public" in await offered("pu", "tenants", "get")
+        assert await offered("pub", "namespaces", "policies") == ["public/"]
+        assert await offered("public/", "namespaces", "policies") == ["public/default", "public/ns"]
+        assert await offered("public/ns/c", "topics", "stats") == ["public/ns/clicks"]
+        assert await offered("public/n", "topics", "stats") == ["public/ns/"]
+        assert await offered("persistent://public/ns/", "topics", "stats") == ["persistent://public/ns/clicks"]
+        assert await offered("", "brokers", "namespaces", "standalone", "-b") == [broker.broker_id]
+        assert await offered("stand", "clusters", "get") == ["standalone"]
+        assert "split-bundle" in await offered("split", "namespaces")
+        at = [*NOBODY]
+        assert await offered("", "tenants", "get") == []
+    finally:
+        await cluster.close()

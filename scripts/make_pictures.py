@@ -1,0 +1,116 @@
+"""Take the pictures of docs/pictures: the dashboard of a demo's cluster, in Chromium, light and dark, wide and narrow.
+
+    .venv/bin/python scripts/make_pictures.py
+
+Starts the demo of seed 1 without its crash, waits until its load has spread, and takes each picture. The load and what
+is asked are the same each time; which bundle goes where is up to the run. Look at the pictures before you commit them.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import msgspec
+from playwright.sync_api import Browser, Page
+
+ROOT: Final = Path(__file__).parents[1]
+FOLDER: Final = ROOT / "docs" / "pictures"
+MOST_BYTES: Final = 200_000
+WIDE: Final = {"width": 1400, "height": 900}
+NARROW: Final = {"width": 390, "height": 844}
+_WEB_PORT: Final = 18080
+_URL: Final = f"http://127.0.0.1:{_WEB_PORT}"
+_DURATION_S: Final = 240
+_STARTS_WITHIN_S: Final = 180.0
+_SPREADS_S: Final = 75.0
+
+
+def overview() -> dict[str, Any]:
+    with urlopen(f"{_URL}/barycenter/v1/overview", timeout=5) as answer:
+        found: dict[str, Any] = msgspec.json.decode(answer.read())
+    return found
+
+
+def address(kind: str, name: str) -> str:
+    return f"#/{kind}/{quote(name, safe='')}"
+
+
+def by_throughput(page: Page) -> None:
+    page.get_by_label("by", exact=True).select_option(index=1)
+    page.locator(".part").first.wait_for()
+
+
+def explained(page: Page) -> None:
+    page.locator("#now-title").wait_for()
+
+
+def draining(page: Page) -> None:
+    explained(page)
+    page.get_by_role("button", name="Drain…", exact=True).click()
+    page.locator("dialog#action .preview p").first.wait_for()
+
+
+def take_all(browser: Browser) -> None:
+    known = overview()["brokers"]
+    busiest = max(known, key=lambda one: one["msgThroughput"])
+    bundle = busiest["top"][0][0]
+    pictures: list[tuple[str, str, dict[str, int], str, Callable[[Page], None]]] = [
+        ("overview-light", "", WIDE, "light", by_throughput),
+        ("overview-dark-narrow", "", NARROW, "dark", by_throughput),
+        ("bundle-dark", address("bundle", bundle), WIDE, "dark", explained),
+        ("drain-light", address("broker", busiest["broker"]), WIDE, "light", draining),
+    ]
+    for name, place, viewport, scheme, ready in pictures:
+        page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.goto(f"{_URL}/{place}")
+        ready(page)
+        page.wait_for_timeout(4_000)
+        file = FOLDER / f"{name}.png"
+        page.screenshot(path=file)
+        page.close()
+        size = file.stat().st_size
+        print(f"{file.relative_to(ROOT)}  {size:,} bytes")
+        if size > MOST_BYTES:
+            sys.exit(f"{file} is larger than {MOST_BYTES:,} bytes")
+
+
+def wait_for_cluster(demo: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while demo.poll() is None and time.monotonic() < deadline:
+        try:
+            if len(overview()["brokers"]) == 3:
+                return
+        except OSError:
+            pass
+        time.sleep(1)
+    sys.exit("the demo's cluster did not start")
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.browser_pages import chromium
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as out:
+        words = ["demo", "--no-chaos", "--duration", f"{_DURATION_S}s", "--web-port", str(_WEB_PORT), "--out", out]
+        demo = subprocess.Popen([sys.executable, "-m", "barycenter", *words])
+        try:
+            wait_for_cluster(demo)
+            with chromium() as browser:
+                page = browser.new_page()  # an open page has the leader keep the load over time
+                page.goto(_URL)
+                page.wait_for_timeout(1_000 * _SPREADS_S)
+                take_all(browser)
+        finally:
+            demo.terminate()
+            demo.wait()
+
+
+if __name__ == "__main__":
+    main()

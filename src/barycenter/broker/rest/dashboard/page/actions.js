@@ -1,0 +1,204 @@
+// What can be done from a page: each opens a dialog that first says what it would do, as the cluster tells, and asks.
+
+import { ask, get, known, poll } from "./cluster.js";
+import { byId, h, table } from "./dom.js";
+import { brokerLink, bundleLink, count, counted, namespaceOf, rangeOf, rate, throughput } from "./words.js";
+
+const SEEN_MS = 30000, LOOKS_MS = 700, WAIT_MS = 250, EACH_MS = 1000, TURNS = 3, LISTED = 50;
+const ALGORITHMS = ["range_equally_divide", "topic_count_equally_divide", "flow_or_qps_equally_divide"];
+
+// A dialog of `fields`; `preview()` returns what would be done, or null if nothing can be; `act()` does it and returns
+// what became of it; it is told how to say what is under way, and asks whether anybody still looks.
+function open(title, verb, fields, preview, act, whenDone = () => {}) {
+  const dialog = byId("action"), shown = h("div", { class: "preview", role: "status" }), outcome = h("p", { role: "status" });
+  const button = h("button", { class: "act", disabled: true }, verb), cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  let asked = 0, done = false;
+  async function look() {
+    const number = ++asked;
+    button.disabled = true;
+    shown.setAttribute("aria-busy", "true");
+    let what = null;
+    try {
+      what = await preview();
+      if (number === asked) shown.replaceChildren(...[what.words].flat(Infinity).filter(Boolean));
+    } catch (error) {
+      if (number === asked) shown.replaceChildren(h("p", { class: "failure" }, error.message));
+    }
+    if (number !== asked) return;
+    shown.removeAttribute("aria-busy");
+    button.disabled = done || !what || what.isNothing === true;
+  }
+  let timer = 0;
+  const form = h("form", { onsubmit: async event => {
+    event.preventDefault();
+    if (button.disabled || done) return;
+    done = button.disabled = true;
+    outcome.textContent = "Under way…";
+    try {
+      outcome.textContent = await act(text => { outcome.textContent = text; }, () => form.isConnected);
+    } catch (error) {
+      outcome.textContent = error.message;
+      outcome.className = "failure";
+    }
+    cancel.textContent = "Close";
+    if (dialog.open) cancel.focus();
+    poll();
+    whenDone();
+  }, oninput: () => { if (done) return; button.disabled = true; clearTimeout(timer); timer = setTimeout(look, WAIT_MS); } },
+  h("h2", { id: "action-title" }, title), fields, h("h3", {}, "What this would do"), shown, h("p", { class: "choices" }, button, cancel), outcome);
+  const before = document.activeElement;
+  dialog.replaceChildren(form);
+  dialog.addEventListener("close", () => { asked++; clearTimeout(timer); dialog.replaceChildren(); if (before && before.isConnected) before.focus(); }, { once: true });
+  dialog.addEventListener("click", event => { if (event.target.closest("a")) dialog.close(); });
+  dialog.showModal();
+  look();
+}
+
+function field(label, control) {
+  control.id = `field-${label.split(" ")[0]}`;
+  return h("p", {}, h("label", { for: control.id }, label), " ", control);
+}
+const changed = (words, [before, after]) => before === after ? words(before) : `${words(before)} → ${words(after)}`;
+
+export function unloadAction(bundle, owner, whenDone) {
+  const others = (known.overview?.brokers || []).map(one => one.broker).filter(one => one !== owner);
+  const choice = h("select", {}, h("option", { value: "" }, "whoever the leader chooses"), others.map(one => h("option", { value: one }, one)));
+  async function preview() {
+    const found = await get("/barycenter/v1/explanation", { bundle, destination: choice.value });
+    if (!found.owner) return { isNothing: true, words: h("p", {}, "Nobody owns it: there is nothing to unload.") };
+    const clients = h("p", {}, bundleLink(bundle), " closes on ", brokerLink(found.owner), "; its clients look it up again, and continue",
+      choice.value ? [" on ", brokerLink(choice.value)] : found.placed?.destination ? [", if they did so now on ", brokerLink(found.placed.destination)] : "", ".");
+    if (!choice.value) return { words: [clients, found.placed ? h("p", { class: "note" }, found.placed.sentence) : null] };
+    return { words: [clients, found.move.objection ? h("p", { class: "failure" }, found.move.objection, " The next round may take it away again.") : null,
+      table(["broker", "throughput", "messages", "bundles"], found.move.sides.map(side => [brokerLink(side.broker), changed(throughput, side.msgThroughput), changed(rate, side.msgRate), changed(count, side.bundles)]))] };
+  }
+  async function act(tell) {
+    const query = choice.value ? `?${new URLSearchParams({ destinationBroker: choice.value })}` : "";
+    await ask(`/admin/v2/namespaces/${bundle}/unload${query}`, { method: "PUT" });
+    tell("Unloaded. Waiting until it is served again…");
+    return servedBy(bundle, choice.value);
+  }
+  open(`Unload ${bundle}`, "Unload", field("to", choice), preview, act, whenDone);
+}
+
+// Look it up as a client does, until somebody serves it: where, and whether that is what was wanted.
+async function seenAt(bundle, wanted) {
+  const [topic] = await get(`/admin/v2/persistent/${namespaceOf(bundle)}`, { bundle: rangeOf(bundle) }).catch(() => []) || [];
+  const until = Date.now() + SEEN_MS;
+  while (Date.now() < until) {
+    if (topic) await get(`/lookup/v2/topic/persistent/${namespaceOf(bundle)}/${encodeURIComponent(topic.split("/").slice(4).join("/"))}`).catch(() => null);
+    const { owner } = await get("/barycenter/v1/explanation", { bundle });
+    if (owner ? !wanted || owner === wanted : !topic) return { owner, isDone: true };
+    await pause(LOOKS_MS);
+  }
+  return { owner: "", isDone: false };
+}
+const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
+
+async function servedBy(bundle, wanted) {
+  const { owner, isDone } = await seenAt(bundle, wanted);
+  if (isDone) return owner ? `Done: ${owner} serves it.` : "Done: nobody serves it now; whoever uses it next has it assigned.";
+  return wanted ? `It was unloaded, but ${wanted} does not serve it yet.` : "It was unloaded, and nobody serves it yet.";
+}
+
+const drainPreview = broker => get("/barycenter/v1/drain-preview", { broker });
+// Whether the leader, who places what leaves, goes by it within the time that one looks.
+async function leaderKnows(broker, isDrained) {
+  for (const until = Date.now() + SEEN_MS; (await drainPreview(broker)).isDrained !== isDrained; await pause(LOOKS_MS))
+    if (Date.now() > until) return false;
+  return true;
+}
+const setKey = (key, value) => ask(`/admin/v2/brokers/configuration/${key}/${encodeURIComponent(value)}`, { method: "POST" });
+
+// First no broker sends it anything more, then what it serves leaves, one bundle after the other, by this page. What comes
+// to it meanwhile leaves in another turn.
+export function drainAction(broker, whenDone) {
+  async function preview() {
+    const found = await drainPreview(broker), stay = found.leaving.filter(one => !one.destination), leave = found.leaving.filter(one => one.destination);
+    const listed = (title, rows) => rows.length ? [h("h4", {}, title), h("ul", { class: "events" }, rows.slice(0, LISTED).map(one => h("li", {}, h("p", { class: "what" }, bundleLink(one.bundle), one.destination ? h("span", {}, "→ ", brokerLink(one.destination)) : null), h("p", { class: "why" }, one.sentence)))),
+      rows.length > LISTED ? h("p", { class: "note" }, `… and ${count(rows.length - LISTED)} more.`) : null] : [];
+    return { words: [h("p", {}, brokerLink(broker), found.isDrained ? " gets no bundles already, " : " gets no more bundles while any other broker may serve them, until it is undrained, ",
+      found.count ? `and its ${counted(found.count, "bundle")} ${found.count === 1 ? "leaves" : "leave, one after the other, at most one a second"}. Clients look them up again, and continue there.` : "and reports none that would have to leave."),
+    found.count ? h("p", { class: "note" }, "This dialog moves them: closed, it stops after the bundle that is under way, and Drain… goes on with the rest.") : null,
+    listed("These leave", leave), listed("These cannot leave, as no other broker may serve them", stay)] };
+  }
+  async function act(tell, isLookedAt) {
+    const { key, value, isDrained } = await drainPreview(broker), { cluster } = known.overview;
+    if (!isDrained) await setKey(key, value);
+    if (!await leaderKnows(broker, true)) return `${broker} was set to be drained, but the leader does not know it yet. Try again.`;
+    let moved = 0;
+    const stay = new Set();
+    const served = async () => Object.entries(await get(`/admin/v2/brokers/${cluster}/${broker}/ownedNamespaces`))
+      .filter(([bundle, one]) => one.is_active && !namespaceOf(bundle).endsWith(`/${broker}`)).map(([bundle]) => bundle);
+    let left = await served();
+    for (let turn = 0; turn < TURNS && left.some(one => !stay.has(one)); turn++, left = await served()) {
+      for (const [i, bundle] of left.entries()) {
+        if (!isLookedAt()) return "";
+        tell(`${counted(moved, "bundle")} moved, ${count(left.length - i)} to go. Under way: ${bundle}`);
+        const began = Date.now(), { owner, placed } = await get("/barycenter/v1/explanation", { bundle });
+        if (owner !== broker) continue;
+        if (!placed?.destination || placed.destination === broker) { stay.add(bundle); continue; }
+        await ask(`/admin/v2/namespaces/${bundle}/unload?${new URLSearchParams({ destinationBroker: placed.destination })}`, { method: "PUT" });
+        if (!(await seenAt(bundle, placed.destination)).isDone) return `${counted(moved, "bundle")} moved; ${bundle} was unloaded, but ${placed.destination} does not serve it yet. Try again later.`;
+        moved++;
+        await pause(Math.max(0, EACH_MS - Date.now() + began));
+      }
+    }
+    return left.length ? `${counted(moved, "bundle")} moved; ${broker} still serves ${counted(left.length, "bundle")}.` : `Done: ${counted(moved, "bundle")} moved. ${broker} serves none, and gets none until it is undrained.`;
+  }
+  open(`Drain ${broker}`, "Drain", [], preview, act, whenDone);
+}
+
+export function undrainAction(broker, whenDone) {
+  open(`Undrain ${broker}`, "Undrain", [], async () => (await drainPreview(broker)).isDrained
+    ? { words: h("p", {}, brokerLink(broker), " may have bundles again: look-ups and the next rounds of the leader bring them. Nothing moves at once.") }
+    : { isNothing: true, words: h("p", {}, "It is not drained.") },
+  async () => {
+    const { key, without } = await drainPreview(broker);
+    await setKey(key, without);
+    if (!await leaderKnows(broker, false)) return `${broker} was set to be undrained, but the leader does not know it yet.`;
+    return `Done: ${broker} may have bundles again.`;
+  }, whenDone);
+}
+
+export function splitAction(bundle, whenDone) {
+  const algorithm = h("select", {}, h("option", { value: "" }, "the default algorithm"), ALGORITHMS.map(one => h("option", { value: one }, one)));
+  const unload = h("input", { type: "checkbox" });
+  const namespace = namespaceOf(bundle);
+  async function preview() {
+    const found = await get("/barycenter/v1/split-preview", { bundle, splitAlgorithmName: algorithm.value });
+    if (!found.parts.length) return { isNothing: true, words: h("p", {}, `${found.algorithm} finds no place to split it at.`) };
+    return { words: [h("p", {}, `By ${found.algorithm} these bundles take its place${unload.checked ? ", and are unloaded, so that each may go elsewhere" : ", on the same broker"}:`),
+      table(["bundle", "topics"], found.parts.map(part => [bundleLink(`${namespace}/${part.range}`), counted(part.topics, "topic")]))] };
+  }
+  async function act() {
+    const query = new URLSearchParams({ unload: String(unload.checked), ...(algorithm.value ? { splitAlgorithmName: algorithm.value } : {}) });
+    await ask(`/admin/v2/namespaces/${bundle}/split?${query}`, { method: "PUT" });
+    return "Done. This bundle is no more; its parts are on the page of the namespace.";
+  }
+  open(`Split ${bundle}`, "Split", [field("by", algorithm), field("unload the parts afterwards", unload)], preview, act, whenDone);
+}
+
+export function settingAction(setting, whenDone) {
+  const text = h("input", { value: setting.value, maxlength: 2000, spellcheck: "false", autocomplete: "off" });
+  async function preview() {
+    const found = await get(`/barycenter/v1/settings/${setting.key}`, { value: text.value });
+    const changes = Object.entries(found.changes);
+    if (!changes.length && setting.override === text.value) return { isNothing: true, words: h("p", {}, "Nothing: this value is set already.") };
+    return { words: [changes.length ? h("p", {}, `On all brokers, at once and after each restart: ${found.before || "(blank)"} → ${found.after || "(blank)"}.`) : h("p", {}, "The value stays; that of broker.conf would not count any more."),
+      h("p", { class: "note" }, setting.effect)] };
+  }
+  async function act() {
+    // a blank value has no place in the path that sets it
+    await ask(`/admin/v2/brokers/configuration/${setting.key}/${encodeURIComponent(text.value)}`, { method: "POST" });
+    return "Done: brokers go by it within seconds.";
+  }
+  open(`Change ${setting.key}`, "Set", field(`value (${setting.allowed}${setting.unit ? `, in ${setting.unit}` : ""})`, text), preview, act, whenDone);
+}
+
+export function removeOverride(setting, whenDone) {
+  open(`Remove the override of ${setting.key}`, "Remove", [], async () => ({ words: h("p", {}, `${setting.value || "(blank)"} stays in force until a broker restarts, as in Pulsar; then its broker.conf counts again, or the default, ${setting.default || "(blank)"}.`) }), async () => {
+    await ask(`/admin/v2/brokers/configuration/${setting.key}`, { method: "DELETE" });
+    return "Done.";
+  }, whenDone);
+}

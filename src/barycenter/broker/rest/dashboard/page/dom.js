@@ -1,0 +1,52 @@
+// Elements of a page. Text becomes text nodes and attributes, never markup: names in a cluster are anybody's choice.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== ""));
+  return node;
+}
+
+export const h = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+export const s = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
+
+export const byId = id => document.getElementById(id);
+
+// Say `text` in a node; one that says it already is left alone, so that nobody is told twice.
+export function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// Have `host` hold one child for each item, in their order, made by `make(item)` and kept by `keyOf(item)`: a child that
+// stays keeps the focus and what is unfolded in it. `update(child, item)` brings it up to date.
+export function keyed(host, items, keyOf, make, update = () => {}) {
+  const before = host.children_by_key || new Map(), now = new Map();
+  let place = host.firstChild;
+  for (const item of items) {
+    const key = keyOf(item), child = before.get(key) || make(item);
+    update(child, item);
+    now.set(key, child);
+    if (child === place) place = place.nextSibling;
+    else host.insertBefore(child, place);
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+  host.children_by_key = now;
+}
+
+export function table(titles, rows, attributes = {}) {
+  return h("table", { class: "cards", ...attributes },
+    h("thead", {}, h("tr", {}, titles.map(title => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, rows.map(cells => h("tr", {}, cells.map((cell, i) =>
+      h("td", { "data-label": titles[i], class: typeof cell === "string" && /^[-\d.,]+( [a-zA-Z/%]+)?$/.test(cell) ? "n" : null }, cell))))));
+}
+
+export const facts = pairs => h("dl", {}, pairs.filter(Boolean).map(([name, ...what]) => h("div", {}, h("dt", {}, name), h("dd", {}, what))));

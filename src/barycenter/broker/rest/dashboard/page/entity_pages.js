@@ -1,0 +1,138 @@
+// The pages of one broker, bundle, topic or namespace: where it is, why, what was decided about it, what would move it.
+
+import { drainAction, splitAction, undrainAction, unloadAction } from "./actions.js";
+import { get, known, merged, now, whenChanged } from "./cluster.js";
+import { facts, h, say, table } from "./dom.js";
+import { bundleTable, nowSection, stateFacts, whySection } from "./explained.js";
+import { timeLine } from "./time_line.js";
+import { ago, brokerLink, bundleLink, count, counted, namespaceLink, namespaceOf, percent, rangeOf, rate, throughput, time, topicLink } from "./words.js";
+
+const REFRESH_MS = 15000;
+
+// A page that asks, shows what it is told, and asks again from time to time, unless somebody reads on in it with the
+// keyboard or a selection: what is read does not change under one's eyes.
+// `head` stays above what changes; with `hurry` what is read changes all the same.
+function asking(kind, name, load, draw, ...head) {
+  const body = h("div", { "aria-busy": "true" }, h("p", { class: "note" }, "Asking…"));
+  const node = h("div", {}, h("p", { class: "kind" }, kind), h("h1", {}, name), head, body);
+  let gone = false, timer = 0, shown = "";
+  async function again(hurry = false) {
+    clearTimeout(timer);
+    try {
+      const found = await load();
+      const text = JSON.stringify({ ...found, takenAt: 0 });
+      if (gone) return;
+      const isRead = body.contains(document.activeElement) || String(getSelection()) !== "";
+      if (text !== shown && !(shown && isRead && hurry !== true)) {
+        shown = text;
+        body.replaceChildren(...draw(found).flat(Infinity).filter(Boolean));
+      }
+    } catch (error) {
+      if (!gone && !shown) body.replaceChildren(h("p", { class: "failure" }, error.message), h("p", {}, h("button", { type: "button", onclick: again }, "Ask again")));
+    } finally {
+      body.removeAttribute("aria-busy");
+      if (!gone) timer = setTimeout(() => known.paused || document.hidden ? null : again(), REFRESH_MS);
+    }
+  }
+  again();
+  return { title: name, node, again: () => again(true), leave: () => { gone = true; clearTimeout(timer); } };
+}
+
+function history(decisions, title = "What was decided about it") {
+  const line = timeLine(one => one.kind !== "election", () => decisions, false);
+  line.draw();
+  return h("section", { "aria-labelledby": "history-title" }, h("h2", { id: "history-title" }, title), line.node);
+}
+
+const explanation = query => get("/barycenter/v1/explanation", query);
+const decided = query => get("/barycenter/v1/timeline", { of: "cluster", limit: 200, ...query });
+const softly = request => request.catch(() => null);  // what is only added is left out where it cannot be had
+
+export function bundlePage(name) {
+  const load = async () => {
+    const [found, decisions, topics] = await Promise.all([
+      explanation({ bundle: name }), softly(decided({ bundle: name })),
+      softly(get(`/admin/v2/persistent/${namespaceOf(name)}`, { bundle: rangeOf(name) }))]);
+    return { found, decisions: decisions || [], topics };
+  };
+  let owner = "";
+  const unload = h("button", { type: "button", onclick: () => unloadAction(name, owner, page.again) }, "Unload…");
+  const split = h("button", { type: "button", onclick: () => splitAction(name, page.again) }, "Split…");
+  const page = asking("Bundle", name, load, ({ found, decisions, topics }) => [
+    owned(found),
+    facts([["broker", found.owner ? brokerLink(found.owner) : "nobody owns it"], ["namespace", namespaceLink(namespaceOf(name))], ...stateFacts(found),
+      topics ? ["topics", topics.length ? h("details", {}, h("summary", {}, counted(topics.length, "persistent topic")), h("ul", { class: "names" }, topics.slice(0, 500).map(topic => h("li", {}, topicLink(topic))))) : "no persistent ones"] : null]),
+    whySection(found, decisions), nowSection(found, "this bundle"), history(decisions)], h("p", { class: "choices" }, unload, split));
+  function owned(found) {
+    owner = found.owner;
+    return null;
+  }
+  return page;
+}
+
+export function topicPage(name) {
+  const load = async () => {
+    const found = await explanation({ topic: name });
+    const [domain, rest] = found.topic.split("://"), [tenant, namespace] = rest.split("/"), local = rest.split("/").slice(2).join("/");
+    const path = `/admin/v2/${domain}/${tenant}/${namespace}/${encodeURIComponent(local)}/${found.partitionCount ? "partitioned-stats?perPartition=false" : "stats"}`;
+    const [decisions, stats] = await Promise.all([softly(decided({ bundle: found.bundle })), found.exists && (found.owner || found.partitionCount) ? softly(get(path)) : null]);
+    return { found, decisions: decisions || [], stats };
+  };
+  return asking("Topic", name, load, ({ found, decisions, stats }) => [
+    facts([
+      ["topic", found.topic], found.exists ? null : ["exists", "not yet; were it used, this is where it would be"],
+      found.partitionCount ? ["partitions", count(found.partitionCount)] : ["broker", found.owner ? brokerLink(found.owner) : "nobody owns its bundle"],
+      ["bundle", bundleLink(found.bundle), `, as its hash is ${found.hash}`], ["namespace", namespaceLink(namespaceOf(found.bundle))],
+      stats ? ["carries", `in ${rate(stats.msgRateIn || 0)}, ${throughput(stats.msgThroughputIn || 0)}; out ${rate(stats.msgRateOut || 0)}, ${throughput(stats.msgThroughputOut || 0)}`] : null,
+      stats ? ["clients", `${counted((stats.publishers || []).length, "producer")}, ${counted(Object.keys(stats.subscriptions || {}).length, "subscription")}`] : null]),
+    found.partitionCount
+      ? h("section", {}, h("h2", {}, "Where its partitions are"), table(["partition", "bundle", "broker"], found.partitions.map(part => [topicLink(part.topic), bundleLink(part.bundle), part.owner ? brokerLink(part.owner) : "nobody owns it"])),
+        found.partitionCount > found.partitions.length ? h("p", { class: "note" }, `… and ${count(found.partitionCount - found.partitions.length)} more.`) : null)
+      : [h("p", { class: "note" }, "Topics move with their bundles: what follows is about the bundle."), whySection(found, decisions), nowSection(found, "this topic"), history(decisions, "What was decided about its bundle")]]);
+}
+
+export function namespacePage(name) {
+  const load = async () => {
+    const [found, list, decisions] = await Promise.all([explanation({ namespace: name }), get("/barycenter/v1/bundles", { namespace: name, limit: 500 }), softly(decided({ namespace: name }))]);
+    return { found, list, decisions: decisions || [] };
+  };
+  return asking("Namespace", name, load, ({ found, list, decisions }) => {
+    const owned = new Set(list.bundles.map(one => one.bundle)), unowned = found.bundles.filter(one => !owned.has(one));
+    return [
+      facts([["bundles", counted(found.bundleCount, "bundle")], ["reported", `${count(list.count)} by ${counted(new Set(list.bundles.map(one => one.broker)).size, "broker")}`]]),
+      h("section", {}, h("h2", {}, "Its bundles"), list.bundles.length ? bundleTable(list) : h("p", { class: "note" }, "No broker reports one."),
+        list.count <= list.bundles.length && unowned.length ? h("details", {}, h("summary", {}, `${counted(unowned.length, "bundle")} that no broker reports`), h("ul", { class: "names" }, unowned.slice(0, 300).map(one => h("li", {}, bundleLink(one))))) : null),
+      nowSection(found, "this namespace"), history(decisions)];
+  });
+}
+
+export function brokerPage(name) {
+  const load = async () => {
+    const [found, list, decisions] = await Promise.all([explanation({ broker: name }), get("/barycenter/v1/bundles", { broker: name, limit: 500 }), softly(decided({ broker: name }))]);
+    return { found, list, decisions: decisions || [] };
+  };
+  const live = h("dl", {});
+  const drain = h("button", { type: "button", onclick: () => drainAction(name, page.again) }, "Drain…");
+  const undrain = h("button", { type: "button", hidden: true, onclick: () => undrainAction(name, page.again) }, "Undrain…");
+  function drawLive() {
+    const one = known.overview?.brokers.find(each => each.broker === name);
+    if (!one) return say(live, known.overview ? "Nothing is known of it: it is not registered, and nobody has a report of it." : "");
+    const isDrained = (known.overview.drained || []).includes(name);
+    undrain.hidden = !isDrained;
+    live.replaceChildren(...facts([
+      isDrained ? ["drained", "yes: it gets no bundle while another broker may serve it"] : null,
+      ["leads", known.overview.leader === name ? `yes, term ${known.overview.epoch}` : "no"],
+      ...Object.entries(one.usage).map(([resource, value]) => [resource.replace("_", " "), percent(value)]),
+      ["carries", `${throughput(one.msgThroughput)}, ${rate(one.msgRate)}`],
+      ["serves", `${counted(one.bundles, "bundle")}, ${counted(one.topics, "topic")}`],
+      one.arriving ? ["on their way", counted(one.arriving, "bundle")] : null,
+      ["reported", one.reportedAt ? `${ago(now() - one.reportedAt)} ago, at ${time(one.reportedAt)}` : "not yet"]]).children);
+  }
+  drawLive();
+  const stop = whenChanged(drawLive);
+  const page = asking("Broker", name, load, ({ found, list, decisions }) => [
+    nowSection(found, "this broker"),
+    h("section", {}, h("h2", {}, "What it serves"), list.bundles.length ? bundleTable(list, true) : h("p", { class: "note" }, "It reports no bundles.")),
+    history(decisions)], live, h("p", { class: "choices" }, drain, undrain));
+  return { ...page, leave: () => { stop(); page.leave(); } };
+}

@@ -1,0 +1,90 @@
+// What was decided, the newest first, each with its reason in words; many alike within seconds are one entry that unfolds.
+
+import { known } from "./cluster.js";
+import { h, keyed, s, say } from "./dom.js";
+import { brokerLink, bundleLink, counted, time } from "./words.js";
+
+const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000;
+const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", election: "elected" };
+const SIGNS = {
+  assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
+  refuse: ["M-4 -4L4 4M4 -4L-4 4", "mark"], shed: ["M-5 -2H5M-5 2H5", "mark"], election: ["M0 -6L2 -1H6L3 2L4 6L0 4L-4 6L-3 2L-6 -1H-2Z", "mark full"],
+};
+const sign = kind => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: SIGNS[kind][0], class: SIGNS[kind][1] }));
+
+// Who decides changes with an election: where the next decision is another broker's, or where this page saw it.
+function elections(decisions) {
+  const told = (at, by, words) => ({ at, kind: "election", by, number: 0, sentence: words, short: words });
+  const found = known.elections.map(one => told(one.at, one.leader, `${one.leader} leads; before it ${one.before} did`));
+  let before = null;
+  for (const one of decisions.filter(each => each.kind !== "unload")) {  // brokers that leave tell of unloads, too
+    if (before && before !== one.by) {
+      const seen = found.find(other => other.by === one.by && Math.abs(other.at - one.at) < SAME_MS);
+      if (seen) seen.at = Math.min(seen.at, one.at - 1);
+      else found.push(told(one.at - 1, one.by, `${one.by} leads by now; before it ${before} decided`));
+    }
+    before = one.by;
+  }
+  return found;
+}
+
+function grouped(events) {
+  const groups = [];
+  for (const one of events) {
+    const group = groups[groups.length - 1];
+    const alike = group && group[0].kind === one.kind && group[0].refused === one.refused && Math.abs(group[group.length - 1].at - one.at) < WITHIN_MS;
+    if (alike) group.push(one);
+    else groups.push([one]);
+  }
+  return groups.flatMap(group => group.length > ALIKE ? [group] : group.map(one => [one]));
+}
+
+export function timeLine(wanted, source = () => known.decisions, hasElections = true) {
+  const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Decisions, the newest first" });
+  const none = h("p", { class: "note" }, "Nothing was decided yet.");
+  const kinds = new Set(Object.keys(KINDS));
+  const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "election").map(([kind, word]) =>
+    h("label", {}, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), word)));
+
+  function draw() {
+    const decisions = source();
+    const events = [...decisions.filter(wanted), ...(hasElections ? elections(decisions) : []).filter(wanted)].filter(one => kinds.has(one.kind)).sort((a, b) => b.at - a.at || b.number - a.number);
+    const groups = grouped(events).slice(0, SHOWN);
+    none.hidden = groups.length > 0;
+    list.hidden = groups.length === 0;
+    say(none, decisions.length ? "Nothing of the kinds that are shown." : "Nothing was decided yet.");
+    keyed(list, groups, group => { const first = group[group.length - 1]; return `${first.kind} ${first.at} ${first.by} ${first.number} ${group.length > 1}`; }, made, update);
+  }
+  return { node: h("div", {}, choice, none, list), draw };
+}
+
+function made(group) {
+  return group.length > 1 ? h("li", {}, h("details", {}, h("summary", {}), h("ol", { class: "events inner" }))) : event(group[0]);
+}
+
+function update(node, group) {
+  if (group.length < 2) return;
+  const [summary, inner] = node.firstElementChild.children, first = group[group.length - 1], last = group[0];
+  if (summary.childElementCount === 0) summary.append(sign(first.kind), " ", h("span", {}));
+  const kind = first.kind === "refuse" ? `${first.refused || "action"} refused` : KINDS[first.kind];
+  say(summary.lastChild, `${time(first.at)}–${time(last.at)}  ${counted(group.length, one(first.kind))} ${kind}${first.kind === "assign" ? `: ${spread(group)}` : ""}. Last: ${last.short}`);
+  keyed(inner, group, one => `${one.at} ${one.by} ${one.number}`, event);
+}
+
+const one = kind => kind === "shed" || kind === "election" ? "time" : "bundle";
+
+function spread(group) {
+  const counts = new Map();
+  for (const one of group) counts.set(one.destination, (counts.get(one.destination) || 0) + 1);
+  const sorted = [...counts].sort((a, b) => b[1] - a[1]);
+  return sorted.slice(0, 4).map(([broker, number]) => `${number} to ${broker}`).join(", ") + (sorted.length > 4 ? ` and ${sorted.length - 4} more brokers` : "");
+}
+
+function event(one) {
+  const kind = one.kind === "refuse" ? `${one.refused || "action"} refused` : KINDS[one.kind];
+  const where = [one.source, one.destination].filter(Boolean).flatMap((broker, i) => [i ? " → " : "", brokerLink(broker)]);
+  const whole = one.sentence !== one.short;
+  return h("li", { class: "event" },
+    h("p", { class: "what" }, h("time", { datetime: new Date(one.at).toISOString() }, time(one.at)), sign(one.kind), h("b", {}, kind), one.bundle ? bundleLink(one.bundle) : null, where.length ? h("span", {}, where) : null),
+    whole ? h("details", {}, h("summary", {}, one.short), h("p", { class: "whole" }, one.sentence)) : h("p", { class: "why" }, one.short));
+}

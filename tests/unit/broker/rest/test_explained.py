@@ -1,0 +1,81 @@
+"""What the dashboard tells of a bundle, by a snapshot alone."""
+
+import pytest
+
+from barycenter.broker.rest.dashboard.explained import Explanation, explained, pondered
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.managers import ManagerKind
+from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+
+HEAVY, LIGHT = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
+ONLY_B1 = {
+    "p": {
+        "namespaces": ["t/n"],
+        "primary": ["b1"],
+        "secondary": [],
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+}
+
+NO_POLICIES = PoliciesDocument()
+
+
+def report(cpu: float, **bundles: NamespaceBundleStats) -> LocalBrokerData:
+    throughput = sum(each.msg_throughput_in for each in bundles.values())
+    return LocalBrokerData(
+        cpu=ResourceUsage(cpu, 100),
+        last_stats=bundles,
+        bundles=set(bundles),
+        msg_throughput_in=throughput,
+        last_update=1,
+        num_bundles=len(bundles),
+    )
+
+
+def cluster(policies: PoliciesDocument = NO_POLICIES) -> SnapshotDocument:
+    heavy = NamespaceBundleStats(msg_rate_in=30, msg_throughput_in=30e6, topics=3)
+    light = NamespaceBundleStats(msg_rate_in=10, msg_throughput_in=10e6, topics=2)
+    brokers = {"b1:8080": report(95, **{HEAVY: heavy, LIGHT: light}), "b2:8080": report(5)}
+    return SnapshotDocument(taken_at=2, brokers=brokers, policies=policies)
+
+
+def told(document: SnapshotDocument, **asked: str) -> Explanation:
+    config, manager = BrokerConfig(load_balancer_load_shedding_strategy="ThresholdShedder"), ManagerKind.MODULAR
+    return explained(pondered(document, config, manager), config, manager, **asked)
+
+
+def test_a_bundle_has_its_owners_verdict_its_place_and_what_would_become_of_it() -> None:
+    found = told(cluster(), bundle=LIGHT, destination="b2:8080")
+    assert [state.broker for state in found.states] == ["b1:8080"]
+    [verdict] = [line for line in found.lines if line.kind == "verdict"]
+    assert verdict.broker == "b1:8080"
+    assert found.shedding == ["b1:8080"]
+    assert found.placed is not None
+    assert found.placed.destination == "b2:8080"
+    assert found.move is not None
+    assert found.move.objection == ""
+    from_, to = found.move.sides
+    assert (from_.broker, from_.msg_throughput, from_.bundles) == ("b1:8080", (40e6, 30e6), (2, 1))
+    assert (to.broker, to.msg_throughput, to.bundles) == ("b2:8080", (0, 10e6), (0, 1))
+
+
+def test_a_move_that_policies_forbid_has_an_objection_that_names_the_broker() -> None:
+    found = told(cluster(PoliciesDocument(isolation=ONLY_B1)), bundle=LIGHT, destination="b2:8080")
+    assert found.move is not None
+    assert "b2:8080" in found.move.objection
+    allowed = told(cluster(PoliciesDocument(isolation=ONLY_B1)), bundle=LIGHT, destination="b1:8080")
+    assert allowed.move is not None
+    assert allowed.move.objection == ""
+
+
+@pytest.mark.parametrize("asked", [{"namespace": "t/n"}, {"broker": "b1:8080"}, {"broker": "b2:8080"}])
+def test_what_would_leave_is_told_of_its_namespace_and_of_both_brokers(asked: dict[str, str]) -> None:
+    moves = [line for line in told(cluster(), **asked).lines if line.kind == "unload"]
+    assert moves
+    assert {line.bundle for line in moves} <= {HEAVY, LIGHT}
+    assert {(line.source, line.destination) for line in moves} == {("b1:8080", "b2:8080")}
+    assert all(line.sentence and line.short for line in moves)

@@ -2,7 +2,8 @@
 
 `plan` is what shall be moved, read from what `decide` prints; `journal` keeps what became of each move, so that whoever
 goes on after a crash knows; `executor` carries a plan out, at a bounded rate, and stops where the cluster does
-something else meanwhile. `admin_cluster` asks brokers of Barycenter or Apache Pulsar by their admin REST.
+something else meanwhile; `verify` tells what became of one, `undo` is the way back. `draining` is which bundles leave a
+broker that shall be empty. `admin_cluster` asks brokers of Barycenter or Apache Pulsar by their admin REST.
 
 What to move is decided in `load`; questions and progress on terminals are `cli.operate`.
 """

@@ -1,12 +1,17 @@
 """A running cluster of Barycenter or Apache Pulsar, asked by its admin REST to move bundles.
 
-An owner is told by `ownedNamespaces` of the broker itself. A bundle that nobody serves gets its owner with the next
+An owner of Barycenter is told by `ownedNamespaces` of the broker itself, one of Apache Pulsar by a look-up: a broker of
+its modular load manager that is asked for `ownedNamespaces` while it takes a bundle can wait for itself for ever, in
+the thread by which it hears of its metadata store, and then serves no new bundle until it is restarted (seen with
+4.2.4). A bundle that nobody serves gets its owner with the next
 look-up of one of its topics, which is made here: of a topic that exists, else of a name that falls into the bundle and
 that no look-up creates.
 
-Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBase.getOwnedNamespaces`.
+Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBase.getOwnedNamespaces`,
+`NamespaceService.getOwnedNameSpacesStatusAsync`.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -19,12 +24,15 @@ from barycenter.attach.addresses import address_of
 from barycenter.attach.answers import without_report
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
+from barycenter.operations.draining import DRAINED_KEY
 from barycenter.operations.executor import NotNowError, RefusedError
 
 _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)
 """What a broker answers while it cannot tell: 0 is no answer, 500 what Pulsar says of a bundle that is being moved."""
 _NOT_ACTIVE: Final = "inactive destination"
 _MOST_TRIED: Final = 1 << 20
+_READ_S: Final = 5.0
+"""After which a question is put again."""
 
 
 class AdminCluster:
@@ -34,6 +42,7 @@ class AdminCluster:
         self._client = client
         self._url = url
         self._cluster = ""
+        self._known_drains: bool | None = None
         self._addresses: dict[str, str] = {}
         self._topics: dict[str, TopicName | None] = {}
 
@@ -46,12 +55,52 @@ class AdminCluster:
         return sorted(msgspec.convert(await self._call("GET", self._url, "/admin/v2/brokers"), list[str]))
 
     async def serves(self, broker: str, bundle: str) -> bool:
-        if not self._cluster:
-            told = await self._call("GET", self._url, "/admin/v2/brokers/configuration/runtime")
-            self._cluster = str(told["clusterName"])
-        path = f"/admin/v2/brokers/{quote(self._cluster, safe='')}/{quote(broker, safe=':')}/ownedNamespaces"
+        if await self._is_apache_pulsar() and (owner := await self.look_up(bundle)):
+            return owner == broker
+        return bundle in await self.owned(broker)
+
+    async def owned(self, broker: str) -> frozenset[str]:
+        """Return the bundles that a broker serves, by its own word.
+
+        Raises:
+            NotNowError, RefusedError: it does not tell.
+        """
+        path = f"/admin/v2/brokers/{quote(await self._name(), safe='')}/{quote(broker, safe=':')}/ownedNamespaces"
         owned: Mapping[str, Any] = await self._call("GET", await self._address(broker), path) or {}
-        return bool(owned.get(bundle, {}).get("is_active", False))
+        return frozenset(bundle for bundle, told in owned.items() if told.get("is_active", False))
+
+    async def settings(self, broker: str = "") -> dict[str, str]:
+        """Return every key with the value in force on a broker, or on the one at the address that was given.
+
+        Raises:
+            NotNowError, RefusedError: it does not tell.
+        """
+        url = await self._address(broker) if broker else self._url
+        told = await self._call("GET", url, "/admin/v2/brokers/configuration/runtime")
+        return msgspec.convert(told, dict[str, str], strict=False)
+
+    async def set_dynamic(self, key: str, value: str) -> None:
+        """Change a key on all brokers; each goes by it when it hears of it.
+
+        Raises:
+            NotNowError, RefusedError: it was not stored.
+        """
+        await self._call("POST", self._url, f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}")
+
+    async def isolation(self) -> Mapping[str, Any]:
+        """Return the isolation policies of the cluster by name, as they are stored.
+
+        Raises:
+            NotNowError, RefusedError: they cannot be had.
+        """
+        path = f"/admin/v2/clusters/{quote(await self._name(), safe='')}/namespaceIsolationPolicies"
+        try:
+            found: Mapping[str, Any] = await self._client.call("GET", self._url, path) or {}
+        except AdminRequestError as error:
+            if error.status == 404:  # there are none
+                return {}
+            raise _translated(error) from error
+        return found
 
     async def unload(self, bundle: str, destination: str) -> None:
         path = f"/admin/v2/namespaces/{quote(bundle)}/unload"
@@ -67,6 +116,16 @@ class AdminCluster:
             return ""
         address = found.get("httpUrl") or found.get("httpUrlTls") or ""
         return next((broker for broker, known in self._addresses.items() if known == address), urlsplit(address).netloc)
+
+    async def _is_apache_pulsar(self) -> bool:
+        if self._known_drains is None:
+            self._known_drains = DRAINED_KEY in await self.settings()
+        return not self._known_drains
+
+    async def _name(self) -> str:
+        if not self._cluster:
+            self._cluster = (await self.settings())["clusterName"]
+        return self._cluster
 
     async def _topic_in(self, bundle: str) -> TopicName | None:
         """Return a topic of the bundle, None if no name is found that falls into it."""
@@ -85,11 +144,19 @@ class AdminCluster:
 
     async def _call(self, method: str, url: str, path: str, *, params: Mapping[str, str] | None = None) -> Any:
         try:
-            return await self._client.call(method, url, path, params=params)
+            # what changes something is awaited as long as the client does: asked twice, it would be done twice
+            async with asyncio.timeout(_READ_S if method == "GET" else None):
+                return await self._client.call(method, url, path, params=params)
         except AdminRequestError as error:
-            told = without_report(error)
-            is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
-            raise (NotNowError(told) if is_passing else RefusedError(told)) from error
+            raise _translated(error) from error
+        except TimeoutError:
+            raise NotNowError(f"{method} {url}{path}: no answer within {_READ_S:g} s") from None
+
+
+def _translated(error: AdminRequestError) -> NotNowError | RefusedError:
+    told = without_report(error)
+    is_passing = error.status in _IN_TRANSIT or (error.status == 412 and _NOT_ACTIVE not in error.reason)
+    return NotNowError(told) if is_passing else RefusedError(told)
 
 
 def _made_up(bundle: Bundle) -> TopicName | None:

@@ -14,6 +14,7 @@ from barycenter.operations.plan import PlannedMove
 
 _LOOKS_AGAIN_S: Final = 0.05
 _LOOKS_AT_MOST_S: Final = 2.0
+_HEEDS_S: Final = 1.0
 
 T = TypeVar("T")
 
@@ -65,12 +66,15 @@ Tell = Callable[[PlannedMove, MoveState, str, float | None], None]
 """Keeps what became of a move, with words, and seconds from its beginning once it is over."""
 
 
-async def execute(moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, tell: Tell) -> Outcome:
+async def execute(
+    moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str] = lambda: ""
+) -> Outcome:
     """Move one bundle after the other.
 
+    No move begins any more once `stop` says why, which it is asked before each, and every second meanwhile.
     Cancelled, it stops at once; what was begun goes on in the cluster, and is seen to when the plan is gone on with.
     """
-    run = _Run(cluster, pace, tell)
+    run = _Run(cluster, pace, tell, stop)
     async with asyncio.TaskGroup() as group:
         for move in moves:
             await run.wait_turn()
@@ -81,22 +85,29 @@ async def execute(moves: Sequence[PlannedMove], cluster: Cluster, pace: Pace, te
 
 
 class _Run:
-    def __init__(self, cluster: Cluster, pace: Pace, tell: Tell) -> None:
+    def __init__(self, cluster: Cluster, pace: Pace, tell: Tell, stop: Callable[[], str]) -> None:
         self.served = 0
         self.failed = 0
         self.stopped_by = ""
         self._cluster = cluster
         self._pace = pace
         self._tell = tell
+        self._stop = stop
         self._room = asyncio.Semaphore(pace.at_once)
         self._next_at = asyncio.get_running_loop().time()
 
     async def wait_turn(self) -> None:
-        """Wait until another move may begin; `move` gives its place back."""
+        """Wait until another move may begin, or none may; `move` gives its place back."""
         await self._room.acquire()
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._next_at - loop.time()))
+        self._heed()
+        while not self.stopped_by and (left_s := self._next_at - loop.time()) > 0:
+            await asyncio.sleep(min(left_s, _HEEDS_S))
+            self._heed()
         self._next_at = max(self._next_at, loop.time()) + 60.0 / self._pace.per_minute
+
+    def _heed(self) -> None:
+        self.stopped_by = self.stopped_by or self._stop()
 
     async def move(self, move: PlannedMove) -> None:
         loop = asyncio.get_running_loop()
@@ -121,18 +132,18 @@ class _Run:
         Raises:
             RefusedError: somebody else moved it, or a broker refuses.
         """
-        if await _when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
+        if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
             return
-        if not await _when_told(lambda: self._cluster.serves(move.source, move.bundle)):
-            owner = await _when_told(lambda: self._cluster.look_up(move.bundle))
+        if not await when_told(lambda: self._cluster.serves(move.source, move.bundle)):
+            owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if owner not in (move.source, move.destination, ""):
                 raise RefusedError(f"{owner} serves it, not {move.source}: somebody else moves bundles")
         self._tell(move, MoveState.BEGUN, "", None)
-        await _when_told(lambda: self._cluster.unload(move.bundle, move.destination))
+        await when_told(lambda: self._cluster.unload(move.bundle, move.destination))
         pause = _LOOKS_AGAIN_S
         while True:
-            owner = await _when_told(lambda: self._cluster.look_up(move.bundle))
-            if await _when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
+            owner = await when_told(lambda: self._cluster.look_up(move.bundle))
+            if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
                 raise RefusedError(f"it went to {owner} instead of {move.destination}")
@@ -140,7 +151,7 @@ class _Run:
             pause = min(2 * pause, _LOOKS_AT_MOST_S)
 
 
-async def _when_told(ask: Callable[[], Awaitable[T]]) -> T:
+async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
     """Return the cluster's answer; ask again, ever later, while it cannot give one."""
     pause = _LOOKS_AGAIN_S
     while True:

@@ -1,11 +1,16 @@
 """What became of each move of a plan, line by line in a file beside it, so that a killed tool can go on.
 
 A line is on the disk before what it announces is begun. Whoever reads it also sees who moved what, when, and why.
+
+One process at a time carries moves out by a journal: it holds the lock of the file, which the system takes back when
+the process ends, however it ends. Another asks it to stop by a file beside it, and sees by the lock that it did.
 """
 
 import enum
+import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +20,7 @@ from barycenter.operations.plan import Plan, PlannedMove
 
 _MOST_BYTES: Final = 256 << 20
 _BLOCK: Final = 1 << 16
+_MOST_ASKED_BYTES: Final = 1 << 16
 
 
 class MoveState(enum.StrEnum):
@@ -23,10 +29,12 @@ class MoveState(enum.StrEnum):
     SERVED = "served"
     """The destination serves it."""
     FAILED = "failed"
+    CANCELLED = "cancelled"
+    """Somebody asked to begin no more moves; the entry names no bundle."""
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """`at` is epoch ms, `plan` the name of the plan, `by` who asked for it, `took_s` from the beginning to the end."""
+    """`at` is epoch ms, `plan` the name of the plan, `by` who asked for it and `why`, `took_s` its duration."""
 
     at: int
     plan: str
@@ -36,7 +44,16 @@ class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defa
     destination: str
     state: MoveState
     detail: str = ""
+    why: str = ""
     took_s: float | None = None
+
+
+class _StopAsked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`at` is epoch ms."""
+
+    at: int
+    by: str
+    why: str = ""
 
 
 class JournalError(ValueError):
@@ -75,6 +92,55 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
 
+    # ---- who carries out, and who has it stopped ----
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Be the one process that carries out moves by this journal; what was asked of one before is forgotten.
+
+        Raises:
+            JournalError: another process does.
+            OSError: the file cannot be made.
+        """
+        with self._file.open("ab") as file:
+            if not _is_locked_now(file.fileno()):
+                raise JournalError(f"another process carries out moves by {self._file}; `barycenter cancel` stops it")
+            self._asked_file.unlink(missing_ok=True)
+            yield
+
+    def is_held(self) -> bool:
+        """Tell whether a process carries out moves by this journal."""
+        try:
+            with self._file.open("rb") as file:
+                return not _is_locked_now(file.fileno())
+        except FileNotFoundError:
+            return False
+
+    def ask_to_stop(self, at: int, by: str, why: str = "") -> None:
+        """Have the process that holds the journal begin no more moves.
+
+        Raises:
+            OSError: it cannot be written beside the journal.
+        """
+        aside = self._asked_file.with_name(f"{self._asked_file.name}.{os.getpid()}")
+        aside.write_bytes(msgspec.json.encode(_StopAsked(at=at, by=by, why=why)))
+        aside.rename(self._asked_file)
+
+    def asked_to_stop(self) -> str:
+        """Return who asked to stop, and why, in words; blank if nobody did."""
+        try:
+            with self._asked_file.open("rb") as file:
+                asked = msgspec.json.decode(file.read(_MOST_ASKED_BYTES), type=_StopAsked)
+        except FileNotFoundError:
+            return ""
+        except (msgspec.DecodeError, OSError) as error:
+            return f"somebody asked to stop: {error}"
+        return f"{asked.by} asked to stop" + (f": {asked.why}" if asked.why else "")
+
+    @property
+    def _asked_file(self) -> Path:
+        return self._file.with_name(f"{self._file.name}.cancel")
+
     def _whole_bytes(self) -> int:
         with self._file.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
@@ -88,6 +154,15 @@ class Journal:
             return 0
 
 
+def _is_locked_now(descriptor: int) -> bool:
+    """Take the lock of an open file, if nobody has it; it is given back when the file is closed."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
     """Return the moves that are not done, in the plan's order; one that was begun and did not end is among them.
 
@@ -95,7 +170,7 @@ def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
         JournalError: the entries are of another plan.
     """
     last: dict[str, MoveState] = {}
-    for entry in entries:
+    for entry in entries:  # one that names no bundle says nothing of a move
         if entry.plan != plan.name:
             raise JournalError("the journal is of another plan; name a journal of its own with --journal")
         last[entry.bundle] = entry.state

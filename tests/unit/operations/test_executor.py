@@ -156,6 +156,25 @@ def test_a_move_that_does_not_end_fails_in_time_and_others_under_way_end() -> No
     played(scene)
 
 
+def test_asked_to_stop_it_ends_what_is_under_way_and_begins_nothing_more() -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        cluster = Cluster({"x": A, "y": A, "z": A}, takes_s=5.0)
+        asked_at = loop.time() + 70
+        outcome = await execute(
+            moves("x", "y", "z"),
+            cluster,
+            Pace(per_minute=1),
+            Told(),
+            lambda: "somebody asked to stop" if loop.time() >= asked_at else "",
+        )
+        assert outcome == Outcome(2, 0, "somebody asked to stop")
+        assert cluster.owners == {"x": B, "y": B, "z": A}
+        assert loop.time() - asked_at <= 1, "not only when the next one were to begin"
+
+    played(scene)
+
+
 def test_cancelled_it_begins_nothing_more() -> None:
     async def scene() -> None:
         cluster = Cluster({"x": A, "y": A}, takes_s=5.0)

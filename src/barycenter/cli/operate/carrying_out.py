@@ -2,28 +2,31 @@
 
 import asyncio
 import getpass
-import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from barycenter.admin.client import AdminClient
-from barycenter.attach.answers import TOKEN_VARIABLE
 from barycenter.cli.ask.running_cluster import URL_VARIABLE
+from barycenter.cli.asking import asking_client
+from barycenter.cli.failure import fail, in_words
 from barycenter.cli.terminal import Column, Kind, print_table, printable
 from barycenter.operations.admin_cluster import AdminCluster
-from barycenter.operations.executor import Outcome, Pace, execute
-from barycenter.operations.journal import Entry, Journal, MoveState
-from barycenter.operations.plan import Plan, PlannedMove
+from barycenter.operations.executor import Outcome, Pace, Tell, execute
+from barycenter.operations.journal import Entry, Journal, JournalError, MoveState
+from barycenter.operations.plan import Plan, PlanError, PlannedMove, read_plan
 
 STOPPED: Final = 1
 _MOST_SHOWN: Final = 50
+_MOST_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
+MOST_WHY: Final = 1_000
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,11 +51,44 @@ def with_cluster(command: Command) -> Command:
     return command
 
 
+def with_pace(command: Command) -> Command:
+    """Give a command the options of many moves: `at_once`, `per_minute`."""
+    command = click.option(
+        "--per-minute",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(0.1, 6000),
+        help="Most moves that begin within a minute.",
+    )(command)
+    return click.option(
+        "--at-once", default=1, show_default=True, type=click.IntRange(1, 100), help="Most moves under way."
+    )(command)
+
+
+def with_audit(default: str) -> Callable[[Command], Command]:
+    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is."""
+
+    def add(command: Command) -> Command:
+        command = click.option("--why", default="", callback=_why, help="A reason, which the journal keeps.")(command)
+        return click.option(
+            "--journal",
+            "journal_file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help=f"Where it is kept who moved what, when and why, and how far this is.  [{default}]",
+        )(command)
+
+    return add
+
+
+def _why(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    if len(text) > MOST_WHY:
+        raise click.BadParameter(f"give at most {MOST_WHY:,} characters")
+    return text
+
+
 def open_cluster(url: str) -> tuple[AdminClient, AdminCluster]:
     """Return a cluster to ask, and the client to close."""
-    token = os.environ.get(TOKEN_VARIABLE)
-    headers = {"Authorization": f"Bearer {token}"} if token else None
-    client = AdminClient(timeout_s=_REQUEST_TIMEOUT_S, headers=headers)
+    client = asking_client(timeout_s=_REQUEST_TIMEOUT_S)
     return client, AdminCluster(client, url)
 
 
@@ -66,32 +102,46 @@ def print_moves(moves: tuple[PlannedMove, ...]) -> None:
         click.echo(f"… and {len(moves) - _MOST_SHOWN:,} more")
 
 
-def carry_out(plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal | None) -> None:
+def carry_out(
+    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal | None, why: str = ""
+) -> None:
     """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them."""
     by, done = getpass.getuser(), 0
 
-    def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
-        nonlocal done
+    def write(move: PlannedMove | None, state: MoveState, detail: str, took_s: float | None) -> None:
         if journal is not None:
             journal.append(
                 Entry(
                     at=time.time_ns() // 1_000_000,
                     plan=plan.name,
                     by=by,
-                    bundle=move.bundle,
-                    source=move.source,
-                    destination=move.destination,
+                    bundle=move.bundle if move else "",
+                    source=move.source if move else "",
+                    destination=move.destination if move else "",
                     state=state,
                     detail=detail,
+                    why=why,
                     took_s=took_s,
                 )
             )
+
+    def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
+        nonlocal done
+        write(move, state, detail, took_s)
         if state is not MoveState.BEGUN:
             done += 1
             words = f"served by {move.destination}" if state is MoveState.SERVED else f"failed: {detail}"
             click.echo(printable(f"{done:,}/{len(moves):,}  {move.bundle}  {words}  ({took_s or 0:.1f} s)"))
 
-    outcome = asyncio.run(_carried_out(moves, url, pace, tell))
+    try:
+        with nullcontext() if journal is None else journal.held():
+            stop = _never if journal is None else journal.asked_to_stop
+            outcome = asyncio.run(_carried_out(moves, url, pace, tell, stop))
+            if asked := stop():
+                write(None, MoveState.CANCELLED, asked, None)
+    except (JournalError, OSError) as error:
+        fail(in_words(error))
+        return
     if outcome.stopped_by:
         left = len(moves) - outcome.served - outcome.failed
         more = f"; {left:,} moves were not begun" if left else ""
@@ -99,12 +149,29 @@ def carry_out(plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, 
         sys.exit(STOPPED)
 
 
-async def _carried_out(moves: tuple[PlannedMove, ...], url: str, pace: Pace, tell: Any) -> Outcome:
+def _never() -> str:
+    return ""
+
+
+async def _carried_out(
+    moves: tuple[PlannedMove, ...], url: str, pace: Pace, tell: Tell, stop: Callable[[], str]
+) -> Outcome:
     client, cluster = open_cluster(url)
     try:
-        return await execute(moves, cluster, pace, tell)
+        return await execute(moves, cluster, pace, tell, stop)
     finally:
         await client.close()
+
+
+def plan_in(file: Path) -> Plan:
+    """Return the plan in a file.
+
+    Raises:
+        PlanError, OSError: it is no plan, or cannot be read.
+    """
+    if file.stat().st_size > _MOST_BYTES:
+        raise PlanError(f"{file} is larger than a plan can be")
+    return read_plan(file.read_bytes())
 
 
 def journal_of(plan_file: Path) -> Path:

@@ -1,37 +1,30 @@
 """`barycenter execute`: a plan of moves, carried out at a bounded rate and gone on with after a crash."""
 
 from pathlib import Path
-from typing import Final
 
 import click
 
 from barycenter.cli.ask.running_cluster import asked_url
 from barycenter.cli.failure import fail, in_words
-from barycenter.cli.operate.carrying_out import carry_out, journal_of, print_moves, with_cluster
+from barycenter.cli.operate.carrying_out import (
+    carry_out,
+    journal_of,
+    plan_in,
+    print_moves,
+    with_audit,
+    with_cluster,
+    with_pace,
+)
 from barycenter.operations.executor import Pace
 from barycenter.operations.journal import Journal, JournalError, left_of
-from barycenter.operations.plan import PlanError, read_plan
-
-_MOST_BYTES: Final = 1 << 30
+from barycenter.operations.plan import PlanError
 
 
 @click.command(name="execute")
 @click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @with_cluster
-@click.option("--at-once", default=1, show_default=True, type=click.IntRange(1, 100), help="Most moves under way.")
-@click.option(
-    "--per-minute",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(0.1, 6000),
-    help="Most moves that begin within a minute.",
-)
-@click.option(
-    "--journal",
-    "journal_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where it is kept who moved what, and how far this is.  [default: PLAN.journal]",
-)
+@with_pace
+@with_audit("PLAN.journal")
 def command(
     file: Path,
     url: str | None,
@@ -40,20 +33,20 @@ def command(
     at_once: int,
     per_minute: float,
     journal_file: Path | None,
+    why: str,
 ) -> None:
     """Carry out a plan of moves, as `barycenter plan --json` prints one, on Barycenter or Apache Pulsar.
 
     Each move counts only when its bundle is served where it was to go. A bundle that is no longer where the plan says
-    stops the plan, as somebody else balances, too; so does a move that fails. Stop it at any time: the same command
-    goes on with what is left, as the journal tells.
+    stops the plan, as somebody else balances, too; so does a move that fails. Stop it at any time, or have `barycenter
+    cancel` stop it: the same command goes on with what is left, as the journal tells. `verify` says what came of it,
+    `undo` is the way back.
 
     Ends with 0, with 1 if something stopped it, with 2 for wrong usage.
     """
     journal = Journal(journal_file or journal_of(file))
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise PlanError(f"{file} is larger than a plan can be")
-        plan = read_plan(file.read_bytes())
+        plan = plan_in(file)
         left = left_of(plan, journal.read())
     except (PlanError, JournalError, OSError) as error:
         fail(in_words(error))
@@ -64,4 +57,4 @@ def command(
         print_moves(left)
         click.echo("nothing is done without --yes")
     elif left:
-        carry_out(plan, left, asked_url(url), Pace(at_once, per_minute, timeout_s), journal)
+        carry_out(plan, left, asked_url(url), Pace(at_once, per_minute, timeout_s), journal, why)

@@ -1,16 +1,18 @@
 """`barycenter move`: one bundle to a broker of one's choice."""
 
 import asyncio
+from pathlib import Path
 
 import click
 
 from barycenter.cli.ask.running_cluster import asked_url
 from barycenter.cli.failure import fail
-from barycenter.cli.operate.carrying_out import carry_out, open_cluster, print_moves, with_cluster
+from barycenter.cli.operate.carrying_out import carry_out, open_cluster, print_moves, with_audit, with_cluster
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.operations.executor import NotNowError, Pace, RefusedError
+from barycenter.operations.journal import Journal
 from barycenter.operations.plan import PlannedMove, plan_of
 
 
@@ -18,7 +20,10 @@ from barycenter.operations.plan import PlannedMove, plan_of
 @click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
 @click.option("--to", "destination", required=True, metavar="HOST:PORT", help="The broker that shall serve it.")
 @with_cluster
-def command(bundle: str, destination: str, url: str | None, yes: bool, timeout_s: float) -> None:
+@with_audit("none")
+def command(
+    bundle: str, destination: str, url: str | None, yes: bool, timeout_s: float, journal_file: Path | None, why: str
+) -> None:
     """Move a bundle to a broker, of Barycenter or Apache Pulsar; succeeds only when it is served there.
 
     Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. Set
@@ -44,7 +49,8 @@ def command(bundle: str, destination: str, url: str | None, yes: bool, timeout_s
         print_moves(plan.moves)
         click.echo("nothing is done without --yes")
         return
-    carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), None)
+    journal = None if journal_file is None else Journal(journal_file)
+    carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why)
 
 
 async def _owner(url: str, bundle: str, destination: str) -> str:

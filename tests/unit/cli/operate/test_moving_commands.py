@@ -1,6 +1,7 @@
 """`barycenter move` and `barycenter execute` on brokers with their REST."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.main import main
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.operations.journal import Journal
 from support.rest_cluster import RestCluster
 
 OK, FAILED, WRONG = 0, 1, 2
@@ -113,6 +115,9 @@ async def test_a_plan_is_carried_out_and_gone_on_with(tmp_path: Path) -> None:
         journal = plan.with_name("plan.jsonl.journal").read_bytes().splitlines()
         assert [msgspec.json.decode(line)["state"] for line in journal].count("served") == 4
 
+        verified = await run("verify", str(plan), "--url", url)
+        assert (verified.exit_code, "4 of 4 bundles are served" in verified.stdout) == (OK, True)
+
         again = await run(*words, "--yes")
         assert (again.exit_code, "4 of them done already" in again.stdout) == (OK, True)
 
@@ -128,3 +133,107 @@ async def test_what_is_no_plan_is_said(tmp_path: Path, text: str, words: str) ->
     told = await run("execute", str(plan), "--yes")
     assert told.exit_code == FAILED
     assert words in told.stderr
+
+
+async def test_moves_are_undone_and_the_journal_says_why(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        await cluster.owner("persistent/public/ns/t")
+        before = await served(cluster)
+        ((bundle, source),) = before.items()
+        (other,) = [broker.broker_id for broker in cluster.brokers if broker.broker_id != source]
+        url, journal, back = str(cluster.brokers[0].urls.web_url), tmp_path / "j", tmp_path / "back.jsonl"
+        words = ("move", bundle, "--to", other, "--url", url, "--journal", str(journal), "--why", "a new disk", "--yes")
+        assert (await run(*words)).exit_code == OK
+        assert {msgspec.json.decode(line)["why"] for line in journal.read_bytes().splitlines()} == {"a new disk"}
+        undone = await run("undo", str(journal))
+        back.write_text(undone.stdout)
+        assert (await run("execute", str(back), "--url", url, "--yes")).exit_code == OK
+        assert await served(cluster) == before
+        told = await run("verify", str(back), "--url", url, "--json")
+        assert [msgspec.json.decode(line)["is_done"] for line in told.stdout.splitlines()] == [True]
+
+        (tmp_path / "none").touch()
+        assert "no move" in (await run("undo", str(tmp_path / "none"))).stderr
+        plan = tmp_path / "plan.jsonl"
+        plan.write_bytes(
+            msgspec.json.encode({"kind": "unload", "bundle": bundle, "source": source, "destination": other})
+        )
+        elsewhere = await run("verify", str(plan), "--url", url)
+        assert (elsewhere.exit_code, source in elsewhere.stdout) == (FAILED, True)
+
+
+async def test_another_process_stops_a_plan_and_it_can_be_gone_on_with(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        for number in range(20):
+            await cluster.owner(f"persistent/public/ns/t{number}")
+        before = await served(cluster)
+        ids = {broker.broker_id for broker in cluster.brokers}
+        moves = [
+            {"kind": "unload", "bundle": bundle, "source": source, "destination": (ids - {source}).pop()}
+            for bundle, source in before.items()
+        ]
+        plan, url = tmp_path / "plan.jsonl", str(cluster.brokers[0].urls.web_url)
+        plan.write_bytes(b"\n".join(map(msgspec.json.encode, moves)))
+        journal = Journal(plan.with_name("plan.jsonl.journal"))
+        nobody = await run("cancel", str(plan))
+        assert (nobody.exit_code, "no process" in nobody.stderr) == (FAILED, True)
+
+        words = ("-m", "barycenter", "execute", str(plan), "--url", url, "--yes", "--per-minute", "1")
+        slow = await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.PIPE)
+        while not any(entry.state == "served" for entry in journal.read()):
+            await asyncio.sleep(0.01)
+        second = await run("execute", str(plan), "--url", url, "--yes")
+        assert "another process" in second.stderr
+        stopped = await run("cancel", str(plan), "--why", "lunch")
+        assert (stopped.exit_code, "1 served" in stopped.stdout) == (OK, True)
+        _, told = await slow.communicate()
+        assert (slow.returncode, b"asked to stop: lunch" in told) == (FAILED, True)
+        assert journal.read()[-1].state == "cancelled"
+
+        rest = await run("execute", str(plan), "--url", url, "--yes", "--per-minute", "6000")
+        assert rest.exit_code == OK, rest.output
+        assert await served(cluster) == {move["bundle"]: move["destination"] for move in moves}
+
+
+async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        for number in range(20):
+            await cluster.owner(f"persistent/public/ns/t{number}")
+        drained, other = cluster.brokers
+        id_, url = drained.broker_id, str(drained.urls.web_url)
+        await run("move", "public/ns/0x00000000_0x40000000", "--to", id_, "--url", url, "--yes")
+        before = await served(cluster)
+        words = ("drain", id_, "--url", url, "--journal", str(tmp_path / "j"), "--per-minute", "6000")
+        count = list(before.values()).count(id_)
+
+        shown = await run(*words)
+        assert (shown.exit_code, await served(cluster)) == (OK, before), shown.output
+        assert f"serves {count} bundles" in shown.stdout
+        assert "nothing is done without --yes" in shown.stdout
+
+        done = await run(*words, "--yes")
+        assert done.exit_code == OK, done.output
+        assert set((await served(cluster)).values()) == {other.broker_id}
+        await cluster.expect(204, "PUT", "/admin/v2/namespaces/public/ns/unload")
+        for number in range(20):
+            assert (await cluster.owner(f"persistent/public/ns/t{number}")) is other
+        again = await run(*words, "--yes")
+        assert (again.exit_code, "serves no bundle" in again.stdout) == (OK, True)
+        last = await run("drain", other.broker_id, "--url", url, "--yes")
+        assert (last.exit_code, "no other broker" in last.stderr) == (FAILED, True)
+
+        assert "nothing is done" in (await run("undrain", id_, "--url", url)).stdout
+        free = await run("undrain", id_, "--url", url, "--yes")
+        assert free.exit_code == OK, free.output
+        assert "is not drained" in (await run("undrain", id_, "--url", url, "--yes")).stderr
+        for broker in cluster.brokers:
+            settings = (await cluster.expect(200, "GET", "/admin/v2/brokers/configuration/runtime", at=broker)).json
+            assert settings["barycenterDrainedBrokers"] == ""
+
+
+async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        url = str(cluster.brokers[0].urls.web_url)
+        for command in ("drain", "undrain"):
+            assert (await run(command, "nobody:1", "--url", "http://127.0.0.1:9", "--yes")).exit_code == FAILED
+            assert "nobody:1 is not" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr

@@ -1,0 +1,88 @@
+"""Shedding in a cluster some of whose brokers are drained.
+
+A shedder would take a drained broker for the least loaded one, for which bundles leave others in vain in each round. So
+it decides upon the cluster without them; what it says is told in the rows of the whole cluster, and of the drained
+brokers that they are drained.
+
+Worked example: of three brokers at 0 %, 60 % and 62 % the first is drained. A shedder that looks for the largest gap
+sees one of 2 %, and moves nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from barycenter.load.decisions import Refusal, Unload
+from barycenter.load.filters.namespace_policies import DRAINED_SETTING
+from barycenter.load.reasons import Code, Reason
+from barycenter.load.shedding.shedder import Shedder, SheddingPlan
+from barycenter.load.snapshot.drained import drained_rows, without_brokers
+from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
+from barycenter.load.strategy import Memory
+
+
+@dataclass(frozen=True)
+class PlanBesideDrained:
+    """A `SheddingPlan` of `snapshot`, made of `decided`, that of the cluster without drained brokers.
+
+    `brokers` and `bundles` are the rows that the brokers and bundles of `decided` have in `snapshot`.
+    """
+
+    decided: SheddingPlan
+    snapshot: LoadSnapshot
+    brokers: Integers
+    bundles: Integers
+
+    @property
+    def strategy(self) -> str:
+        return self.decided.strategy
+
+    @cached_property
+    def rows(self) -> Integers:
+        found: Integers = self.bundles[self.decided.rows]
+        return found
+
+    @property
+    def reason(self) -> Reason:
+        return self.decided.reason
+
+    def __len__(self) -> int:
+        return len(self.decided)
+
+    def __iter__(self) -> Iterator[Unload]:
+        return iter(self.decided)
+
+    def broker_reason(self, broker: int) -> Reason:
+        """Why the broker in that row sheds, or does not; a drained one is not asked."""
+        place = int(np.searchsorted(self.brokers, broker))
+        if place < len(self.brokers) and self.brokers[place] == broker:
+            return self.decided.broker_reason(place)
+        name = self.snapshot.brokers.names[broker]
+        return Reason(code=Code.DRAINED, strategy=self.strategy, subject=name, settings=(DRAINED_SETTING,))
+
+    def destinations(self) -> Mapping[str, str]:
+        return self.decided.destinations()
+
+    def refusals(self) -> Iterator[Refusal]:
+        return self.decided.refusals()
+
+
+def shed(shedder: Shedder[Memory], snapshot: LoadSnapshot, memory: Memory) -> tuple[SheddingPlan, Memory]:
+    """Return what a shedder decides upon a snapshot, of whose drained brokers it does not know, and what it remembers.
+
+    Raises:
+        ValueError: the snapshot lacks what the shedder needs.
+    """
+    gone = drained_rows(snapshot)
+    if gone is None:
+        return shedder.decide(snapshot, memory)
+    part, brokers, bundles = without_brokers(snapshot, gone)
+    decided, memory = shedder.decide(part, memory)
+    return PlanBesideDrained(decided, snapshot, brokers, bundles), memory
+
+
+def decided_by(plan: SheddingPlan) -> SheddingPlan:
+    """Return the plan as its shedder made it."""
+    return plan.decided if isinstance(plan, PlanBesideDrained) else plan

@@ -2,7 +2,7 @@
 
 `load_report_log` keeps each load report as a file; brokers, the collector and the load generator write it.
 `decision_log` keeps what was decided and why: the last ones in memory, which the admin REST shows, and all as lines of
-a file.
+a file; `decision_pages` reads those of a folder a page at a time.
 
 Brokers write while they serve, so a file that cannot be written costs a line in the process log and no more. The
 pipeline reads both folders with schemas of its own, since it trusts no file (`pipeline.reports`).

@@ -71,9 +71,11 @@ class DecisionLog:
 
     def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:
         self._broker_id = broker_id
+        self.folder = folder
         self._file = None if folder is None else folder / f"{broker_id.replace(':', '_').replace('/', '_')}.jsonl"
         self._records: deque[DecisionRecord] = deque(maxlen=kept)
         self._number = 0
+        self._may_be_cut = True
 
     def record(
         self,
@@ -108,6 +110,11 @@ class DecisionLog:
             self._append(self._file, record)
         return record
 
+    @property
+    def made(self) -> int:
+        """How many decisions were made since this log began."""
+        return self._number
+
     def recent(self, limit: int = KEPT) -> list[DecisionRecord]:
         """Return the last `limit` decisions, oldest first."""
         skip = max(0, len(self._records) - max(0, limit))
@@ -120,9 +127,22 @@ class DecisionLog:
                 if file.stat().st_size >= FILE_BYTES:
                     os.replace(file, file.with_name(f"{file.name}.1"))
             with file.open("ab") as lines:
-                lines.write(msgspec.json.encode(record) + b"\n")
+                # a broker that was killed may have left half a line, and so may a disk that was full
+                end = b"\n" if self._may_be_cut and _is_cut(file) else b""
+                self._may_be_cut = True
+                lines.write(end + msgspec.json.encode(record) + b"\n")
+            self._may_be_cut = False
         except OSError as error:
             log.warning("decision_not_logged", file=str(file), reason=str(error))
+
+
+def _is_cut(file: Path) -> bool:
+    """Tell whether the last line of a file lacks its end."""
+    with file.open("rb") as content:
+        if not content.seek(0, os.SEEK_END):
+            return False
+        content.seek(-1, os.SEEK_END)
+        return content.read(1) != b"\n"
 
 
 def read_decisions(data: Path) -> list[DecisionRecord]:

@@ -1,7 +1,6 @@
 """`barycenter config`: the settings in force on all brokers, where they come from, and dynamic ones changed."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -10,12 +9,12 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from barycenter.admin.client import AdminClient
 from barycenter.admin.errors import AdminRequestError
-from barycenter.attach.answers import TOKEN_VARIABLE, without_report
+from barycenter.attach.answers import without_report
 from barycenter.attach.collector import admin_urls
 from barycenter.cli.ask.examination import Asked, examine
 from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking import asking_client
 from barycenter.cli.failure import fail
 from barycenter.cli.formats import with_format
 from barycenter.cli.groups import CommandGroup
@@ -113,8 +112,7 @@ def set_(key: str, value: str, url: str | None, yes: bool) -> None:
 
 
 async def _set(url: str, key: str, value: str) -> None:
-    token = os.environ.get(TOKEN_VARIABLE)
-    client = AdminClient(headers={"Authorization": f"Bearer {token}"} if token else None)
+    client = asking_client()
     try:
         await client.call("POST", url, f"/admin/v2/brokers/configuration/{quote(key, safe='')}/{quote(value, safe='')}")
     finally:

@@ -17,6 +17,7 @@ from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.moments import moment_ms
 from barycenter.load.advice.configuration_advice import Severity, advice
+from barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from barycenter.load.managers import short_name
 from barycenter.load.strategies import Role, placer_name, shedder_name, splitter_name
 from barycenter.naming.bundle import Bundle
@@ -30,7 +31,6 @@ from barycenter.snapshots.decided_by import (
     read_memory,
     role_of,
 )
-from barycenter.snapshots.rounds import placement_lines, shedding_rounds, split_rounds
 from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 
 SOMETHING_TO_DO: Final = 3

@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from barycenter.cli.terminal import Column, Kind, print_table
+from barycenter.load.cycle.decided import BundleState, Decided
 from barycenter.load.reasons import Code, Reason, format_figure, render
 from barycenter.load.shedding.transfer_plan import UPON
-from barycenter.snapshots.decided import BundleState, Decided
 from barycenter.snapshots.snapshot_file import SnapshotFile
 
 _MOST_ROWS: Final = 40

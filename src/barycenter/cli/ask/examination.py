@@ -1,15 +1,13 @@
 """How commands have a look at a cluster as the doctor does: once, and again if what was found may be on its way."""
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from barycenter.admin.client import AdminClient
-from barycenter.attach.answers import TOKEN_VARIABLE
+from barycenter.cli.asking import asking_client
 from barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_second_look
 from barycenter.doctor.finding import Unseen
 from barycenter.doctor.picture import Picture
@@ -80,12 +78,7 @@ async def _of_cluster(urls: Sequence[str], store: str | None, store_config: str,
     picture = Picture(_now_ms(), unseen=() if urls else (Unseen("the brokers", "give --url to ask them"),))
     blind: ClusterUnreadableError | None = None
     if urls:
-        token = os.environ.get(TOKEN_VARIABLE)
-        client = AdminClient(
-            timeout_s=timeout_s,
-            headers={"Authorization": f"Bearer {token}"} if token else None,
-            most_bytes=_MOST_BYTES,
-        )
+        client = asking_client(timeout_s=timeout_s, most_bytes=_MOST_BYTES)
         try:
             picture = await read_cluster(urls, client, now_ms=_now_ms)
         except ClusterUnreadableError as error:

@@ -8,23 +8,29 @@ import click
 import msgspec
 
 from barycenter.cli.ask.decision_tables import print_state, print_tables, sources_of
+from barycenter.cli.ask.past.known import known_then, of_cluster, of_files
+from barycenter.cli.ask.past.then import Subject, known_range, then
+from barycenter.cli.ask.past.then import in_words as told_then
 from barycenter.cli.ask.running_cluster import ClusterError, asked_url, decisions_of, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.moments import moment_ms
 from barycenter.cli.suggestions import did_you_mean
+from barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
+from barycenter.load.cycle.told_rounds import shedding_rounds, split_rounds
 from barycenter.logs.decision_log import DecisionRecord, read_decisions
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
-from barycenter.snapshots.decided import BundleState, Decided, state_of
 from barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
-from barycenter.snapshots.rounds import shedding_rounds, split_rounds
-from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
+from barycenter.snapshots.pipeline_tables import tables_below
+from barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, of_document
 
 
 @click.command(name="explain")
+@click.argument("name", default="", metavar="[TOPIC|BUNDLE|BROKER]")
+@click.option("--at", default="", help="Why it was where it was then: 15m, 2h, 2026-01-31T12:00; with the argument.")
 @click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Decisions about this bundle.")
 @click.option("--broker", default="", metavar="HOST:PORT", help="Its verdict, and decisions that name it.")
 @click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about its bundles.")
@@ -33,8 +39,8 @@ from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 )
 @click.option(
     "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Read the decision logs of a data folder instead.",
+    type=click.Path(exists=True, path_type=Path),
+    help="Read the decision logs of a data folder instead; with --at a log, or the pipeline's tables, too.",
 )
 @click.option(
     "--snapshot", "file", type=click.Path(path_type=Path), help="Explain a saved snapshot instead; - is standard input."
@@ -43,6 +49,8 @@ from barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
 @with_format("table", "json", json="one object a line")
 def command(
+    name: str,
+    at: str,
     bundle: str,
     broker: str,
     namespace: str,
@@ -59,8 +67,24 @@ def command(
     or why it keeps all it has. A data folder has the decisions alone, a saved snapshot the verdict and what would be
     done.
 
+    With --at, where a topic, a bundle or a broker was at that time: what put it there, what moved it before, what was
+    refused since, and what the round of then decided; from a running cluster's logs (also of leaders that are gone), a
+    data folder, a folder of logs or one log, or the pipeline's tables. Tables that have the loads of then add the
+    verdicts, and what the round would have done.
+
     Ends with 0, with 1 if there is nothing to be told or nobody answers, with 2 for wrong usage.
     """
+    if name or at:
+        if any((bundle, broker, namespace, since)) or not (name and at):
+            raise click.UsageError(
+                "--at TIME goes with TOPIC, BUNDLE or BROKER as the argument, and with no other filter"
+            )
+        if file is not None or (url is not None and data is not None):
+            raise click.UsageError("with --at give --url or --data: a snapshot is of one time only")
+        _explain_then(name, moment_ms("--at", at), url, data, form)
+        return
+    if data is not None and not data.is_dir():
+        raise click.UsageError(f"--data {data}: give a folder; one log is read with --at")
     asked, since_ms = _asked(bundle, broker, namespace), moment_ms("--since", since)
     if sum(each is not None for each in (url, data, file)) > 1:
         raise click.UsageError("give one of --url, --data and --snapshot")
@@ -93,6 +117,58 @@ def command(
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
             "<data>/decisions"
         )
+
+
+def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:
+    """Print what is known of a time, and end with 1 if that is nothing."""
+    try:
+        subject = Subject.of(name)
+    except InvalidNameError as error:
+        raise click.UsageError(str(error)) from error
+    ask = of_cluster(asked_url(url)) if data is None else of_files(data)
+    lines: list[Decided] = []
+    settings = ""
+    shedding: list[str] = []
+    try:
+        records, page = known_then(subject, at_ms, ask)
+        found = None if data is None else _snapshot_then(data, at_ms)
+        if found is not None:
+            bundle = next((each for each in found.snapshot.bundles.names if _is_of(subject, each)), "")
+            broker = subject.name if subject.kind == "broker" else ""
+            if bundle or broker in found.snapshot.brokers.index:
+                lines, shedding = _now(found, {"bundle": bundle, "broker": broker, "namespace": ""})
+            settings = told(found, configured(found).barycenter_pulsar_compatibility)
+    except (*UNUSABLE, ClusterError) as error:
+        fail(in_words(error))
+    for broker in page.silent:
+        click.echo(f"barycenter: {broker} does not answer: what it alone logged is missing", err=True)
+    answer = then(subject, at_ms, records)
+    if not lines and answer.last is None and not answer.recent and not answer.refused:
+        fail(f"nothing is known of {subject.kind} {subject.name} at that time; {known_range(page)}")
+    if form == "json":
+        for each in (answer, *lines):
+            click.echo(msgspec.json.encode(each).decode())
+        return
+    for line in told_then(answer):
+        click.echo(line)
+    if lines:
+        click.echo(f"\nupon the loads of then, by {settings}")
+        print_tables(lines, explain=True, shedding=shedding)
+
+
+def _is_of(subject: Subject, bundle: str) -> bool:
+    return subject.span is not None and subject.span.is_covered_by(bundle)
+
+
+def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
+    """Return the loads of a time if the pipeline's tables have them."""
+    if not data.is_dir() or tables_below(data) is None:
+        return None
+    try:
+        return read_with_settings(data, at_ms)
+    except SnapshotFileError as error:
+        click.echo(f"barycenter: no loads of then: {error}", err=True)
+        return None
 
 
 def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
@@ -156,24 +232,7 @@ def _now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], lis
     manager = manager_of(found, None)
     rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)
     lines = [*rounds[0], *split_rounds(found.snapshot, config, 1, manager)[0]]
-    owners = set()
-    names = found.snapshot.bundles.names
-    if asked["bundle"]:
-        rows = [row for row, name in enumerate(names) if name == asked["bundle"]]
-        owners = {found.snapshot.brokers.names[found.snapshot.bundles.owner[row]] for row in rows}
-    return [line for line in lines if _concerns(line, asked, owners)], sources_of(rounds[0])
-
-
-def _concerns(line: Decided, asked: dict[str, str], owners: set[str]) -> bool:
-    if line.kind == "verdict":
-        return line.broker in owners or (line.broker == asked["broker"])
-    if line.kind == "shed":
-        return bool(owners or asked["namespace"] or asked["broker"])
-    if asked["bundle"]:
-        return line.bundle == asked["bundle"]
-    if asked["namespace"]:
-        return line.bundle.rpartition("/")[0] == asked["namespace"]
-    return asked["broker"] in (line.source, line.destination)
+    return concerning(lines, found.snapshot, **asked), sources_of(rounds[0])
 
 
 def _print(

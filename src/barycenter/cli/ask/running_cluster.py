@@ -9,10 +9,17 @@ import msgspec
 
 from barycenter.admin.client import AdminClient
 from barycenter.admin.errors import AdminRequestError
+from barycenter.attach.addresses import address_of
+from barycenter.attach.answers import without_report
+from barycenter.cli.asking import asking_client
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.logs.decision_log import KEPT, DecisionRecord
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, cursor_of
 
 _TIMEOUT_S: Final = 60.0
+_NOT_TOLD: Final = 404
+"""What brokers of Apache Pulsar answer: they have no such routes."""
+_RECORD_IT: Final = "record the cluster with `barycenter collect`, and give the folder"
 
 
 URL_VARIABLE: Final = "BARYCENTER_URL"
@@ -38,11 +45,15 @@ async def snapshot_of(url: str) -> SnapshotDocument:
     Raises:
         ClusterError: no snapshot can be had.
     """
-    client = AdminClient(timeout_s=_TIMEOUT_S)
+    client = asking_client(timeout_s=_TIMEOUT_S)
     try:
         answer = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
-    except (AdminRequestError, msgspec.ValidationError) as error:
+    except AdminRequestError as error:
+        why = f"Apache Pulsar's brokers do not tell what they decide upon; {_RECORD_IT}"
+        told = why if error.status == _NOT_TOLD else without_report(error)
+        raise ClusterError(f"no snapshot from {url}: {told}") from error
+    except msgspec.ValidationError as error:
         raise ClusterError(f"no snapshot from {url}: {error}") from error
     finally:
         await client.close()
@@ -57,10 +68,10 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     Raises:
         ClusterError: the broker at `url` does not answer.
     """
-    client = AdminClient(timeout_s=_TIMEOUT_S)
+    client = asking_client(timeout_s=_TIMEOUT_S)
     try:
         brokers = await client.call("GET", url, "/admin/v2/brokers")
-        found = await asyncio.gather(*(_decisions_at(client, f"http://{broker}", asked) for broker in brokers))
+        found = await asyncio.gather(*(_decisions_at(client, broker, url, asked) for broker in brokers))
     except AdminRequestError as error:
         raise ClusterError(f"no answer from {url}: {error}") from error
     finally:
@@ -70,9 +81,39 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     return records, [trouble for _, trouble in found if trouble]
 
 
-async def _decisions_at(client: AdminClient, url: str, asked: Mapping[str, str]) -> tuple[list[DecisionRecord], str]:
+async def decision_page(url: str, question: DecisionQuestion) -> DecisionPage:
+    """Return a page of what all brokers decided, from their logs; `url` is the web address of any broker.
+
+    Raises:
+        ClusterError: no page can be had.
+    """
+    asked = {name: getattr(question, name) for name in ("bundle", "namespace", "broker", "kind")}
+    asked |= {"since": str(question.since_ms), "until": str(question.until_ms), "limit": str(question.limit)}
+    if question.before is not None:
+        asked["before"] = cursor_of(question.before)
+    if question.covering is not None:
+        asked["covering"] = question.covering.as_bundle()
+    client = asking_client(timeout_s=_TIMEOUT_S)
+    params = {name: value for name, value in asked.items() if value}
     try:
+        answer = await client.call("GET", url, "/barycenter/v1/decision-log", params=params)
+        return msgspec.convert(answer, DecisionPage)
+    except (AdminRequestError, msgspec.ValidationError) as error:
+        raise ClusterError(f"no decisions from {url}: {error}") from error
+    finally:
+        await client.close()
+
+
+async def _decisions_at(
+    client: AdminClient, broker: str, told_by: str, asked: Mapping[str, str]
+) -> tuple[list[DecisionRecord], str]:
+    url = f"http://{broker}"
+    try:
+        url = await address_of(client, broker, told_by)
         answer: Any = await client.call("GET", url, "/barycenter/v1/decisions", params={"limit": str(KEPT), **asked})
         return msgspec.convert(answer, list[DecisionRecord]), ""
-    except (AdminRequestError, msgspec.ValidationError) as error:
+    except AdminRequestError as error:
+        told = "Apache Pulsar's brokers do not tell any" if error.status == _NOT_TOLD else without_report(error)
+        return [], f"decisions of {url} are missing: {told}"
+    except msgspec.ValidationError as error:
         return [], f"decisions of {url} are missing: {error}"

@@ -4,5 +4,8 @@
 `destinations` chooses where bundles go by policies, filters and placement strategy; `simple_destinations` as the simple
 load manager does.
 
+`told_rounds` runs rounds upon a snapshot as a leader would, and tells them in the lines of `decided`; nothing is
+carried out.
+
 What is shed is decided in `shedding`, carrying out is for `broker.load_manager`.
 """

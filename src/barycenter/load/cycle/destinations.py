@@ -18,7 +18,9 @@ from barycenter.load.reports.load_report import default_bundle_data
 from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.selection.unload_veto import unload_veto
+from barycenter.load.shedding.beside_drained import decided_by
 from barycenter.load.shedding.shedder import SheddingPlan
+from barycenter.load.snapshot.drained import with_drained
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import placer_of
 from barycenter.load.strategy import Memory
@@ -57,7 +59,9 @@ class Destinations(ABC, Generic[Memory]):
 
 
 class Selection(ABC, Generic[Memory]):
-    """How brokers are chosen, with its settings put in."""
+    """How brokers are chosen, with its settings put in. `drained` brokers are no candidates while there are others."""
+
+    drained: frozenset[str]
 
     @abstractmethod
     def start(self) -> Memory:
@@ -97,6 +101,7 @@ class FilteredSelection(Selection[SelectionMemory]):
     choose: Choose
     excluded_namespaces: Collection[str] = ()
     vetoes: bool = True
+    drained: frozenset[str] = frozenset()
 
     @staticmethod
     def of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> "FilteredSelection":
@@ -105,7 +110,7 @@ class FilteredSelection(Selection[SelectionMemory]):
         Raises:
             StrategyError: it names a placement strategy that there is not.
         """
-        placer = placer_of(config, manager)
+        placer, drained = placer_of(config, manager), frozenset(config.barycenter_drained_brokers)
         if manager is ManagerKind.EXTENSIBLE:
             extensible = ExtensibleFilterSettings.of(config)
             return FilteredSelection(
@@ -114,12 +119,14 @@ class FilteredSelection(Selection[SelectionMemory]):
                     snapshot, request, extensible, placer, rng, memory
                 ),
                 vetoes=False,
+                drained=drained,
             )
         settings = SelectionSettings.of(config)
         return FilteredSelection(
             placer,
             lambda snapshot, request, rng, memory: select_broker(snapshot, request, settings, placer, rng, memory),
             settings.excluded_namespaces,
+            drained=drained,
         )
 
     def start(self) -> SelectionMemory:
@@ -143,7 +150,7 @@ class FilteredSelection(Selection[SelectionMemory]):
         memory: SelectionMemory | None = None,
     ) -> Iterator[Placement]:
         """See `Selection`. A bundle that the snapshot does not know counts with the default data, as for the leader."""
-        memory = memory or self.start()
+        memory, snapshot = memory or self.start(), with_drained(snapshot, self.drained)
         for bundle in bundles:
             placement, memory = self.choose(snapshot, PlacementRequest(bundle), rng, memory)
             yield placement
@@ -171,7 +178,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         self._load = snapshot
         self._rng = rng
         self._requests = requests
-        self.memory = memory.updated(selection.placer, lambda placer, before: placer.planned(plan, before))
+        self.memory = memory.updated(selection.placer, lambda placer, before: placer.planned(decided_by(plan), before))
 
     @property
     def load(self) -> LoadSnapshot:
@@ -208,5 +215,5 @@ class FilteredDestinations(Destinations[SelectionMemory]):
     def close(self) -> None:
         """Forget the destinations that were planned."""
         self.memory = self.memory.updated(
-            self._selection.placer, lambda placer, before: placer.tried(self._plan, before)
+            self._selection.placer, lambda placer, before: placer.tried(decided_by(self._plan), before)
         )

@@ -27,7 +27,9 @@ from barycenter.load.cycle.simple_destinations import SimpleSelection
 from barycenter.load.decisions import Placement, Refusal, Unload
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Reason
+from barycenter.load.shedding.beside_drained import shed
 from barycenter.load.shedding.shedder import Shedder, SheddingPlan
+from barycenter.load.snapshot.drained import with_drained
 from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
 from barycenter.load.strategies import shedder_of
 from barycenter.load.strategy import Memory, MemoryDocument
@@ -130,7 +132,8 @@ class Round(Generic[Memory]):
         self, snapshot: LoadSnapshot, memory: RoundMemory[Memory], rng: random.Random
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
         """Return what the leader would do if all is carried out, and what it would remember."""
-        plan, shedding = self.shedder.decide(snapshot, memory.shedding)
+        snapshot = with_drained(snapshot, self.selection.drained)
+        plan, shedding = shed(self.shedder, snapshot, memory.shedding)
         destinations = self.selection.destinations(plan, snapshot, memory.selection, rng)
         steps = moves(plan, destinations)
         try:

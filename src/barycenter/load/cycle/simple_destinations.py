@@ -16,6 +16,7 @@ from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import Quotas, update_quotas
 from barycenter.load.simple.settings import SimpleSettings
+from barycenter.load.snapshot.drained import with_drained
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
 
 if TYPE_CHECKING:
@@ -32,10 +33,15 @@ class SimpleSelection(Selection[SimpleMemory]):
 
     settings: SimpleSettings
     excluded_namespaces: Collection[str] = ()
+    drained: frozenset[str] = frozenset()
 
     @staticmethod
     def of(config: "BrokerConfig") -> "SimpleSelection":
-        return SimpleSelection(SimpleSettings.of(config), frozenset(config.load_balancer_shedding_excluded_namespaces))
+        return SimpleSelection(
+            SimpleSettings.of(config),
+            frozenset(config.load_balancer_shedding_excluded_namespaces),
+            frozenset(config.barycenter_drained_brokers),
+        )
 
     def start(self) -> SimpleMemory:
         return SimpleMemory()
@@ -53,6 +59,7 @@ class SimpleSelection(Selection[SimpleMemory]):
     def place(
         self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: SimpleMemory | None = None
     ) -> Iterator[Placement]:
+        snapshot = with_drained(snapshot, self.drained)
         chosen = SimpleDestinations(self, snapshot, memory or self.start(), rng, PlacementRequest)
         return map(chosen.select, bundles)
 

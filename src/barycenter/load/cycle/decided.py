@@ -1,6 +1,7 @@
 """What is decided upon a snapshot, line by line, and where a bundle is: values, whoever prints them."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 import msgspec
 
@@ -73,3 +74,23 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
             )
         )
     return found
+
+
+def concerning(
+    lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
+) -> list[Decided]:
+    """Return the lines that are about what is given, one of the three: of a bundle the verdict on its owner, too."""
+    owners = {state.broker for state in state_of(snapshot, bundle)} if bundle else set()
+    return [line for line in lines if _concerns(line, owners, bundle, namespace, broker)]
+
+
+def _concerns(line: Decided, owners: set[str], bundle: str, namespace: str, broker: str) -> bool:
+    if line.kind == "verdict":
+        return line.broker in owners or line.broker == broker
+    if line.kind == "shed":
+        return bool(owners or namespace or broker)
+    if bundle:
+        return line.bundle == bundle
+    if namespace:
+        return line.bundle.rpartition("/")[0] == namespace
+    return broker in (line.source, line.destination)

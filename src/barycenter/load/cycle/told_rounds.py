@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.cycle.decided import Decided, Figures
 from barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import render
@@ -16,7 +17,6 @@ from barycenter.load.splitting.split_plan import SplitPlan
 from barycenter.load.strategies import splitter_of
 from barycenter.load.strategy import MemoryDocument
 from barycenter.naming.bundle import Bundle
-from barycenter.snapshots.decided import Decided, Figures
 
 
 def shedding_rounds(

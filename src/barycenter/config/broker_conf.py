@@ -28,6 +28,10 @@ FORMER_NAMES: Final = {
 """Older spellings: the key they stand for, and what their value lacks. The newer key wins if both are given."""
 
 
+HIDDEN: Final = "*****"
+"""What is shown of a value that is a secret."""
+
+
 class ConfigError(ValueError):
     """A key whose value is not allowed; `allowed` says in words what is."""
 
@@ -170,12 +174,13 @@ def _moved(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
     return structs.replace(config, barycenter_pulsar_compatibility=version, **defaults)
 
 
-_NO_LEADER_OF_ALL: Final = (
-    "false or administration: the leader does not assign bundles yet where nothing but its own key is ephemeral. "
-    "docs/leader-epochs.md says what there is"
+_READ_AS_OF_NOW: Final = ("sqlite:", "memory:", "etcd:")
+"""What the URLs of stores begin with of which a read returns what was written before it began, by whomever."""
+
+_NOT_ON_ZOOKEEPER: Final = (
+    "false or administration where metadataStoreUrl is that of a ZooKeeper: its reads may be of a while ago, and "
+    "brokers read there how long they may serve. docs/leader-epochs.md"
 )
-_NOT_YET: Final = {("leaderOnlyMetadataWrites", "true"): _NO_LEADER_OF_ALL}
-"""What is allowed in place of a value that is not offered yet, and why it is not."""
 
 
 def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
@@ -188,7 +193,7 @@ def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> A
     try:
         return key.parse(text, version)
     except ValueError:
-        raise ConfigError(name, text, _NOT_YET.get((name, text)) or key.allowed()) from None
+        raise ConfigError(name, text, key.allowed()) from None
 
 
 def validate_dynamic(name: str, text: str) -> None:
@@ -203,8 +208,13 @@ def validate_dynamic(name: str, text: str) -> None:
 
 
 def runtime_values(config: BrokerConfig) -> dict[str, str]:
-    """Return every key with its value as a text that parses back to the same configuration."""
+    """Return every key with its value as a text that parses back to the same configuration; secrets, too."""
     return {name: format_value(getattr(config, key.attribute)) for name, key in keys().items()}
+
+
+def shown_values(config: BrokerConfig) -> dict[str, str]:
+    """Return every key with its value as a text that anybody may see: of a secret only whether there is one."""
+    return {name: HIDDEN if text and keys()[name].secret else text for name, text in runtime_values(config).items()}
 
 
 def _known(name: str, text: str) -> Key:
@@ -218,6 +228,21 @@ def _check_together(config: BrokerConfig) -> None:
     shared = config.configuration_metadata_store_url
     if shared and shared != config.effective_metadata_store_url:
         raise ConfigError("configurationMetadataStoreUrl", shared, "blank or equal to metadataStoreUrl")
+    if config.authorization_enabled and not config.authentication_enabled:
+        raise ConfigError(
+            "authorizationEnabled",
+            "true",
+            "false unless authenticationEnabled=true: what somebody may goes by who it is",
+        )
+    if config.authorization_enabled and not config.super_user_roles:
+        raise ConfigError(
+            "superUserRoles",
+            "",
+            "the role of brokers among themselves, and of who administrates them, where authorizationEnabled=true",
+        )
+    writes = config.leader_only_metadata_writes
+    if writes == "true" and not config.effective_metadata_store_url.startswith(_READ_AS_OF_NOW):
+        raise ConfigError("leaderOnlyMetadataWrites", writes, _NOT_ON_ZOOKEEPER)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -2,13 +2,14 @@
 
 Defaults are those of the newest version (`pulsar_version`). A percentage stays a whole number from 0 to 100 as Pulsar
 writes it. Keys that Pulsar counts in whole minutes or seconds take fractions here. Those that Pulsar has stand in
-`serving_config` and `load_balancing_config`, our own here. Source: `ServiceConfiguration`.
+`serving_config`, `security_config` and `load_balancing_config`, our own here. Source: `ServiceConfiguration`.
 """
 
 import ipaddress
 from typing import Annotated, Literal
 
 from barycenter.config.key import (
+    DrainedBrokers,
     IntervalSeconds,
     Positive,
     about,
@@ -49,12 +50,26 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     barycenter_extensible_pipeline_enabled: Annotated[
         bool, about("The extensible load manager goes by the pipeline's windows while it keeps up.", dynamic=True)
     ] = False
+    barycenter_drained_brokers: Annotated[
+        DrainedBrokers,
+        about(
+            "Ids of brokers that get no bundle while another may serve it; `barycenter drain` sets it. A comma alone: "
+            "nobody.",
+            dynamic=True,
+        ),
+    ] = ()
     load_balancer_host_usage_scope: Annotated[
         Literal["process", "host"], about("Whose CPU and network count as the broker's load.")
     ] = "process"
     leader_only_metadata_writes: Annotated[
-        Literal["false", "administration"], about("What administrators change is written by any broker, or the leader.")
+        Literal["false", "administration", "true"],
+        about("Who writes: any broker; the leader what administrators change; the leader all but what is of topics."),
     ] = "false"
+
+    barycenter_unauthenticated_network_allowed: Annotated[
+        bool,
+        about("Listen beyond loopback without authentication: whoever reaches the ports may do everything."),
+    ] = False
 
     @property
     def effective_advertised_address(self) -> str | None:
@@ -70,6 +85,15 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
         if address.is_loopback:
             return "127.0.0.1" if address.version == 4 else str(address)
         return None if address.is_unspecified else str(address)
+
+    @property
+    def is_open_to_strangers(self) -> bool:
+        """Whether others than this machine reach the ports, and nobody is asked who it is."""
+        try:
+            is_loopback = ipaddress.ip_address(self.bind_address).is_loopback
+        except ValueError:
+            is_loopback = self.bind_address == "localhost"
+        return not (is_loopback or self.authentication_enabled)
 
     @property
     def effective_metadata_store_url(self) -> str:

@@ -33,6 +33,7 @@ Band: TypeAlias = Annotated[float, Meta(ge=0.5, le=100, extra={"unit": "%"})]
 Patience: TypeAlias = Annotated[float, Meta(ge=0, le=1_440, extra={"unit": "min"})]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": ""})]
 Names: TypeAlias = tuple[str, ...]
+DrainedBrokers: TypeAlias = Annotated[tuple[str, ...], Meta(max_length=100)]
 SplitAlgorithm: TypeAlias = Literal[
     "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
 ]
@@ -41,6 +42,7 @@ _IRREGULAR: Final = {
     "load_balancer_cpu_resource_weight": "loadBalancerCPUResourceWeight",
     "load_balancer_broker_load_data_ttl_in_seconds": "loadBalancerBrokerLoadDataTTLInSeconds",
     "managed_ledger_cache_size_mb": "managedLedgerCacheSizeMB",
+    "max_message_publish_buffer_size_in_mb": "maxMessagePublishBufferSizeInMB",
 }
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -52,9 +54,23 @@ def key_name(attribute: str) -> str:
     return _IRREGULAR.get(attribute) or head + "".join(word.capitalize() for word in rest)
 
 
-def about(effect: str, *, dynamic: bool = False, unit: str | None = None, offered: bool = True) -> Meta:
-    """Describe a key. A key that is not `offered` is known, but refused with any other value than its default."""
-    extra: dict[str, object] = {"dynamic": dynamic, "offered": offered}
+def about(
+    effect: str,
+    *,
+    dynamic: bool = False,
+    unit: str | None = None,
+    offered: bool = True,
+    secret: bool = False,
+    blank_is_none: bool = False,
+) -> Meta:
+    """Describe a key. A key that is not `offered` is known, but refused with any other value than its default; the
+    value of a `secret` one is shown nowhere; a blank value of one that says so is none, and not its default."""
+    extra: dict[str, object] = {
+        "dynamic": dynamic,
+        "offered": offered,
+        "secret": secret,
+        "blank_is_none": blank_is_none,
+    }
     if unit is not None:
         extra["unit"] = unit
     return Meta(description=effect, extra=extra)
@@ -76,11 +92,14 @@ class Key:
     unit: str
     dynamic: bool
     offered: bool
+    secret: bool
+    blank_is_none: bool
     optional: bool
     at_least: float | None
     above: float | None
     at_most: float | None
     choices: tuple[str, ...]
+    most_names: int | None
     former_defaults: Mapping[PulsarVersion, Any]
 
     def default_of(self, version: PulsarVersion) -> Any:
@@ -98,7 +117,8 @@ class Key:
         if self.kind is str:
             return "text"
         if self.kind not in (int, float):
-            return "names separated by commas"
+            most = "" if self.most_names is None else f"at most {self.most_names:,} "
+            return f"{most}names separated by commas"
         words = "a whole number" if self.kind is int else "a number"
         if self.at_least is not None and self.at_most is not None:
             return f"{words} from {format_value(self.at_least)} to {format_value(self.at_most)}"
@@ -107,14 +127,14 @@ class Key:
         return f"{words} above {format_value(self.above)}" if self.above is not None else words
 
     def parse(self, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-        """Return the value of `text`; blank is the default by that version of Pulsar.
+        """Return the value of `text`; blank is the default by that version of Pulsar, or none where the key says so.
 
         Raises:
             ValueError: the value is not allowed; says nothing, `allowed` does.
         """
         text = text.strip()
         if not text:
-            return self.default_of(version)
+            return None if self.blank_is_none else self.default_of(version)
         value = self._convert(text)
         if not self.offered and value != self.default:
             raise ValueError
@@ -130,6 +150,8 @@ class Key:
         names = tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
         for name in names if self.choices else ():
             _one_of(name, self.choices)
+        if self.most_names is not None and len(names) > self.most_names:
+            raise ValueError
         return names
 
     def _number(self, text: str) -> int | float:
@@ -187,11 +209,14 @@ def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
         unit=extra.get("unit", ""),
         dynamic=extra.get("dynamic", False),
         offered=extra.get("offered", True),
+        secret=extra.get("secret", False),
+        blank_is_none=extra.get("blank_is_none", False),
         optional=optional,
         at_least=next((meta.ge for meta in metas if meta.ge is not None), None),
         above=next((meta.gt for meta in metas if meta.gt is not None), None),
         at_most=next((meta.le for meta in metas if meta.le is not None), None),
         choices=choices,
+        most_names=next((meta.max_length for meta in metas if meta.max_length is not None), None),
         former_defaults={of: known[attribute] for of, known in FORMER_DEFAULTS.items() if attribute in known},
     )
 

@@ -25,10 +25,10 @@ from barycenter.config.key import (
     about,
     key_name,
 )
-from barycenter.config.serving_config import ServingConfig
+from barycenter.config.security_config import SecurityConfig
 
 
-class LoadBalancingConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
+class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_name):
     """See `BrokerConfig`, which has these keys."""
 
     # ---- Load balancing: general ----

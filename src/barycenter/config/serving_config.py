@@ -8,6 +8,7 @@ from barycenter.config.key import (
     AtLeastOne,
     Bundles,
     Count,
+    CountOrOff,
     IntervalMillis,
     IntervalSeconds,
     Millis,
@@ -47,14 +48,14 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         Literal["reconnect", "shutdown"],
         about("When the session is lost: register again and go on, or end the process."),
     ] = "reconnect"
-    broker_service_port: Annotated[Port, about("Port of the binary protocol; 0 picks a free one.")] = 6650
-    broker_service_port_tls: Annotated[
-        Port | None, about("TLS port of the binary protocol. Not offered yet.", offered=False)
-    ] = None
-    web_service_port: Annotated[Port, about("Port of the REST interface; 0 picks a free one.")] = 8080
-    web_service_port_tls: Annotated[
-        Port | None, about("TLS port of the REST interface. Not offered yet.", offered=False)
-    ] = None
+    broker_service_port: Annotated[
+        Port | None, about("Port of the binary protocol; 0 picks a free one, blank is none.", blank_is_none=True)
+    ] = 6650
+    broker_service_port_tls: Annotated[Port | None, about("The same with TLS; see security.md.")] = None
+    web_service_port: Annotated[
+        Port | None, about("Port of the REST interface; 0 picks a free one, blank is none.", blank_is_none=True)
+    ] = 8080
+    web_service_port_tls: Annotated[Port | None, about("The same with TLS.")] = None
     bind_address: Annotated[str, about("Address to listen at. Pulsar's default is 0.0.0.0.")] = "127.0.0.1"
     bind_addresses: Annotated[str, about("More listeners. Not offered yet.", offered=False)] = ""
     advertised_address: Annotated[
@@ -70,11 +71,13 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = 60_000
     status_file_path: Annotated[str, about("If set, `/status.html` answers 200 only while this file exists.")] = ""
     bootstrap_namespaces: Annotated[Names, about("Namespaces that a broker owns from its start.")] = ()
-    authentication_enabled: Annotated[bool, about("Ask clients who they are. Not offered yet.", offered=False)] = False
-    authorization_enabled: Annotated[bool, about("Ask whether a client may do it. Not offered yet.", offered=False)] = (
-        False
-    )
-    super_user_roles: Annotated[Names, about("Roles with all rights; of no effect without authentication.")] = ()
+    authorization_enabled: Annotated[
+        bool, about("Ask whether a client may do what it asks for; needs authentication. See authorization.md.")
+    ] = False
+    authorization_allow_wildcards_matching: Annotated[
+        bool, about("Let roles in grants begin or end with `*`, which stands for any text.")
+    ] = False
+    super_user_roles: Annotated[Names, about("Roles with all rights; of no effect without authorization.")] = ()
 
     web_service_allowed_hosts: Annotated[
         Names, about("More names of hosts under which the REST interface may be asked; `*` is any. See rest-api.md.")
@@ -83,6 +86,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         IntervalSeconds, about("Longest wait for a HTTP request to come with its whole header, and then for its body.")
     ] = 30.0
     max_http_server_connections: Annotated[Count, about("Most HTTP connections, more get 503; 0 is no limit.")] = 2_048
+    max_concurrent_http_requests: Annotated[
+        Count, about("HTTP requests under way at once, more get 503; 0 is no limit.")
+    ] = 1_024
 
     # ---- Names, topics and limits ----
     default_number_of_namespace_bundles: Annotated[Bundles, about("Bundles of a new namespace.")] = 32
@@ -121,6 +127,30 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     enable_non_persistent_topics: Annotated[bool, about("Serve non-persistent topics.")] = True
 
     # ---- Connections, producers and consumers ----
+    broker_max_connections: Annotated[
+        Count, about("Most connections to the binary port, more are refused; 0 is no limit.")
+    ] = 0
+    broker_max_connections_per_ip: Annotated[Count, about("The same from one address.")] = 0
+    max_producers_per_topic: Annotated[
+        Count, about("Most producers of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_consumers_per_topic: Annotated[
+        Count, about("Most consumers of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_consumers_per_subscription: Annotated[
+        Count, about("Most consumers of a subscription; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_subscriptions_per_topic: Annotated[
+        Count, about("Most subscriptions of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_message_publish_buffer_size_in_mb: Annotated[
+        CountOrOff,
+        about(
+            "Memory for messages that are not stored yet, of all connections together: none is read on beyond it. -1 "
+            "is no limit. Pulsar takes half of its direct memory.",
+            unit="MiB",
+        ),
+    ] = 512
     max_message_size: Annotated[AtLeastOne, about("Largest message that a producer may send.", unit="bytes")] = (
         5_242_880
     )

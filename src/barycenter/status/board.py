@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.status.cluster_status import BrokerStatus, loads_of, with_load
+from barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
+from barycenter.status.cluster_status import BrokerStatus, with_load
 
 _NO_STATS: Final = NamespaceBundleStats()
 
@@ -57,7 +57,7 @@ def board_of(snapshot: SnapshotDocument) -> Board:
 def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
     going = {bundle: broker for broker, bundles in snapshot.preallocated.items() for bundle in bundles}
     windows = snapshot.bundle_data or {}
-    for broker, bundle, stats in _owned(snapshot):
+    for broker, bundle, stats in owned_bundles(snapshot):
         figures = _NO_STATS if stats is None else stats
         data = windows.get(bundle)
         long = None if data is None else data.long_term_data
@@ -75,22 +75,6 @@ def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
             msg_throughput_out=figures.msg_throughput_out,
             long_rate=None if long is None else long.msg_rate_in + long.msg_rate_out,
         )
-
-
-def _owned(snapshot: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
-    """Yield the owner, name and newest figures of each bundle."""
-    if snapshot.extensible is None:
-        for broker, report in snapshot.brokers.items():
-            for bundle, stats in report.last_stats.items():
-                yield broker, bundle, stats
-        return
-    stats_of = {
-        each.bundle_name: each.stats
-        for top in snapshot.extensible.top_bundles.values()
-        for each in top.top_bundles_load_data
-    }
-    for bundle, broker in snapshot.extensible.owners.items():
-        yield broker, bundle, stats_of.get(bundle)
 
 
 def arranged(

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -13,7 +12,7 @@ from barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
 from barycenter.load.managers import StrategyError, manager_kind, short_name
 from barycenter.load.reports.extensible_reports import BrokerLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.load.snapshot.document import SnapshotDocument
+from barycenter.load.snapshot.document import loads_of
 
 _RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
@@ -103,11 +102,6 @@ def status_of(picture: Picture, diagnosis: Diagnosis) -> ClusterStatus:
         findings=Counter(finding.severity for finding in diagnosis.findings),
         worst=next(iter(diagnosis.findings), None),
     )
-
-
-def loads_of(snapshot: SnapshotDocument) -> Mapping[str, Report]:
-    """Return the load of each broker as the leader has it, of whichever load manager."""
-    return snapshot.brokers if snapshot.extensible is None else snapshot.extensible.loads
 
 
 def _broker(view: BrokerView, leaders: tuple[str, ...], report: Report | None, now_ms: int) -> BrokerStatus:

@@ -1,25 +1,13 @@
 """The settings in force on the brokers of a cluster: each value, where it comes from, and who differs."""
 
-import enum
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final
 
 import msgspec
 
 from barycenter.config.broker_conf import ConfigError, default_config, runtime_values
+from barycenter.config.sources import Source, shown, source_of
 from barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, configuration_of
-
-_SECRET_WORDS: Final = ("password", "secret", "privatekey", "authparam", "credential")
-_HIDDEN: Final = "********"
-
-
-class Source(enum.StrEnum):
-    DEFAULT = "default"
-    FILE = "broker.conf"
-    DYNAMIC = "dynamic"
-    UNKNOWN = "default or broker.conf"
-    """Of a broker of Apache Pulsar, whose defaults are not known here."""
 
 
 class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -58,19 +46,11 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
             continue
         text = settings[key]
         default = _defaults_of(settings).get(key)
-        shown = _HIDDEN if text and any(word in key.lower() for word in _SECRET_WORDS) else text
-        values.setdefault(shown, []).append(broker.broker)
-        sources[shown] = _source(key, text, default, broker)
+        visible = shown(key, text)
+        values.setdefault(visible, []).append(broker.broker)
+        sources[visible] = source_of(text, default, (broker.overrides or {}).get(key))
     is_dynamic = any(key in (broker.dynamic_keys or ()) for broker in brokers)
     return Setting(key=key, values=values, sources=sources, default=default, is_dynamic=is_dynamic)
-
-
-def _source(key: str, text: str, default: str | None, broker: BrokerView) -> Source:
-    if (broker.overrides or {}).get(key) == text:
-        return Source.DYNAMIC
-    if default is None:
-        return Source.UNKNOWN
-    return Source.DEFAULT if text == default else Source.FILE
 
 
 def _defaults_of(settings: Mapping[str, str]) -> Mapping[str, str]:

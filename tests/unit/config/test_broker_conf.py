@@ -23,13 +23,14 @@ def test_pulsars_own_format_is_read(tmp_path: Path) -> None:
     """Comments, blank values, blanks around the sign, continuation lines; the last of two values counts."""
     path = tmp_path / "broker.conf"
     path.write_text(
-        "# The cluster\n! and this too\n\nclusterName = c1\nwebServicePort=\n"
+        "# The cluster\n! and this too\n\nclusterName = c1\nmaxMessageSize=\nwebServicePort=\n"
         "loadBalancerSheddingExcludedNamespaces=a/b, \\\n  a/c\n"
         "brokerServicePort=1\nbrokerServicePort=6651\nallowAutoTopicCreation=False\n"
     )
     config = load_broker_conf(path).config
     assert config.cluster_name == "c1"
-    assert config.web_service_port == 8080
+    assert config.max_message_size == BrokerConfig().max_message_size
+    assert config.web_service_port is None  # a blank port is none, as in Pulsar
     assert config.load_balancer_shedding_excluded_namespaces == ("a/b", "a/c")
     assert config.broker_service_port == 6651
     assert config.allow_auto_topic_creation is False
@@ -68,10 +69,10 @@ def test_older_names_stand_for_newer_ones() -> None:
         ("allowAutoTopicCreationType", "both", "non-partitioned or partitioned"),
         ("defaultNamespaceBundleSplitAlgorithm", "halves", "range_equally_divide or topic_count_equally_divide"),
         ("supportedNamespaceBundleSplitAlgorithms", "range_equally_divide,halves", "range_equally_divide or"),
-        ("authenticationEnabled", "true", "false"),
-        ("leaderOnlyMetadataWrites", "true", "false or administration: the leader does not assign bundles yet"),
-        ("brokerServicePortTls", "6651", "blank"),
+        ("leaderOnlyMetadataWrites", "leader", "false or administration or true"),
+        ("brokerServicePortTls", "66510", "a whole number from 0 to 65535"),
         ("configurationMetadataStoreUrl", "memory:other", "blank or equal to metadataStoreUrl"),
+        ("authorizationEnabled", "true", "false unless authenticationEnabled=true"),
     ],
 )
 def test_a_bad_value_is_refused_with_key_value_and_what_is_allowed(key: str, value: str, allowed: str) -> None:
@@ -80,6 +81,21 @@ def test_a_bad_value_is_refused_with_key_value_and_what_is_allowed(key: str, val
     assert (caught.value.key, caught.value.value) == (key, value)
     assert caught.value.allowed.startswith(allowed)
     assert all(part in str(caught.value) for part in (key, value, allowed))
+
+
+def test_who_asks_what_clients_may_names_super_users() -> None:
+    asked = "authenticationEnabled=true\nauthorizationEnabled=true\n"
+    with pytest.raises(ConfigError, match="superUserRoles must be the role of brokers among themselves"):
+        parse_broker_conf(asked, "f")
+    assert parse_broker_conf(f"{asked}superUserRoles=broker,admin\n", "f").config.authorization_enabled
+
+
+@pytest.mark.parametrize("url", ["zk:one:2181", "one:2181,two:2181/chroot"])
+def test_the_leader_writes_for_all_only_where_reads_are_of_now(url: str) -> None:
+    with pytest.raises(ConfigError, match="a ZooKeeper: its reads may be of a while ago"):
+        parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={url}\n", "f")
+    for fit in ("sqlite:/data/metadata.sqlite", "etcd:http://one:2379", ""):
+        parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={fit}\n", "f")
 
 
 @pytest.mark.parametrize("key", sorted(keys()))
@@ -134,6 +150,15 @@ def test_runtime_values_are_pulsars_texts() -> None:
 )
 def test_the_advertised_address_follows_the_bound_one(bind: str, advertised: str, expected: str | None) -> None:
     assert BrokerConfig(bind_address=bind, advertised_address=advertised).effective_advertised_address == expected
+
+
+@pytest.mark.parametrize(
+    ("bind", "is_open"),
+    [("127.0.0.1", False), ("::1", False), ("localhost", False), ("0.0.0.0", True), ("::", True), ("b1", True)],
+)
+def test_who_listens_beyond_loopback_and_asks_nobody_is_open_to_strangers(bind: str, is_open: bool) -> None:
+    assert BrokerConfig(bind_address=bind).is_open_to_strangers is is_open
+    assert not BrokerConfig(bind_address=bind, authentication_enabled=True).is_open_to_strangers
 
 
 def test_the_former_spelling_of_bandwidth_weights_is_honoured() -> None:

@@ -20,6 +20,7 @@ from barycenter.doctor.reading.store import StoreUnreadableError, read_store
 from barycenter.doctor.reading.stored_keys import FOLDERS, KEYS, store_view
 from barycenter.ledger.one_folder import FOLDER_KEY
 from barycenter.load.service_units.service_unit_state import ServiceUnitState
+from barycenter.metadata.leased.values import leased
 from barycenter.metadata.open import open_store
 
 BUNDLE = "t/n/0x00000000_0x80000000"
@@ -98,6 +99,12 @@ def test_no_key_or_value_whatever_is_more_than_unreadable(keys: list[tuple[str, 
     stored = [(f"{folder}/{name}" if name else folder, value) for folder, name, value in keys]
     view = store_view("memory:x", stored)
     assert view.unreadable.keys() <= {path for path, _ in stored}
+
+
+def test_what_is_leased_to_a_session_reads_as_what_is_ephemeral() -> None:
+    stored = [(path, msgspec.json.encode(value)) for path, value in VALUES.items()]
+    by_session = [(path, leased("a" * 32, value)) for path, value in stored]
+    assert store_view("", by_session) == store_view("", stored)
 
 
 @pytest.mark.parametrize("path", [*VALUES])

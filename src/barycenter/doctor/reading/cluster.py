@@ -256,8 +256,11 @@ async def _leading(broker: _Asked) -> None:
     elif answer is not None:
         broker.view = replace(broker.view, leader="")
     what = "whether it leads, and what the leader decides upon,"
-    answer = await broker.ask(what, "/barycenter/v1/snapshot", 307, 412, _NO_LEADER)
+    answer = await broker.ask(what, "/barycenter/v1/snapshot", 307, 404, 412, _NO_LEADER)
     if answer is None:
+        return
+    if answer.status == 404:
+        broker.silent_on[what] = "404: Apache Pulsar's brokers do not tell it"
         return
     broker.view = replace(broker.view, leads=answer.status in (200, 412))
     if answer.status == 200:

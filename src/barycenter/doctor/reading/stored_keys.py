@@ -9,6 +9,7 @@ from barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Lock, StoreView
 from barycenter.ledger.one_folder import FOLDER_KEY
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, decode_record
+from barycenter.metadata.leased.values import split_lease
 from barycenter.naming.bundle import Bundle
 
 BROKERS: Final = "/loadbalance/brokers"
@@ -59,7 +60,7 @@ class _Keys:
 
     def take(self, path: str, value: bytes) -> None:
         try:
-            self._take(path, value)
+            self._take(path, split_lease(value)[1])
         except (msgspec.DecodeError, ValueError) as error:
             self.unreadable[path] = str(error)
 

@@ -1,0 +1,36 @@
+"""Where values come from, and which are not shown."""
+
+import pytest
+
+from barycenter.config.broker_conf import HIDDEN, keys
+from barycenter.config.sources import Source, shown, source_of
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "override", "source"),
+    [
+        ("1", "1", None, Source.DEFAULT),
+        ("2", "1", None, Source.FILE),
+        ("2", "1", "2", Source.DYNAMIC),
+        ("1", "1", "1", Source.DYNAMIC),
+        ("1", "1", "2", Source.DEFAULT),
+        ("1", None, None, Source.UNKNOWN),
+    ],
+)
+def test_an_override_counts_if_it_is_in_force(value: str, default: str, override: str, source: Source) -> None:
+    assert source_of(value, default, override) is source
+
+
+@pytest.mark.parametrize(
+    "key", ["tokenSecretKey", "brokerClientAuthenticationParameters", "tlsKeyStorePassword", "brokerClientAuthParams"]
+)
+def test_what_may_be_a_secret_is_not_shown(key: str) -> None:
+    assert shown(key, "hush") == HIDDEN
+    assert shown(key, "") == ""
+    assert shown("clusterName", "hush") == "hush"
+
+
+def test_every_key_that_is_a_secret_is_hidden() -> None:
+    secret = [name for name, key in keys().items() if key.secret]
+    assert secret
+    assert {shown(name, "hush") for name in secret} == {HIDDEN}

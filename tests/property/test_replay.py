@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.cycle.told_rounds import shedding_rounds
 from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.reports.load_report import default_bundle_data
 from barycenter.load.reports.windows import broker_averages, fold_bundle
@@ -24,7 +25,6 @@ from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, ge
 from barycenter.replay.measures import measure
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster, replay
-from barycenter.snapshots.rounds import shedding_rounds
 from support.replayed_world import BROKERS, World
 
 EAGER = {

@@ -53,8 +53,12 @@ class Bundles:
     def advance(self, step: int) -> None:
         """Take the traffic of a step."""
         self._step = step
+        self.figures = self.at(step)
+
+    def at(self, step: int) -> Floats:
+        """Return the four figures that the bundles there are now have at a step."""
         wanted = self._demand.figures(step)[:, self._source] * self._share
-        self.figures = np.array([summed(self._row, each, len(self)) for each in wanted])
+        return np.array([summed(self._row, each, len(self)) for each in wanted])
 
     def _count(self) -> None:
         """Take sessions and topics; the parts of a source are rounded to whole ones."""

@@ -18,11 +18,13 @@ from barycenter.replay.events import Event
 from barycenter.replay.grid import settings_of
 from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from barycenter.replay.measures import Measures, measure
+from barycenter.replay.references import REFERENCES
 from barycenter.replay.simulator import Cluster, replay
 
 MINUTE_MS: Final = 60_000
 EVERY: Final = "every strategy"
 NONE: Final = "no-op"
+OURS: Final = "LeastDisturbance"
 
 BENCHED: Final = (
     NONE,
@@ -32,7 +34,7 @@ BENCHED: Final = (
     "RangeThresholdShedder+LeastResourceUsageWithWeight",
     "DeviationShedder+LeastLongTermMessageRate",
     "AvgShedder",
-    "LeastDisturbance",
+    OURS,
     "extensible",
     "simple",
 )
@@ -56,7 +58,8 @@ _RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A figure of a strategy (of EVERY, the no-op one left out) stands in a relation to a value, for a reason.
+    """A figure of a strategy (of EVERY, but for the no-op one and references) stands in a relation to a value, for a
+    reason.
 
     The figure is the median over the seeds. `than` names a strategy whose figure is to be compared with instead, times
     `value`.
@@ -72,7 +75,7 @@ class Expected:
     def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
         """Tell whether it is so of the medians of each strategy; of strategies that were not run nothing is said."""
         compare = _RELATIONS[self.relation]
-        names = [name for name in of if name != NONE] if self.strategy == EVERY else [self.strategy]
+        names = [name for name in of if name not in {NONE, *REFERENCES}] if self.strategy == EVERY else [self.strategy]
         limit = self.value * of[self.than][self.figure] if self.than in of else self.value
         return all(compare(of[name][self.figure], limit) for name in names if name in of)
 
@@ -112,10 +115,13 @@ def catalogue() -> dict[str, Case]:
 
 
 def run_case(case: Case, strategy: str, seed: int) -> Measures:
-    """Return the measures of a strategy, by its defaults and the scenario's settings."""
-    setup = case.make(seed)
-    texts = {**COMMON, **settings_of(strategy, {}), **setup.settings}
-    return measure(replay(setup.demand, setup.cluster, with_overrides(BrokerConfig(), texts), setup.events, seed=seed))
+    """Return the measures of a strategy or a reference, by its defaults and the scenario's settings; what has no owner
+    is placed for a reference as for LeastDisturbance. `strategy` may be followed by settings: NAME key=value."""
+    setup, reference = case.make(seed), REFERENCES.get(strategy)
+    name, *sets = strategy.split()
+    chosen = settings_of(OURS if reference else name, {}) | dict(each.split("=", 1) for each in sets)
+    config = with_overrides(BrokerConfig(), {**COMMON, **chosen, **setup.settings})
+    return measure(replay(setup.demand, setup.cluster, config, setup.events, seed=seed, reference=reference))
 
 
 # ---- what scenarios are made of ----

@@ -44,6 +44,7 @@ from barycenter.replay.events import (
     SettingChanged,
 )
 from barycenter.replay.outcome import Divided, Moved, Outcome, Samples
+from barycenter.replay.references import EVERY_MS, Reference, Truth, best_moves
 from barycenter.replay.reports import Measured, Reports
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 _CPU, _IN, _OUT = 0, 3, 4
 """Rows of usage that count; memory is no question of balance."""
+MINUTE_MS: Final = 60_000
 MOST_BROKERS: Final = 10_000
 
 
@@ -69,9 +71,15 @@ class Cluster:
 
 
 def replay(
-    demand: Demand, cluster: Cluster, config: "BrokerConfig", events: Iterable[Event] = (), *, seed: int = 0
+    demand: Demand,
+    cluster: Cluster,
+    config: "BrokerConfig",
+    events: Iterable[Event] = (),
+    *,
+    seed: int = 0,
+    reference: Reference | None = None,
 ) -> Outcome:
-    """Return what becomes of a cluster under this demand with these settings.
+    """Return what becomes of a cluster under this demand with these settings; a reference acts in place of rounds.
 
     Raises:
         ReplayInputError: an event or an owner does not fit the cluster.
@@ -79,15 +87,22 @@ def replay(
         ConfigError: an event sets a key to what it cannot have.
     """
     ordered = sorted(events, key=lambda event: event.at_ms)
-    return _Run(demand, cluster, config, ordered, seed).outcome()
+    return _Run(demand, cluster, config, ordered, seed, reference).outcome()
 
 
 class _Run:
     def __init__(
-        self, demand: Demand, cluster: Cluster, config: "BrokerConfig", events: Sequence[Event], seed: int
+        self,
+        demand: Demand,
+        cluster: Cluster,
+        config: "BrokerConfig",
+        events: Sequence[Event],
+        seed: int,
+        reference: Reference | None,
     ) -> None:
         self._demand, self._cluster, self._config = demand, cluster, config
         self._events, self._rng = list(events), random.Random(seed)
+        self._reference = reference
         names = sorted({*cluster.brokers, *(each.broker for each in events if isinstance(each, BrokerAdded))})
         if not cluster.brokers or len(names) > MOST_BROKERS:
             raise ReplayInputError(f"{len(names)} brokers; give 1 to {MOST_BROKERS}")
@@ -354,7 +369,11 @@ class _Run:
         if self._kind is ManagerKind.NOOP or not config.load_balancer_enabled or int(self._live.sum()) < 2:
             return
         end_ms, known = now_ms + self._demand.step_ms, None
-        if config.load_balancer_shedding_enabled and self._round_at_ms < end_ms:
+        if self._reference is not None:
+            if self._round_at_ms < end_ms:
+                self._round_at_ms = _next(self._round_at_ms, EVERY_MS / MINUTE_MS, end_ms)
+                self._follow(self._reference, now_ms)
+        elif config.load_balancer_shedding_enabled and self._round_at_ms < end_ms:
             self._round_at_ms = _next(self._round_at_ms, config.load_balancer_shedding_interval_minutes, end_ms)
             known = self._shed(now_ms)
         extensible = self._kind is ManagerKind.EXTENSIBLE
@@ -366,6 +385,26 @@ class _Run:
         if config.load_balancer_auto_bundle_split_enabled and self._split_at_ms < end_ms:
             self._split_at_ms = _next(self._split_at_ms, minutes, end_ms)
             self._split(now_ms, known)
+
+    def _follow(self, reference: Reference, now_ms: int) -> None:
+        """Make the moves of a reference."""
+        bundles, model = self._bundles, self._cluster.model
+        first = (now_ms - self._demand.start_ms) // self._demand.step_ms
+        steps = range(first, min(first + reference.horizon, self._demand.steps), reference.stride)
+        idle = model.wanted(np.zeros((4, len(self._names))), np.zeros(len(self._names)), self._slowdown)
+        alone = np.ones(len(bundles))
+        wanted = [model.wanted(bundles.at(step), 0 * alone, alone)[[_CPU, _IN, _OUT]] for step in steps]
+        limit = self._limit[[_CPU, _IN, _OUT]].copy()
+        limit[0] /= self._slowdown
+        base = np.zeros_like(limit)
+        base[0] = idle[_CPU] / self._slowdown
+        taken = np.array(wanted)
+        taken[:, 0] -= model.idle_cpu
+        truth = Truth(taken, limit, base, bundles.owner.astype(np.int64), self._live)
+        for row, broker in best_moves(truth, reference.at_once):
+            source, name = self._names[int(bundles.owner[row])], bundles.names[row]
+            self._reports.unloaded_at_ms[row] = now_ms
+            self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
 
     def _shed(self, now_ms: int) -> LoadSnapshot | None:
         """Run a round; return what it decided upon if it moved nothing, so that this is still so."""

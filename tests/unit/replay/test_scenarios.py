@@ -1,10 +1,12 @@
 """The scenarios of balance-bench go as they say, by their first seed."""
 
+import pickle
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from barycenter.replay.references import REFERENCES
 from barycenter.replay.scenario import BENCHED, EVERY, NONE, Case, Expected, catalogue, run_case
 
 CASES = catalogue()
@@ -38,6 +40,11 @@ def test_a_scenario_is_drawn_from_its_seed() -> None:
         assert (one != other).any()
 
 
+def test_scenarios_go_to_processes() -> None:
+    for case in CASES.values():
+        assert pickle.loads(pickle.dumps(case)) == case
+
+
 def test_expectations_can_fail() -> None:
     of = {NONE: {"unloads": 0.0, "regret": 0.2}, "a": {"unloads": 3.0, "regret": 0.1}}
     assert Expected("a", "unloads", "==", 3, "").holds(of)
@@ -49,6 +56,6 @@ def test_expectations_can_fail() -> None:
 
 
 def test_the_page_is_of_these_scenarios_and_strategies() -> None:
-    assert [line[3:] for line in PAGE.splitlines() if line.startswith("## ")][1:] == list(CASES)
-    assert all(f"| {name} |" in PAGE for name in BENCHED)
+    assert [line[3:] for line in PAGE.splitlines() if line.startswith("## ")][2:] == [*CASES, "real-traces"]
+    assert all(f"| {name} |" in PAGE for name in (*BENCHED, *REFERENCES))
     assert "Not as expected" not in PAGE

@@ -18,20 +18,33 @@ from barycenter.cli.replay.processes import pool_of
 from barycenter.cli.replay.published_page import Told, print_published, published_page
 from barycenter.cli.replay.running import write_whole
 from barycenter.load.managers import StrategyError, in_its_place
+from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.experiments.experiment import Experiment, experiments, run_experiment
+from barycenter.replay.front import FRONT
 from barycenter.replay.grid import settings_of
+from barycenter.replay.inputs.csv_traces import read_trace
 from barycenter.replay.measures import Measures
+from barycenter.replay.references import REFERENCES
 from barycenter.replay.scenario import BENCHED, Case, catalogue, run_case
+from barycenter.replay.traced import traced_case
 
 UNEXPECTED = 3
-Job: TypeAlias = tuple[str, str, int]
-"""A scenario or an experiment, a strategy, a seed."""
+Subject = TypeVar("Subject")
+Job: TypeAlias = tuple[Subject, str, int]
+"""A scenario, or the name of an experiment; a strategy; a seed."""
 Run = TypeVar("Run")
 Chosen = TypeVar("Chosen")
 
 
 @click.command(name="balance-bench")
 @click.option("--scenario", "names", multiple=True, help="A scenario; repeated. Unless given, all.")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A CSV file of timestamp,value, or a folder of them: a scenario more, made of all; repeated.",
+)
 @click.option("--strategy", "strategies", multiple=True, help="As of `replay`; repeated. Unless given, all.")
 @click.option("--seeds", default="1-3", show_default=True, metavar="N | A-B", help="Seeds of the scenarios.")
 @click.option(
@@ -42,6 +55,7 @@ Chosen = TypeVar("Chosen")
 @click.option("--list", "only_list", is_flag=True, help="Tell what scenarios there are.")
 def command(
     names: tuple[str, ...],
+    traces: tuple[Path, ...],
     strategies: tuple[str, ...],
     seeds: str,
     processes: int,
@@ -64,20 +78,24 @@ def command(
         return
     try:
         for strategy in strategies:
-            settings_of(strategy, {})
+            if strategy not in REFERENCES:
+                settings_of(strategy, {})
         if published:
             told = _beside_published(_chosen(names, experiments()), strategies, numbers, processes)
             print_published(told)
             text, expected = published_page(told, seeds), all(each.holds for each in told)
         else:
-            tables = _run(_chosen(names, catalogue()), strategies or BENCHED, numbers, processes)
+            front = {} if strategies else FRONT
+            benched = strategies or (*BENCHED, *REFERENCES)
+            measured = _chosen(names, catalogue()) + _traced(traces)
+            tables = _run(measured, benched, front, numbers, processes)
             for table in tables:
                 print_table_of(table)
-            text = page(tables, strategies or BENCHED, seeds)
+            text = page(tables, benched, seeds, has_traces=bool(traces))
             expected = all(each.holds(table.figures) for table in tables for each in table.case.expected)
         if out is not None:
             write_whole(out, text.encode())
-    except (StrategyError, OSError) as error:
+    except (StrategyError, ReplayInputError, OSError) as error:
         fail(in_words(error))
         return
     if not expected:
@@ -91,13 +109,36 @@ def _chosen(names: Sequence[str], known: Mapping[str, Chosen]) -> list[Chosen]:
     return [known[name] for name in names] or list(known.values())
 
 
-def _run(cases: list[Case], strategies: tuple[str, ...], seeds: list[int], processes: int) -> list[Table]:
-    jobs = [(case.name, strategy, seed) for case in cases for strategy in strategies for seed in seeds]
-    of = dict(zip(jobs, _together(_measured, jobs, processes), strict=True))
-    return [
-        Table(case, {name: _medians([of[case.name, name, seed] for seed in seeds]) for name in strategies})
-        for case in cases
-    ]
+def _traced(traces: Sequence[Path]) -> list[Case]:
+    """Return the scenario of these files, if there are any.
+
+    Raises:
+        ReplayInputError: a folder has none, or one is wrong.
+        OSError: one cannot be read.
+    """
+    files = sorted(file for each in traces for file in (each.glob("*.csv") if each.is_dir() else [each]))
+    if not traces:
+        return []
+    found = []
+    for file in files:
+        with file.open(newline="") as lines:
+            found.append(read_trace(file.stem, lines))
+    return [traced_case(found)]
+
+
+def _run(
+    cases: list[Case], strategies: tuple[str, ...], front: Mapping[str, str], seeds: list[int], processes: int
+) -> list[Table]:
+    run = (*strategies, *front.values())
+    jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]
+    measured = _together(_measured, jobs, processes)
+    of = {(case.name, *rest): found for (case, *rest), found in zip(jobs, measured, strict=True)}
+    tables = []
+    for case in cases:
+        medians = {name: _medians([of[case.name, name, seed] for seed in seeds]) for name in run}
+        bands = {band: medians[name] for band, name in front.items()}
+        tables.append(Table(case, {name: medians[name] for name in strategies}, bands))
+    return tables
 
 
 def _beside_published(
@@ -115,7 +156,7 @@ def _beside_published(
     return list(told.values())
 
 
-def _together(run: Callable[[Job], Run], jobs: list[Job], processes: int) -> list[Run]:
+def _together(run: Callable[[Job[Subject]], Run], jobs: list[Job[Subject]], processes: int) -> list[Run]:
     if processes == 1 or len(jobs) == 1:
         return [run(job) for job in with_progress(jobs, "replaying")]
     with pool_of(min(processes, len(jobs))) as pool:
@@ -123,12 +164,11 @@ def _together(run: Callable[[Job], Run], jobs: list[Job], processes: int) -> lis
         return [task.result() for task in with_progress(waiting, "replaying")]
 
 
-def _measured(job: Job) -> Measures:
-    name, strategy, seed = job
-    return run_case(catalogue()[name], strategy, seed)
+def _measured(job: Job[Case]) -> Measures:
+    return run_case(*job)
 
 
-def _figures(job: Job) -> dict[str, float]:
+def _figures(job: Job[str]) -> dict[str, float]:
     name, strategy, seed = job
     return run_experiment(experiments()[name], strategy, seed)
 

@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 import click
 
 from barycenter.cli.terminal import Column, Kind, print_table
+from barycenter.replay.front import BANDS, not_dominated
+from barycenter.replay.references import REFERENCES
 from barycenter.replay.scenario import Case
 
 Figures: TypeAlias = Mapping[str, float]
@@ -16,10 +18,11 @@ Figures: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A scenario with the figures of each strategy."""
+    """A scenario with the figures of each strategy, and those of LeastDisturbance by its band."""
 
     case: Case
     figures: Mapping[str, Figures]
+    bands: Mapping[str, Figures]
 
 
 _COLUMNS: Final = (
@@ -56,12 +59,13 @@ def print_table_of(table: Table) -> None:
         click.echo(f"{'as expected' if expected.holds(table.figures) else 'NOT AS EXPECTED'}: {expected}")
 
 
-def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str) -> str:
+def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
     """Return the page in Markdown."""
+    command = f"barycenter balance-bench --seeds {seeds}{' --trace TRACES' * has_traces} --out docs/balance-bench.md"
     words = [
         "# balance-bench: every strategy in every scenario",
         "",
-        "Made by `barycenter balance-bench --seeds " + seeds + " --out docs/balance-bench.md`; do not edit by hand.",
+        f"Made by `{command}`; do not edit by hand.",
         "Figures are medians over the seeds, by the defaults of each strategy and the settings that its scenario says;",
         "[measures](measures.md) defines them, less is better of each. Adding a scenario is one file in",
         "`src/barycenter/replay/scenarios/`. In all of them `loadBalancerDistributeBundlesEvenlyEnabled` is off,",
@@ -73,9 +77,12 @@ def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str) -> str:
         _row(["scenario", *(name.replace("+", " + ") for name in strategies)]),
         _row(["---"] * (len(strategies) + 1)),
     ]
-    for table in tables:
-        cells = [f"{each['regret'] * 100:.1f} / {each['unloads']:.0f}" for each in table.figures.values()]
-        words.append(_row([f"[{table.case.name}](#{table.case.name})", *cells]))
+    words += [
+        _row([f"[{table.case.name}](#{table.case.name})", *map(_both, table.figures.values())]) for table in tables
+    ]
+    words += ["", *(f"- {each.name}: {each.about}, a greedy that no leader can be." for each in REFERENCES.values())]
+    if all(table.bands for table in tables):
+        words += _front(tables)
     for table in tables:
         words += ["", f"## {table.case.name}", "", table.case.about, ""]
         words += [_row(["strategy", *(title for _, title, _ in _COLUMNS)]), _row(["---"] * (len(_COLUMNS) + 1))]
@@ -87,6 +94,29 @@ def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str) -> str:
             for expected in table.case.expected
         ]
     return "\n".join(words) + "\n"
+
+
+def _front(tables: Sequence[Table]) -> list[str]:
+    words = [
+        "",
+        "## LeastDisturbance by its band",
+        "",
+        "The same two figures with bands of so many percent of a broker. A strategy is dominated if one of these has",
+        "no more regret and no more unloads, and less of one; told are those that none dominates.",
+        "",
+        _row(["scenario", *(f"{band} %" for band in BANDS), "equal to one", "better than each in one of the two"]),
+        _row(["---"] * (len(BANDS) + 3)),
+    ]
+    for table in tables:
+        equal, better = not_dominated(list(table.bands.values()), table.figures)
+        told = [f"{name.partition('+')[0]} {_both(table.figures[name])}" for name in better]
+        same = ", ".join(name.partition("+")[0] for name in equal)
+        words.append(_row([table.case.name, *map(_both, table.bands.values()), same, ", ".join(told)]))
+    return words
+
+
+def _both(figures: Figures) -> str:
+    return f"{figures['regret'] * 100:.1f} / {figures['unloads']:.0f}"
 
 
 def _row(cells: Sequence[str]) -> str:

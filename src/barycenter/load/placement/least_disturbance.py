@@ -48,10 +48,11 @@ _LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
-    """The brokers, by id, that a plan takes a bundle from and to."""
+    """The brokers, by id, that a plan takes a bundle from and to, and its work."""
 
     source: str
     destination: str
+    work: float
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,13 @@ class Known:
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
-        return round(min(max(found), _LARGEST) * _PARTS) / _PARTS
+        return _in_parts(found)
 
-    def home(self, snapshot: LoadSnapshot, bundle: str) -> int:
+    def home(self, snapshot: LoadSnapshot, bundle: str, move: Planned | None = None) -> int:
         """Return the broker whose reported usage has the bundle in it, or the one that it was cut from; NOBODY if no
         live one has."""
+        if move is not None and snapshot.bundles is self.snapshot.bundles:
+            return snapshot.brokers.index[move.source]
         row = snapshot.bundles.row_with_windows(bundle)
         if row is not None:
             return snapshot.bundles.owner.item(row)
@@ -141,12 +144,12 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             return no_choice(NAME), memory
         move = memory.plan.get(bundle)
         planned = None if move is None else snapshot.brokers.index.get(move.destination)
-        if planned is not None and candidates[planned]:
+        if move is not None and planned is not None and candidates[planned]:
             choice = PlacementChoice(planned, NAME, Code.PLANNED, count - 1)
             if memory.expected is None or memory.known is None:
                 return choice, memory
             expected = self._expected(snapshot, memory.known, memory.expected)
-            pending = planned, bundle, memory.known.work(bundle), memory.known.home(snapshot, bundle)
+            pending = planned, bundle, move.work, memory.known.home(snapshot, bundle, move)
             return choice, replace(memory, expected=replace(expected, pending=pending))
         with np.errstate(over="ignore", invalid="ignore"):
             known = memory.known or self._first(snapshot)
@@ -156,23 +159,26 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             after = np.where(candidates, usage + expected.slope * work, np.inf)
             if home != NOBODY and candidates[home]:
                 after[home] = usage[home]
-            if (candidates & expected.fresh).any():
+            if not expected.fresh.all() and (candidates & expected.fresh).any():
                 after = np.where(expected.fresh, after, np.inf)
-            chosen, code = self._chosen(snapshot, move, candidates, expected, after)
+            chosen, code = self._chosen(snapshot, move, candidates, expected.counts, usage, after)
         expected = replace(expected, pending=(chosen, bundle, work, home))
-        ranked = least_rows(after, MAX_ALTERNATIVES + 1).tolist()
-        others = tuple(row for row in ranked if row != chosen and np.isfinite(after.item(row)))[:MAX_ALTERNATIVES]
-        figures = _Figures(snapshot.brokers, chosen, float(after[chosen]), others, tuple(after[list(others)].tolist()))
-        choice = PlacementChoice(chosen, NAME, code, count - 1, figures=figures)
+        choice = PlacementChoice(chosen, NAME, code, count - 1, figures=_Figures(snapshot.brokers, chosen, after))
         return choice, PlacementMemory(known, memory.plan, expected)
 
     def _chosen(
-        self, snapshot: LoadSnapshot, move: Planned | None, candidates: Flags, expected: Expected, after: Floats
+        self,
+        snapshot: LoadSnapshot,
+        move: Planned | None,
+        candidates: Flags,
+        counts: Floats,
+        usage: Floats,
+        after: Floats,
     ) -> tuple[int, Code]:
         """Return the least loaded one; of a planned move that cannot be its source if nobody would be less loaded."""
-        least = _least(after, expected, self.settings.band)
+        least = _least(after, usage, counts, self.settings.band)
         source = None if move is None else snapshot.brokers.index.get(move.source)
-        if source is not None and candidates[source] and after[least] >= expected.usage[source]:
+        if source is not None and candidates[source] and after[least] >= usage[source]:
             return source, Code.PLANNED_IS_GONE
         return least, Code.LEAST_PREDICTED
 
@@ -213,7 +219,12 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
         moves = {
-            bundles.names[move.row]: Planned(brokers[move.source], brokers[move.destination]) for move in plan.moves
+            bundles.names[move.row]: Planned(
+                brokers[move.source],
+                brokers[move.destination],
+                _in_parts((plan.loads.recent.item(move.row), plan.loads.settled.item(move.row))),
+            )
+            for move in plan.moves
         }
         known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
         return PlacementMemory(known, moves, None)
@@ -221,6 +232,10 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
         """Forget the moves of the plan."""
         return PlacementMemory(memory.known, {}, memory.expected)
+
+
+def _in_parts(estimates: tuple[float, float]) -> float:
+    return round(min(max(estimates), _LARGEST) * _PARTS) / _PARTS
 
 
 def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
@@ -238,30 +253,32 @@ def _count(expected: Expected, broker: int, bundle: str, work: float, home: int)
         expected.counts[home] -= 1
 
 
-def _least(after: Floats, expected: Expected, band: float) -> int:
+def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
     """Return the broker with the least usage; for a bundle without load the one with the fewest bundles, of those that
     lie within the band above the least."""
-    least = int(np.argmin(after))
-    tolerance = band if float(after[least] - expected.usage[least]) < IDLE else 1e-9
-    equal = np.flatnonzero(after <= after[least] + tolerance)
-    return int(equal[np.argmin(expected.counts[equal])]) if len(equal) else least
+    least = int(after.argmin())
+    tolerance = band if after.item(least) - usage.item(least) < IDLE else 1e-9
+    equal = (after <= after.item(least) + tolerance).nonzero()[0]
+    return int(equal[counts[equal].argmin()]) if len(equal) else least
 
 
 class _Figures(msgspec.Struct, frozen=True, gc=False):
-    """Makes the figures of a choice: usages with the bundle, that of the chosen and those of the best others."""
+    """Makes the figures of a choice: usages with the bundle, `after`, of the chosen and of the best others; infinite
+    are those of brokers that could not be chosen."""
 
     brokers: BrokerTable
     chosen: int
-    usage: float
-    others: tuple[int, ...]
-    usages: tuple[float, ...]
+    after: Floats
 
     def __call__(self) -> Figures:
-        what, names = "usage with it", self.brokers.names
-        higher = of_figures(what, self.usages, ">=", f"that of {names[self.chosen]}", self.usage, "%")
+        what, names, usage = "usage with it", self.brokers.names, self.after.item(self.chosen)
+        ranked = least_rows(self.after, MAX_ALTERNATIVES + 1).tolist()
+        others = [row for row in ranked if row != self.chosen and np.isfinite(self.after.item(row))][:MAX_ALTERNATIVES]
+        usages = self.after[others].tolist()
+        higher = of_figures(what, usages, ">=", f"that of {names[self.chosen]}", usage, "%")
         codes = [Code.MORE_LOADED] * len(higher)
-        rejected = tuple(map(Alternative, (names[row] for row in self.others), codes, higher))
-        if not self.others:
+        rejected = tuple(map(Alternative, (names[row] for row in others), codes, higher))
+        if not others:
             return Figures((), rejected)
-        best = of_figures(what, [self.usage], "<=", f"that of {names[self.others[0]]}", self.usages[0], "%")
+        best = of_figures(what, [usage], "<=", f"that of {names[others[0]]}", usages[0], "%")
         return Figures(tuple(best), rejected)

@@ -30,11 +30,15 @@ def waves(seed: int, usage: float, part: float) -> Setup:
     return Setup(of_rates(rates, owners, rate_out=out), like_brokers(4))
 
 
+def make(seed: int) -> Setup:
+    return waves(seed, 0.3, 0.9)
+
+
 CASE = Case(
     "consumers-on-and-off",
     "Four brokers at 30 %, evenly; on one of them nine tenths of the consumers read for a minute and pause for a"
     " minute, which takes it up and down by 14 points.",
-    lambda seed: waves(seed, 0.3, 0.9),
+    make,
     (
         Expected("AvgShedder", "unloads", "==", 0, "a gap of less than 15 points does not count"),
         Expected(

@@ -1,13 +1,18 @@
 """All consumers of a broker stop for a minute and run for a minute, for ever."""
 
-from barycenter.replay.scenario import Case, Expected
+from barycenter.replay.scenario import Case, Expected, Setup
 from barycenter.replay.scenarios.consumers_on_and_off import waves
+
+
+def make(seed: int) -> Setup:
+    return waves(seed, 0.5, 1.0)
+
 
 CASE = Case(
     "consumers-swing-wide",
     "Four brokers at 50 %, evenly; on one of them all consumers read for a minute and pause for a minute, which takes"
     " it up and down by 25 points.",
-    lambda seed: waves(seed, 0.5, 1.0),
+    make,
     (
         Expected(
             "AvgShedder",

@@ -72,3 +72,39 @@ def test_words_that_are_wrong_are_answered(words: tuple[str, ...], code: int, te
     done = run(*words)
     assert done.exit_code == code
     assert text in done.stderr.replace("\n", " ")
+
+
+def test_traces_make_a_scenario_more_of_days_of_its_own_for_each_seed(tmp_path: Path) -> None:
+    """Two traces of four days, one of which is busy by day."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for name, swing in (("calm", 0), ("busy", 80)):
+        rows = [
+            f"2026-01-{1 + hour // 24:02} {hour % 24:02}:00:00,{100 + swing * (hour % 24 > 11)}" for hour in range(96)
+        ]
+        (folder / f"{name}.csv").write_text("\n".join(["timestamp,value", *rows]) + "\n")
+    words = ("--scenario", "broker-added", "--strategy", "no-op", "--seeds", "1-2", "--trace", str(folder))
+    out = tmp_path / "page.md"
+    result = run(*words, "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert "real-traces: 2 traces of real traffic" in result.output
+    assert "--seeds 1-2 --trace TRACES" in out.read_text()
+    assert "## real-traces" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "there are no traces"),
+        ("timestamp,value\n2026-01-01 00:00:00,1\n2026-01-01 01:00:00,1\n", "no 2 days in common"),
+        ("time,value\n", "line 1 must name the columns"),
+    ],
+)
+def test_traces_that_make_no_scenario_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    if text:
+        (folder / "a.csv").write_text(text)
+    result = run("--scenario", "broker-added", "--strategy", "no-op", "--seeds", "1", "--trace", str(folder))
+    assert result.exit_code == 1
+    assert said in result.output

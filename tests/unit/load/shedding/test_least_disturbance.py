@@ -355,3 +355,14 @@ def test_settings_follow_the_configuration() -> None:
     )
     settings = LeastDisturbance.of(config).settings
     assert (settings.band, settings.patience_min, settings.stale_ms) == (0.04, 20.0, 7 * MINUTE_MS)
+
+
+def test_traffic_of_next_to_nothing_counts_as_none() -> None:
+    """Units of a sum near the smallest number there is would be infinite, and work then no number."""
+    given = Cluster()
+    given.add("a", cpu=0.0, bundles={bundle_name(0): NamespaceBundleStats(msg_rate_in=5e-324)})
+    given.add("b", cpu=0.0, bundles={bundle_name(1): NamespaceBundleStats()})
+    plan, seen = LeastDisturbance().decide(given.snapshot(), Seen())
+    assert seen.lines is not None
+    assert np.isfinite(seen.lines.background).all()
+    assert "nan" not in render(plan.reason)

@@ -17,7 +17,7 @@ Worked example (band 8 points, goal 1.4): usages 70, 70, 70, 70 and 0 %, target 
 and 15.4 at most: of bundles of 9, 7, 5, 4 … the one of 9, then that of 5, which leaves it at 56 %.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -46,6 +46,7 @@ MOST_LOOKED_AT: Final = 4_096
 _PARTNERS: Final = 8
 _PAIRED: Final = 128
 """An exchange is sought with so many of the least loaded brokers, among so many of the heaviest bundles of each."""
+_AT_ONCE: Final = 256
 _REFINED: Final = 64
 _DEARER: Final = 1.25
 _FINER: Final = 0.002
@@ -99,22 +100,42 @@ def movable_rows(snapshot: LoadSnapshot, loads: BundleLoads, view: Outlook, sett
 
 
 class _Giver:
-    """The bundles that one broker may give, and what each costs."""
+    """The bundles that one broker may give, what each costs, and how much of the broker's usage goes with it.
 
-    __slots__ = ("cost", "heavy", "light", "rows", "there", "work")
+    `order` has them by their worth, what they relieve for their cost, the most first, of equals the lightest; those
+    before `first` are gone.
+    """
 
-    def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats) -> None:
+    __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
+
+    def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats, slope: float) -> None:
         if len(rows) > MOST_LOOKED_AT:
             # the heaviest alone, and as many all over the rest, from which the last one is chosen
-            order = np.argsort(-recent[rows], kind="stable")
-            half = MOST_LOOKED_AT // 2
-            chosen = np.sort(np.concatenate((order[:half], order[half :: 1 + (len(rows) - half) // half])))
+            half, work = MOST_LOOKED_AT // 2, recent[rows]
+            least = np.partition(work, len(rows) - half)[len(rows) - half]
+            chosen = work > least
+            chosen[np.flatnonzero(work == least)[: half - int(chosen.sum())]] = True
+            rest = np.flatnonzero(~chosen)
+            chosen[rest[:: 1 + len(rest) // half]] = True
             rows, cost = rows[chosen], cost[chosen]
         self.rows = rows
         self.work = np.array([recent[rows], settled[rows]])
-        self.light, self.heavy = self.work.min(axis=0), self.work.max(axis=0)
+        self.heavy = self.work.max(axis=0)
+        self.relief = slope * self.work.min(axis=0)
         self.cost = cost
+        self.worth = self.relief / cost
         self.there = self.heavy > 0
+        self.order = np.lexsort((self.heavy, -self.worth))
+        self.first = 0
+
+    def in_order(self, heaviest: float) -> Iterator[int]:
+        """Yield the places of those that are still there and no heavier, in their order."""
+        for start in range(self.first, len(self.order), _AT_ONCE):
+            places = self.order[start : start + _AT_ONCE]
+            places = places[self.there[places]]
+            if start == self.first and not len(places):
+                self.first += _AT_ONCE
+            yield from places[self.heavy[places] <= heaviest].tolist()
 
     def heaviest(self, most: int) -> Integers:
         """Return the places of its heaviest bundles that are still there."""
@@ -137,6 +158,7 @@ class Search:
         self._snapshot, self._loads, self._view, self._settings = snapshot, loads, view, settings
         self._may_go = may_go
         self._apart, self._slope = view.apart.copy(), view.slope
+        self._upper: Floats = self._apart.max(axis=0)
         self._takes: Flags = view.fresh & view.known
         self._gives: Flags = view.fresh
         count = len(snapshot.brokers)
@@ -178,7 +200,8 @@ class Search:
         cost = cost + TRAFFIC * loads.recent[rows] / typical_work
         for broker in np.flatnonzero(wanted).tolist():
             own = slice(edges[broker], edges[broker + 1])
-            self._givers[broker] = _Giver(rows[own], loads.recent, loads.settled, cost[own])
+            slope = float(self._slope[broker])
+            self._givers[broker] = _Giver(rows[own], loads.recent, loads.settled, cost[own], slope)
 
     # ---- brokers above the band ----
 
@@ -194,45 +217,65 @@ class Search:
 
     def _give(self, source: int) -> None:
         """Move bundles of one broker until it is near the level."""
-        giver, goal, slope = self._givers[source], self._settings.goal, float(self._slope[source])
+        giver, goal = self._givers[source], self._settings.goal
         while not self._is_full:
             apart = float(self._apart[:, source].min())
-            surplus = apart - goal
-            if surplus <= 0:
+            if apart <= goal:
                 return
-            relief = slope * giver.light
-            may = giver.there & (slope * giver.heavy <= surplus + 2 * goal)
-            if not may.any() or not self._take_best(giver, source, may, relief, surplus, apart):
-                may = giver.there
-                if may.any() and self._take_better(giver, source, may, relief, apart):
-                    continue
-                if apart <= self._settings.edge or not self._exchange(giver, source, apart):
-                    return
+            if self._take_best(giver, source, apart) or self._take_better(giver, source, apart):
+                continue
+            if apart <= self._settings.edge or not self._exchange(giver, source, apart):
+                return
 
-    def _take_best(self, giver: _Giver, source: int, may: Flags, relief: Floats, surplus: float, apart: float) -> bool:
+    def _take_best(self, giver: _Giver, source: int, apart: float) -> bool:
         """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
-        does."""
-        goal = self._settings.goal
-        # of those that are enough the one that leaves the giver nearest to the level
-        near = np.clip(goal - np.abs(apart - relief), 0.0, None)
-        worth = np.where(may, (np.minimum(relief, surplus) + near) / giver.cost, -1.0)
-        return self._try(giver, source, worth, lambda taken: self._settings.goal - taken, apart, ABOVE)
-
-    def _take_better(self, giver: _Giver, source: int, may: Flags, relief: Floats, apart: float) -> bool:
-        """Move the bundle after which the fuller one of the two has the least, if that is less by the goal."""
-        room = self._room(lambda taken: (apart - taken) / 2)
-        best = int(np.argmax(room))
-        if room[best] <= 0 or apart - float(self._apart[:, best].max()) <= self._settings.edge:
+        does. Of those that are more than enough the one counts most that leaves the giver nearest to the level."""
+        goal, room = self._settings.goal, self._room(source, self._settings.goal)
+        heaviest = min(float(room.max()), (apart + goal) / float(self._slope[source]))
+        most, chosen, destination = 0.0, None, -1
+        for at in giver.in_order(heaviest):
+            if giver.worth.item(at) <= most:
+                break
+            relief = giver.relief.item(at)
+            counts = relief if relief <= apart else apart - goal + max(0.0, goal - (relief - apart))
+            worth = counts / giver.cost.item(at)
+            if worth > most:
+                fits = (room >= giver.heavy[at]) & self._may_go(int(giver.rows[at]), source)
+                if fits.any():
+                    most, chosen, destination = worth, at, int(np.argmax(np.where(fits, room, -np.inf)))
+        if chosen is None:
             return False
-        slope = float(self._slope[best])
-        after = np.maximum(apart - relief, float(self._apart[:, best].max()) + slope * giver.heavy)
-        worth = np.where(may & (after <= apart - self._settings.goal), (apart - after) / giver.cost, -1.0)
-        return self._try(giver, source, worth, lambda taken: apart - self._settings.goal - taken, apart, ABOVE)
+        self._move(giver, chosen, source, destination, apart, ABOVE)
+        return True
+
+    def _take_better(self, giver: _Giver, source: int, apart: float) -> bool:
+        """Move the bundle after which the fuller one of the two has the least, if that is less by the goal."""
+        best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
+        upper, slope = float(self._upper[best]), float(self._slope[best])
+        if not self._takes[best] or apart - upper <= self._settings.edge:
+            return False
+        after = np.maximum(apart - giver.relief, upper + slope * giver.heavy)
+        may = giver.there & (after <= apart - self._settings.goal)
+        worth = np.where(may, (apart - after) / giver.cost, -1.0)
+        room = self._room(source, apart - self._settings.goal)
+        while True:
+            worth = np.where(giver.heavy <= float(room.max()), worth, -1.0)
+            most = float(worth.max(initial=-1.0))
+            if most <= 0:
+                return False
+            equals = np.flatnonzero(worth >= most * (1 - 1e-12))
+            at = int(equals[np.argmin(giver.heavy[equals])])
+            fits = (room >= giver.heavy[at]) & self._may_go(int(giver.rows[at]), source)
+            if fits.any():
+                destination = int(np.argmax(np.where(fits, room, -np.inf)))
+                self._move(giver, at, source, destination, apart, ABOVE)
+                return True
+            worth[at] = -1.0
 
     def _exchange(self, giver: _Giver, source: int, apart: float) -> bool:
         """Move a bundle to one of the least loaded brokers, and a lighter one back, so that the fuller of the two has
         less by the goal than the giver had; tell whether two were found."""
-        upper = np.where(self._takes & self._gives, self._apart.max(axis=0), np.inf)
+        upper = np.where(self._takes & self._gives, self._upper, np.inf)
         upper[source] = np.inf
         partners = np.argsort(upper, kind="stable")[:_PARTNERS]
         partners = partners[upper[partners] < apart - self._settings.goal]
@@ -265,45 +308,20 @@ class Search:
         self._move(giver, gives, source, partner, apart, EXCHANGED)
         return True
 
-    def _room(self, room_of: Callable[[Floats], Floats]) -> Floats:
-        """Return for how much more work each broker has room, -1 where nothing may go."""
-        room = room_of(self._apart.max(axis=0)) / self._slope
-        return np.where(self._takes, room, -1.0)
-
-    def _try(
-        self,
-        giver: _Giver,
-        source: int,
-        worth: Floats,
-        room_of: Callable[[Floats], Floats],
-        apart: float,
-        why: int,
-    ) -> bool:
-        """Move the bundle of the greatest worth, of equals the lightest, that has room somewhere; none below 0."""
-        room = self._room(room_of)
+    def _room(self, source: int, limit: float) -> Floats:
+        """Return how much more work each broker could take up to a limit above the level, -1 where nothing may go."""
+        room = np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
         room[source] = -1.0
-        while True:
-            widest = float(room.max())
-            worth = np.where(giver.heavy <= widest, worth, -1.0)
-            best = float(worth.max(initial=-1.0))
-            if best <= 0:
-                return False
-            equals = np.flatnonzero(worth >= best * (1 - 1e-12))
-            at = int(equals[np.argmin(giver.heavy[equals])])
-            row = int(giver.rows[at])
-            fits = (room >= giver.heavy[at]) & self._may_go(row, source)
-            if fits.any():
-                destination = int(np.argmax(np.where(fits, room, -np.inf)))
-                self._move(giver, at, source, destination, apart, why)
-                return True
-            worth[at] = -1.0
+        return room
 
     def _move(self, giver: _Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
         work = giver.work[:, at]
         self._apart[:, source] -= self._slope[source] * work
         self._apart[:, destination] += self._slope[destination] * work
         giver.there[at] = False
-        after, taker = float(self._apart[:, source].min()), float(self._apart[:, destination].max())
+        self._upper[source] = self._apart[:, source].max()
+        taker = self._upper[destination] = float(self._apart[:, destination].max())
+        after = float(self._apart[:, source].min())
         self._moves.append(Move(int(giver.rows[at]), source, destination, before, after, taker, why))
 
     def _share_out(self) -> None:
@@ -319,14 +337,16 @@ class Search:
         for place, move in enumerate(self._moves):
             apart[:, move.destination] -= self._slope[move.destination] * work[:, place]
         goals: list[int] = [-1] * len(rows)
+        upper = apart.max(axis=0)
         for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
             move = self._moves[place]
-            room = np.where(self._takes & self._may_go(move.row, move.source), -apart.max(axis=0), -np.inf)
-            room[move.source] = -np.inf
-            goal = goals[place] = int(np.argmax(room))
+            filled = np.where(self._takes & self._may_go(move.row, move.source), upper, np.inf)
+            filled[move.source] = np.inf
+            goal = goals[place] = int(np.argmin(filled))
             apart[:, goal] += self._slope[goal] * work[:, place]
+            upper[goal] = apart[:, goal].max()
         takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
-        if apart[:, takers].max() < self._apart[:, takers].max():
+        if upper[takers].max() < self._upper[takers].max():
             moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
             self._adopt(moves, apart)
 
@@ -343,7 +363,7 @@ class Search:
             if max(taker) >= had:
                 return False
             told.append(move._replace(before=had, after=min(giver), taker=max(taker)))
-        self._moves, self._apart = told, apart
+        self._moves, self._apart, self._upper = told, apart, apart.max(axis=0)
         return True
 
     def _refine(self) -> None:
@@ -375,12 +395,12 @@ class Search:
     # ---- brokers far below it ----
 
     def _fill(self) -> None:
-        upper = np.where(self._takes, self._apart.max(axis=0), np.inf)
+        upper = np.where(self._takes, self._upper, np.inf)
         below = np.flatnonzero(upper < -FAR_BELOW * self._settings.band)
         for taker in below[np.argsort(upper[below], kind="stable")].tolist():
             lacks = True
             while lacks and not self._is_full:
-                lacks = self._apart[:, taker].max() < -self._settings.edge and self._fill_one(taker)
+                lacks = self._upper[taker] < -self._settings.edge and self._fill_one(taker)
 
     def _fill_one(self, taker: int) -> bool:
         """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""
@@ -388,7 +408,7 @@ class Search:
         lower[taker] = -np.inf
         order = np.argsort(-lower, kind="stable")[:64]
         self._prepare(order[np.isfinite(lower[order])])
-        upper, slope = float(self._apart[:, taker].max()), float(self._slope[taker])
+        upper, slope = float(self._upper[taker]), float(self._slope[taker])
         for source in order.tolist():
             apart = float(lower[source])
             if not apart > 0 or apart - upper <= self._settings.edge:
@@ -397,7 +417,7 @@ class Search:
             keeps = apart - float(self._slope[source]) * giver.heavy
             gets = upper + slope * giver.heavy
             may = giver.there & (gets <= self._settings.goal) & (keeps >= gets)
-            worth = np.where(may, slope * giver.light / giver.cost, -1.0)
+            worth = np.where(may, giver.worth, -1.0)
             at = int(np.argmax(worth)) if len(worth) else -1
             if at >= 0 and worth[at] > 0 and self._may_go(int(giver.rows[at]), source)[taker]:
                 self._asked[source] = True

@@ -1,11 +1,11 @@
 """What every bundle carries, by two estimates that go from round to round, and where it has been.
 
 Work is traffic in one figure: the mean of what part a bundle has of all msg/s and of all bytes/s, measured by what all
-was when the memory began. The recent estimate follows the reports within minutes, the settled one within an hour. The
-two differ while something happens of which nobody knows whether it lasts. What is moved has to be right by both of
-them, so that noise, spikes and load that comes and goes move nothing: they never get into the settled estimate. A
-change that keeps its sign for as long as the patience lasts has become the state of things, and the settled estimate
-is set to the recent one.
+was when the memory began. The recent estimate follows the reports within a fifth of the patience, the settled one
+within five times as long as it: minutes and an hour. The two differ while something happens of which nobody knows
+whether it lasts. What is moved has to be right by both of them, so that noise, spikes and load that comes and goes move
+nothing: they never get into the settled estimate. A change that keeps its sign for as long as the patience lasts has
+become the state of things, and the settled estimate is set to the recent one.
 
 Worked example (patience 12 minutes): a bundle of 10 carries 20 from one minute to the next. After five minutes the
 recent estimate is 18.6, the settled one 10.1. If it falls back after ten minutes nothing was decided upon the 20; if it
@@ -31,12 +31,11 @@ from barycenter.load.snapshot.load_snapshot import (
     MessageColumns,
 )
 
-RECENT_MIN: Final = 2.5
-SETTLED_MIN: Final = 60.0
-"""In so many minutes an estimate comes as near as 37 % to what is reported."""
 LONG_AGO: Final = -(2**53)
 NOBODY: Final = -1
 _LARGEST: Final = 1e12
+_NO_TRAFFIC: Final = 1e-9
+"""Less than so many msg/s or bytes/s of a whole cluster are none."""
 _ALL: Final = slice(None)
 _BLOCK: Final = 1 << 15
 _NOISE: Final = 0.05
@@ -53,11 +52,12 @@ class Units(NamedTuple):
 
     @staticmethod
     def of(snapshot: LoadSnapshot) -> "Units":
-        """Return units by which all bundles together carry 1; zeros without traffic."""
+        """Return units by which all bundles together carry 1; zeros without traffic to speak of."""
         latest = snapshot.bundles.latest
         rate, throughput = float(latest.rate.clip(0).sum()), float(latest.throughput.clip(0).sum())
-        parts = 0.5 if rate > 0 and throughput > 0 else 1.0
-        return Units(parts / rate if rate > 0 else 0.0, parts / throughput if throughput > 0 else 0.0)
+        has_rate, has_throughput = rate > _NO_TRAFFIC, throughput > _NO_TRAFFIC
+        parts = 0.5 if has_rate and has_throughput else 1.0
+        return Units(parts / rate if has_rate else 0.0, parts / throughput if has_throughput else 0.0)
 
     def work(self, columns: MessageColumns, rows: slice = _ALL) -> Floats:
         found = columns.rate_in[rows] + columns.rate_out[rows]
@@ -212,7 +212,7 @@ def next_loads(
             None if at_once is None else at_once[block],
             None if soon is None else soon[block],
             minutes,
-            settings.patience_min,
+            settings,
         )
         if measured is not None:
             kept = first + np.flatnonzero(~(bundles.sampled[block] | np.isnan(same.recent[block])))
@@ -241,7 +241,7 @@ def _folded(
     at_once: Flags | None,
     soon: Flags | None,
     minutes: float,
-    patience_min: float,
+    settings: Settings,
 ) -> tuple[Floats, Floats, NDArray[np.float32]]:
     """Return both estimates, and for how long they differ, after one more measurement of rows.
 
@@ -255,15 +255,15 @@ def _folded(
     most = _ODD * settled
     # what rose far beyond what it was lately begins to last from then on, not from a lesser difference before it
     leapt = np.abs(away) > 2 * np.abs(recent - settled) + most
-    recent = recent + (1 - np.exp(-minutes / RECENT_MIN)) * away
-    settled = settled + (1 - np.exp(-minutes / SETTLED_MIN)) * np.minimum(np.maximum(ahead, -most), most)
+    recent = recent + settings.recent_weight(minutes) * away
+    settled = settled + settings.settled_weight(minutes) * np.minimum(np.maximum(ahead, -most), most)
     apart = recent - settled
     differs = (np.abs(apart) > _NOISE * settled) & (ahead * apart > 0)
     sign = np.sign(apart).astype(np.float32)
     # a change of sign, or agreement, starts anew
     kept = np.where(leapt | (lasted * sign < 0), np.float32(0), lasted)
     lasted = np.where(differs, kept + sign * np.float32(minutes), np.float32(0))
-    believed = np.abs(lasted) >= patience_min
+    believed = np.abs(lasted) >= settings.patience_min
     if soon is not None:
         believed |= soon
     if believed.any():

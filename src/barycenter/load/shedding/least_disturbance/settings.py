@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import exp
 from typing import TYPE_CHECKING, Final
 
 from barycenter.load.decisions import NO_LIMIT, bundles_of_round
@@ -18,13 +19,17 @@ REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 MINUTE_MS: Final = 60_000
+_RECENT: Final = 5 / 24
+_SETTLED: Final = 5.0
+"""In so many times the patience an estimate comes as near as 37 % to what is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`band` and `overload_limit` are fractions of a broker, `most` bundles a round.
 
-    A change of load counts once it lasted `patience_min` minutes, and after half of that if its broker is overloaded.
+    A change of load counts once it lasted `patience_min` minutes, and after half of that if its broker is overloaded;
+    with 0 at once.
     Reports older than `stale_ms` are not believed. A bundle that came to a broker stays for `grace_ms`, and does not go
     back for twice as long.
     """
@@ -53,6 +58,14 @@ class Settings:
             excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
         )
 
+    def recent_weight(self, minutes: float) -> float:
+        """Return what the newest figures count in the recent estimate, after so many minutes."""
+        return _weight(minutes, self.patience_min * _RECENT)
+
+    def settled_weight(self, minutes: float) -> float:
+        """Return the same of the settled estimate."""
+        return _weight(minutes, self.patience_min * _SETTLED)
+
     @property
     def soon_ms(self) -> int:
         """How long a broker with much that is new is left alone."""
@@ -67,3 +80,7 @@ class Settings:
     def edge(self) -> float:
         """Who lies farther above the reachable usage than this gives, too, once one is out of the band."""
         return 0.6 * self.band
+
+
+def _weight(minutes: float, span_min: float) -> float:
+    return 1 - exp(-minutes / span_min) if span_min > 0 else 1.0

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.shedding.least_disturbance.bundle_loads import RECENT_MIN, Units
+from barycenter.load.shedding.least_disturbance.bundle_loads import Units
 from barycenter.load.shedding.least_disturbance.settings import Settings
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
@@ -116,7 +116,7 @@ def next_lines(
     variance[2] = np.where(learns & ~surer, (_SLOPE_SD * slope) ** 2, variance[2])
     rest = usage - (background + slope * work)
     rest = np.where(usage < _SATURATED, rest, rest.clip(0.0))
-    weight = 1 - np.exp(-minutes / RECENT_MIN)
+    weight = settings.recent_weight(minutes)
     beyond = np.where(lines.reports == 0, rest, lines.beyond + weight * (rest - lines.beyond))
     hot = usage > settings.overload_limit
     slope, variance[2] = _as_the_others(slope, variance[2], strengths(snapshot))

@@ -4,7 +4,8 @@ Begin with `registration`, the ephemeral key by which a broker is one of the clu
 the duties of its winner. `service_urls` says under which id and URLs a broker is reached, `lookup_answers` what it may
 answer a lookup with, errors included; most chapters speak in these values. `dynamic_configuration` lays the cluster's
 overrides upon the file's settings, and `configuration_warnings` tells the log what is odd about the result.
-`http_peers` carries commands to other brokers.
+`http_peers` carries commands to other brokers. `leader_writes` is there where the leader writes for all of them, and
+`writing_modes` keeps those from running beside others.
 
 Which bundles a broker owns is the subject of `ownership`; what the leader decides, that of `load_manager`.
 """

@@ -1,7 +1,35 @@
 """The commands of a leader to other brokers, sent to their admin REST."""
 
+from dataclasses import replace
+from typing import Final
+
+import aiohttp
+import msgspec
+
 from barycenter.admin.client import AdminClient
+from barycenter.admin.errors import AdminRequestError
+from barycenter.broker.access.tls_ports import own_tls
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.credentials.presented import NOTHING
 from barycenter.naming.bundle import Bundle
+
+LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
+
+
+def broker_client(config: BrokerConfig) -> AdminClient:
+    """Return a client that comes as a broker of this configuration.
+
+    Raises:
+        ConfigError, KeyMaterialError: it has nothing to show to others.
+    """
+    tls = own_tls(config)
+    return AdminClient(shows=tls.shows, tls=tls)
+
+
+def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
+    """Return a client for what others ask through a broker of this configuration: it trusts whom the broker trusts, and
+    shows nothing of its own."""
+    return AdminClient(tls=replace(own_tls(config), shows=NOTHING), most_bytes=most_bytes)
 
 
 class HttpPeers:
@@ -9,6 +37,15 @@ class HttpPeers:
 
     def __init__(self, client: AdminClient | None = None) -> None:
         self.client = client or AdminClient()
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "HttpPeers":
+        """Return those that a broker of this configuration gives.
+
+        Raises:
+            ConfigError, KeyMaterialError: it has nothing to show to others.
+        """
+        return cls(broker_client(config))
 
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
@@ -31,6 +68,22 @@ class HttpPeers:
         """
         params = _epoch_of(epoch) | {"splitAlgorithmName": algorithm, "unload": "true" if unload else "false"}
         await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/split", params=params)
+
+    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+        """Bring a request to write to the leader, and return its answer.
+
+        Raises:
+            ConnectionRefusedError: that broker is not reached; it has not got the request.
+            AdminRequestError: unknown what became of it.
+        """
+        try:
+            return msgspec.json.encode(
+                await self.client.call("POST", broker_url, LEADER_WRITES_PATH, body=msgspec.Raw(request))
+            )
+        except AdminRequestError as error:
+            if isinstance(error.__cause__, aiohttp.ClientConnectorError):
+                raise ConnectionRefusedError(str(error)) from error
+            raise
 
     async def close(self) -> None:
         await self.client.close()

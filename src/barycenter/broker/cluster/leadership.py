@@ -17,6 +17,7 @@ Source: Pulsar's `LeaderElectionService`, where the same broker goes on believin
 """
 
 import asyncio
+import operator
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,14 +58,21 @@ class Duty:
     run: Callable[[], Awaitable[None]]
     interval_s: Callable[[], float]
     wake: asyncio.Event | None = None
-    """If given, setting it ends the pause early, though not before `min_pause_s`."""
-    min_pause_s: float = 1.0
+    """If given, setting it ends the pause early, though not before `min_pause_s()`."""
+    min_pause_s: Callable[[], float] = lambda: 1.0
+
+
+def _never(_stored: LeaderValue, _mine: LeaderValue) -> bool:
+    return False
 
 
 class Leadership:
-    def __init__(self, store: MetadataStore, path: str = LEADER_PATH) -> None:
+    def __init__(self, store: MetadataStore, path: str = LEADER_PATH, *, writes: MetadataStore | None = None) -> None:
+        """`writes` is the store that leaders write to, where that is not the one that they are elected in: there a key
+        of a former life of this broker is left to the end of its session, for whoever leads does more than that."""
         self._store = store
-        self._path = path
+        self.path = path
+        self._same_owner: Callable[[LeaderValue, LeaderValue], bool] = operator.eq if writes is None else _never
         self._cache = MetadataCache(store, LeaderValue)
         self._election: LeaderElection[LeaderValue] | None = None
         self._session_lost = False
@@ -72,7 +80,7 @@ class Leadership:
         self._state = TermState.FOLLOWS
         self._epoch: Epoch | None = None
         self._taking: asyncio.Task[None] | None = None
-        self.store = FencedStore(store, self.epoch, self.superseded)
+        self.store = FencedStore(writes or store, self.epoch, self.superseded)
         """The metadata store, for what only the leader writes."""
         self.times_won = 0
         """How often this broker began to lead."""
@@ -99,8 +107,12 @@ class Leadership:
             NotLeadingError: it does not.
         """
         if self._epoch is None or not self.is_leader():
-            raise NotLeadingError(epoch_path(self._path))
+            raise NotLeadingError(epoch_path(self.path))
         return self._epoch
+
+    def epoch_of_term(self) -> Epoch | None:
+        """Return the epoch of the term for which this broker has duties; None while it has none."""
+        return self._epoch if self._state is TermState.LEADS else None
 
     def _is_elected(self) -> bool:
         return (
@@ -128,12 +140,12 @@ class Leadership:
     def leader(self) -> LeaderValue | None:
         """Return the leader as known now; None while there is none. Never waits."""
         if self._election is None or self._resigned:
-            return self._cache.get_if_cached(self._path)
+            return self._cache.get_if_cached(self.path)
         return self._election.leader_if_known()
 
     async def current_leader(self) -> LeaderValue | None:
         """Return the leader, read from the store if the election does not know it."""
-        return self.leader() or await self._cache.get(self._path)
+        return self.leader() or await self._cache.get(self.path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
         """Enter the election and return when the first round is over. Duties start as soon as it is won and an epoch
@@ -145,7 +157,12 @@ class Leadership:
             self._store.add_listener(self._on_notification),
         ]
         self._election = LeaderElection(
-            self._store, self._path, LeaderValue, proposal, on_state=lambda state: self._look()
+            self._store,
+            self.path,
+            LeaderValue,
+            proposal,
+            on_state=lambda state: self._look(),
+            same_owner=self._same_owner,
         )
         try:
             await self._election.elect()
@@ -196,7 +213,7 @@ class Leadership:
             self._look()
 
     def _on_notification(self, change: Notification) -> None:
-        is_told = change.path == epoch_path(self._path) and change.type is not NotificationType.CHILDREN_CHANGED
+        is_told = change.path == epoch_path(self.path) and change.type is not NotificationType.CHILDREN_CHANGED
         if is_told and self._state is TermState.LEADS:
             self._keep_task(asyncio.create_task(self._check_epoch(), name="epoch of the leader"))
 
@@ -204,7 +221,7 @@ class Leadership:
         """End the term if another epoch than its own is in the record."""
         epoch = self._epoch
         with suppress(MetadataError):
-            if epoch is not None and await read_epoch(self._store, self._path) != epoch:
+            if epoch is not None and await read_epoch(self._store, self.path) != epoch:
                 self.superseded(epoch)
 
     def superseded(self, epoch: Epoch) -> None:
@@ -218,7 +235,7 @@ class Leadership:
         while True:
             pause_s = _AGREE_PAUSE_S
             try:
-                epoch = await take_epoch(self._store, self._path, self._broker_id)
+                epoch = await take_epoch(self._store, self.path, self._broker_id)
                 if epoch is not None:
                     self._epoch = epoch
                     self._feed(TermEvent.TAKEN)
@@ -285,9 +302,10 @@ class Leadership:
         if duty.wake is None:
             await asyncio.sleep(duty.interval_s())
             return
-        await asyncio.sleep(duty.min_pause_s)
+        least_s = duty.min_pause_s()
+        await asyncio.sleep(least_s)
         try:
-            async with asyncio.timeout(max(0.0, duty.interval_s() - duty.min_pause_s)):
+            async with asyncio.timeout(max(0.0, duty.interval_s() - least_s)):
                 await duty.wake.wait()
         except TimeoutError:
             pass

@@ -12,7 +12,8 @@ from barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, List
 
 @dataclass(frozen=True, slots=True)
 class ServiceUrls:
-    """One broker's id and URLs. The id is `<advertised address>:<web port>`, never the binary port."""
+    """One broker's id and URLs. The id is `<advertised address>:<web port>`, never the binary port; the port is that
+    of TLS only where there is no other."""
 
     broker_id: str
     broker_url: str | None
@@ -23,14 +24,23 @@ class ServiceUrls:
 
     @classmethod
     def of_ports(
-        cls, advertised_address: str, broker_port: int | None, web_port: int | None, listeners: str = ""
+        cls,
+        advertised_address: str,
+        broker_port: int | None,
+        web_port: int | None,
+        listeners: str = "",
+        *,
+        broker_port_tls: int | None = None,
+        web_port_tls: int | None = None,
     ) -> "ServiceUrls":
         """Compute the URLs from the ports that were really bound; `listeners` is `advertisedListeners`."""
         host = f"[{advertised_address}]" if ":" in advertised_address else advertised_address
         return cls(
-            broker_id=f"{advertised_address}:{web_port if web_port is not None else 0}",
-            broker_url=f"pulsar://{host}:{broker_port}" if broker_port is not None else None,
-            web_url=f"http://{host}:{web_port}" if web_port is not None else None,
+            broker_id=f"{advertised_address}:{web_port if web_port is not None else web_port_tls or 0}",
+            broker_url=_url("pulsar", host, broker_port),
+            broker_url_tls=_url("pulsar+ssl", host, broker_port_tls),
+            web_url=_url("http", host, web_port),
+            web_url_tls=_url("https", host, web_port_tls),
             listeners=parse_advertised_listeners(listeners),
         )
 
@@ -56,6 +66,15 @@ class ServiceUrls:
     def redirect(self, *, authoritative: bool, listener: str | None = None) -> Redirect:
         broker_url, broker_url_tls = self.broker_urls(listener)
         return Redirect(self.broker_id, broker_url, broker_url_tls, self.web_url, self.web_url_tls, authoritative)
+
+
+def between_brokers(plain: str | None, tls: str | None, *, by_tls: bool) -> str | None:
+    """Return the URL by which brokers reach one another; `by_tls` is `brokerClientTlsEnabled`. None: there is none."""
+    return (tls or plain) if by_tls else (plain or tls)
+
+
+def _url(scheme: str, host: str, port: int | None) -> str | None:
+    return None if port is None else f"{scheme}://{host}:{port}"
 
 
 NextOwner: TypeAlias = ServiceUrls | Owner

@@ -8,7 +8,7 @@ from barycenter.config.pulsar_version import COMPATIBILITY_KEY
 
 _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
-    *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference"),
+    *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference", "barycenterDrained"),
 )
 """How the names of keys begin that decisions depend on."""
 

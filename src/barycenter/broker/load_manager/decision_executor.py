@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from barycenter.broker.cluster.service_urls import between_brokers
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.managers import ManagerKind
@@ -181,7 +182,8 @@ class DecisionExecutor:
 
     async def _web_url_of(self, broker: str) -> str | None:
         urls = await self._context.registration.urls_of(broker)
-        return None if urls is None else urls.web_url
+        by_tls = self._context.config.current.broker_client_tls_enabled
+        return None if urls is None else between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
 
     def _record(self, kind: Kind, reason: Reason, **about: str) -> DecisionRecord:
         at_ms = self._context.env.clock.now_ms()

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from barycenter.broker.access.tls_ports import own_tls
+from barycenter.broker.cluster.service_urls import between_brokers
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.pipeline_feed import FilePipeline, NoPipeline, PipelineFeed
 from barycenter.broker.load_manager.reporting.host_usage import FixedUsage, UsageMeter, usage_meter
@@ -55,9 +57,12 @@ class LoadManagerEnvironment:
         else:
             report_log = FileReportLog(data / "load-reports", retention_hours=config.load_report_log_retention_hours)
             pipeline = FilePipeline(data / "pipeline" / "publication")
-        service_url = context.urls.broker_url
+        urls, by_tls = context.urls, config.broker_client_tls_enabled
+        service_url = between_brokers(urls.broker_url, urls.broker_url_tls, by_tls=by_tls)
         if config.barycenter_load_report_topic_enabled and service_url is not None:
-            report_log = ReportLogs(report_log, TopicReportLog(partial(ClientReportSender, service_url)))
+            report_log = ReportLogs(
+                report_log, TopicReportLog(partial(ClientReportSender, service_url, own_tls(config)))
+            )
         decisions = decisions or context.decisions or DecisionLog(context.urls.broker_id, data / "decisions")
         return LoadManagerEnvironment(usage_meter(config), report_log, pipeline, decisions)
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 import structlog
@@ -120,6 +120,13 @@ class PipelineState:
     in_use: bool
     lag_ms: int
     is_late: bool
+
+
+@runtime_checkable
+class TellsPipelineState(Protocol):
+    """A load manager that may decide by the pipeline's figures."""
+
+    def pipeline_state(self) -> PipelineState: ...
 
 
 @dataclass(frozen=True, slots=True)

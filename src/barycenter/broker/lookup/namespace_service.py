@@ -185,7 +185,7 @@ class NamespaceService:
         Raises:
             BundleNotEmptyError: it has topics, and not `force`.
         """
-        topics = await self._topics_in(bundle)
+        topics = await self.topics_in(bundle)
         if topics and not force:
             raise BundleNotEmptyError(bundle, len(topics))
         await self._ownership.release(bundle, reason="bundle deleted")
@@ -240,7 +240,7 @@ class NamespaceService:
         return split_algorithm(algorithm)(await self._split_request(bundle, ()))
 
     async def _split_request(self, bundle: Bundle, positions: Sequence[int]) -> SplitRequest:
-        hashes = tuple(topic.hash32 for topic in await self._topics_in(bundle))
+        hashes = tuple(topic.hash32 for topic in await self.topics_in(bundle))
         return SplitRequest(
             bundle.range, hashes, tuple(positions), tuple(self._topic_loads(bundle)), self._traffic_limits()
         )
@@ -282,7 +282,8 @@ class NamespaceService:
             except (LookupFailedError, MetadataError) as error:
                 log.warning("bundle_not_unloaded", bundle=str(child), after="split", reason=str(error))
 
-    async def _topics_in(self, bundle: Bundle) -> list[TopicName]:
+    async def topics_in(self, bundle: Bundle) -> list[TopicName]:
+        """Return the persistent topics that there are in a bundle."""
         names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
         return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]
 

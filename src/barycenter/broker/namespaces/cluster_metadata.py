@@ -42,6 +42,11 @@ async def initialize_cluster(resources: Resources, config: BrokerConfig, urls: S
         with suppress(AlreadyExistsError):
             await resources.namespaces.create(name, policies)
     with suppress(AlreadyExistsError):
-        record = ClusterData(service_url=urls.web_url, broker_service_url=urls.broker_url)
+        record = ClusterData(
+            service_url=urls.web_url,
+            service_url_tls=urls.web_url_tls,
+            broker_service_url=urls.broker_url,
+            broker_service_url_tls=urls.broker_url_tls,
+        )
         await resources.clusters.create(cluster, record)
         log.info("cluster_initialized", cluster=cluster)

@@ -4,6 +4,7 @@
 |---------------------|--------------------------------------------------------|---------------------------------------|
 | isolation policies  | `/admin/clusters/<cluster>/namespaceIsolationPolicies` | at start and after each change        |
 | failure domains     | `/admin/clusters/<cluster>/failureDomain/<domain>`     | at start and after each change        |
+| drained brokers     | the dynamic key `barycenterDrainedBrokers`             | whenever somebody asks                |
 | anti-affinity group | `/admin/local-policies/<tenant>/<namespace>`           | when the namespace is placed or moved |
 
 A namespace in a group needs the groups of all others that have bundles; without groups each namespace is read once.
@@ -17,6 +18,7 @@ Source: Pulsar's `SimpleResourceAllocationPolicies`, `LoadManagerShared.refreshB
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -64,8 +66,13 @@ class _Group(msgspec.Struct, frozen=True, rename="camel"):
 class ClusterPolicyWatch:
     """Keeps `current` in step with the store."""
 
-    def __init__(self, store: MetadataStore, cluster: str) -> None:
+    def __init__(
+        self, store: MetadataStore, cluster: str, *, drained: Callable[[], tuple[str, ...]] = lambda: ()
+    ) -> None:
+        """`drained` says which brokers are drained now."""
         self._store = store
+        self._drained = drained
+        self._drained_read: tuple[str, ...] = ()
         self._isolation_path = f"{CLUSTERS_ROOT}/{isolation_policies_of(cluster)}"
         self._domains_path = f"{CLUSTERS_ROOT}/{failure_domains_of(cluster)}"
         self._current = ClusterPolicies()
@@ -88,6 +95,10 @@ class ClusterPolicyWatch:
     @property
     def current(self) -> ClusterPolicies:
         """The policies of now; another object after each change. `groups` holds what `learn_groups` was asked for."""
+        drained = self._drained()
+        if drained is not self._drained_read:
+            self._drained_read = drained
+            self._current = replace(self._current, drained=frozenset(drained))
         return self._current
 
     async def start(self) -> None:
@@ -126,7 +137,7 @@ class ClusterPolicyWatch:
             else:
                 for refused in errors:
                     log.warning("isolation_policy_ignored", policy=refused.policy, reason=str(refused))
-        self._current = ClusterPolicies(isolation, self._current.domains, self._current.groups)
+        self._current = replace(self._current, isolation=isolation)
 
     async def _read_domains(self) -> None:
         found = {}
@@ -141,7 +152,7 @@ class ClusterPolicyWatch:
                 self._warn_once("failure_domain_ignored", path, f"{error}")
         domains = domains_of_brokers(found)
         if domains != self._current.domains:
-            self._current = ClusterPolicies(self._current.isolation, domains, self._current.groups)
+            self._current = replace(self._current, domains=domains)
 
     def _warn_once(self, event: str, path: str, reason: str) -> None:
         if f"{path} {reason}" not in self._told:
@@ -203,7 +214,7 @@ class ClusterPolicyWatch:
         return self._forgotten, self._changes.get(namespace, 0)
 
     def _set_groups(self, groups: dict[str, str]) -> None:
-        self._current = ClusterPolicies(self._current.isolation, self._current.domains, groups)
+        self._current = replace(self._current, groups=groups)
 
     def _forget_groups(self) -> None:
         self._forgotten += 1

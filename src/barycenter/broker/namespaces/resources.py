@@ -33,8 +33,10 @@ from barycenter.broker.namespaces.policies import (
     TenantInfo,
 )
 from barycenter.broker.namespaces.records import Records
+from barycenter.broker.namespaces.topic_policies import NO_LIMITS, TopicLimits
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.policies import FailureDomain
+from barycenter.load.reports.load_report import ResourceQuota
 from barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.errors import InvalidNameError
@@ -57,6 +59,7 @@ class Resources:
         self.clusters = Records(store, ClusterData, CLUSTERS_ROOT)
         self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT)
         self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT)
+        self.resource_quotas = Records(store, ResourceQuota, "/loadbalance/resource-quota")
         self.tenants = Records(store, TenantInfo, "/admin/policies")
         self.namespaces = Records(store, Policies, "/admin/policies")
         self.local_policies = Records(store, LocalPolicies, "/admin/local-policies")
@@ -69,6 +72,7 @@ class Resources:
     def close(self) -> None:
         self.isolation_policies.close()
         self.failure_domains.close()
+        self.resource_quotas.close()
         for records in (self.clusters, self.tenants, self.namespaces, self.local_policies, self.partitioned_topics):
             records.close()
 
@@ -209,6 +213,12 @@ class Resources:
         own = None if policies is None else policies.compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
+    async def limits(self, topic: TopicName) -> TopicLimits:
+        """Return how many clients and subscriptions a topic takes: its namespace's policies, else the configuration."""
+        if is_system_topic(topic) or needs_no_record(topic.namespace):
+            return NO_LIMITS
+        return limits_of(await self.namespaces.get(str(topic.namespace)) or Policies(), self._config.current)
+
     async def lookup_exists(self, topic: TopicName) -> bool:
         """Tell whether a lookup of the topic makes sense: it exists, or would be created by use.
 
@@ -262,6 +272,17 @@ class Resources:
         if kind != "partitioned":
             return 0
         return max(1, min(count, most_partitions(config)))
+
+
+def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
+    """Return the limits of a namespace's topics; a policy that is not set, or below 0, goes by the configuration."""
+    pairs = (
+        (policies.max_producers_per_topic, config.max_producers_per_topic),
+        (policies.max_consumers_per_topic, config.max_consumers_per_topic),
+        (policies.max_consumers_per_subscription, config.max_consumers_per_subscription),
+        (policies.max_subscriptions_per_topic, config.max_subscriptions_per_topic),
+    )
+    return TopicLimits(*(own if own is not None and own >= 0 else broker for own, broker in pairs))
 
 
 def most_partitions(config: BrokerConfig) -> int:

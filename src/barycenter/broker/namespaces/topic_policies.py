@@ -1,12 +1,30 @@
 """What namespaces allow their topics, as the registry asks for it; answered by `resources`."""
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 
+@dataclass(frozen=True, slots=True)
+class TopicLimits:
+    """The most of each that a topic takes; 0 is no limit."""
+
+    producers: int = 0
+    consumers: int = 0
+    consumers_per_subscription: int = 0
+    subscriptions: int = 0
+
+
+NO_LIMITS: Final = TopicLimits()
+
+
 class TopicPolicies(Protocol):
+    async def limits(self, topic: TopicName) -> TopicLimits:
+        """Return how many clients and subscriptions a topic takes."""
+        ...
+
     async def deduplicates(self, namespace: NamespaceName) -> bool:
         """Tell whether topics of the namespace drop what a producer sent twice."""
         ...

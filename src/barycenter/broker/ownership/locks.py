@@ -21,9 +21,9 @@ records of terms that are over; no session inherits the lock of another.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -38,6 +38,7 @@ from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.coordination.locks import LockManager, ResourceLock
 from barycenter.metadata.errors import BadVersionError, LockBusyError, LockLostError, MetadataError, NotFoundError
+from barycenter.metadata.serials import Serials
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
 
@@ -56,12 +57,6 @@ class BundleLock:
     lock: ResourceLock[OwnershipRecord]
     record: OwnershipRecord
     epoch: int
-
-
-@dataclass(slots=True)
-class _Serial:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
 
 
 class BundleLocks:
@@ -92,7 +87,7 @@ class BundleLocks:
         self._refusal: str | None = "this broker is starting"
         self._session = 0
         self._session_lost = False
-        self._serials: dict[Bundle, _Serial] = {}
+        self._serials = Serials[Bundle]()
         self._closed = False
 
     # ---- life and session ----
@@ -134,18 +129,9 @@ class BundleLocks:
 
     # ---- one bundle ----
 
-    @asynccontextmanager
-    async def serial(self, bundle: Bundle) -> AsyncIterator[None]:
+    def serial(self, bundle: Bundle) -> AbstractAsyncContextManager[None]:
         """Everything that changes one bundle goes one after the other."""
-        serial = self._serials.setdefault(bundle, _Serial())
-        serial.users += 1
-        try:
-            async with serial.lock:
-                yield
-        finally:
-            serial.users -= 1
-            if not serial.users:
-                del self._serials[bundle]
+        return self._serials.hold(bundle)
 
     async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
         """Take the lock, then the epoch, then say so in the lock. To be called within `serial(bundle)`.

@@ -19,10 +19,12 @@ from barycenter.broker.system_topics.reader import Deliver, Reader, Start
 from barycenter.broker.system_topics.repeats import publisher_name
 from barycenter.broker.system_topics.settings import ClientSettings
 from barycenter.broker.system_topics.table_view import Accepts, TableView, newest_wins
+from barycenter.credentials.tls import ClientTls
 from barycenter.metadata.clock import Clock
 
 FindBroker: TypeAlias = "Callable[[], Awaitable[str | None]]"
-"""Returns the service URL (`pulsar://host:port`) of the broker that serves the topics, None if nobody does now."""
+"""Returns the service URL (`pulsar://host:port`, `pulsar+ssl://host:port`) of the broker that serves the topics, None
+if nobody does now."""
 
 
 class SystemTopicClient:
@@ -35,7 +37,10 @@ class SystemTopicClient:
         clock: Clock,
         source: random.Random,
         settings: ClientSettings | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
+        """`tls` is whom this client trusts, and how the broker that serves the topics knows it."""
+        self._tls = tls or ClientTls()
         self._settings = settings or ClientSettings()
         self._find_broker = find_broker
         self._clock = clock
@@ -145,7 +150,7 @@ class SystemTopicClient:
             if connection is not None:
                 connection.drop(f"{url} serves the system topics now")
                 self._start(self._end(connection), "end a connection")
-            connection = self._connection = BrokerConnection(url, self._settings)
+            connection = self._connection = BrokerConnection(url, self._settings, self._tls)
             self._connections[connection] = None
         await connection.opened()
         return connection

@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 from barycenter.broker.system_topics.errors import RefusedError, UnreachableError
 from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.protocol import commands
+from barycenter.credentials.errors import KeyMaterialError
+from barycenter.credentials.tls import ClientTls
+from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection as Wire
 from barycenter.protocol.connection import KeepAlive, Role
@@ -24,7 +26,8 @@ from barycenter.protocol.errors import ProtocolError
 _TYPE: Final = api.BaseCommand
 _ANSWERS: Final = frozenset({_TYPE.SUCCESS, _TYPE.PRODUCER_SUCCESS, _TYPE.GET_LAST_MESSAGE_ID_RESPONSE})
 _CLIENT_VERSION: Final = f"Barycenter {version('barycenter')}"
-_DEFAULT_PORT: Final = 6650
+_FEATURES: Final = api.FeatureFlags(supports_auth_refresh=True)
+_DEFAULT_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 MOST_UNWRITTEN_BYTES: Final = 128 << 20
 """A broker that leaves more unread is given up: messages whose publishers wait no longer would pile up towards it."""
@@ -45,25 +48,27 @@ class AttachedConsumer(Attached, Protocol):
     def message(self, message: api.CommandMessage, entry: bytes) -> None: ...
 
 
-def address_of(url: str) -> tuple[str, int]:
-    """Return host and port of a broker's service URL.
+def address_of(url: str) -> tuple[str, int, bool]:
+    """Return host and port of a broker's service URL, and whether it is reached by TLS.
 
     Raises:
-        ValueError: it is none of a broker that is reached without TLS.
+        ValueError: it is none.
     """
     parts = urlsplit(url)
-    if parts.scheme != "pulsar" or not parts.hostname:
-        raise ValueError(f"{url!r} is no address of the form pulsar://host:port")
-    return parts.hostname, parts.port or _DEFAULT_PORT
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise ValueError(f"{url!r} is no address of the form pulsar://host:port or pulsar+ssl://host:port")
+    return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme != "pulsar"
 
 
 class BrokerConnection(asyncio.Protocol):
-    """A connection to the broker at `url`; it needs a running loop."""
+    """A connection to the broker at `url`, to which it shows who it is; it needs a running loop."""
 
-    def __init__(self, url: str, settings: ClientSettings) -> None:
+    def __init__(self, url: str, settings: ClientSettings, tls: ClientTls | None = None) -> None:
         self.url: Final = url
         self.is_lost = False
         self._settings = settings
+        self._tls = tls or ClientTls()
+        self._shows = self._tls.shows
         self._loop = asyncio.get_running_loop()
         self._wire = Wire(Role.CLIENT)
         self._transport: asyncio.Transport | None = None
@@ -83,13 +88,15 @@ class BrokerConnection(asyncio.Protocol):
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
-                await self._loop.create_connection(lambda: self, *address_of(self.url))
+                host, port, is_tls = address_of(self.url)
+                context = self._tls.context() if is_tls else None
+                await self._loop.create_connection(lambda: self, host, port, ssl=context)
                 await self.opened()
         except UnreachableError:
             pass  # it is lost already
         except TimeoutError:
             self.drop(f"{self.url} does not answer")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyMaterialError) as error:
             self.drop(f"cannot connect to {self.url}: {error}")
         finally:
             if self._transport is None:
@@ -221,7 +228,14 @@ class BrokerConnection(asyncio.Protocol):
         if self.is_lost:
             self._transport.abort()
             return
-        self._wire.connect(_CLIENT_VERSION)
+        try:
+            proof = self._shows.auth_data()
+        except KeyMaterialError as error:
+            self.drop(f"this broker cannot show {self.url} who it is: {error}")
+            return
+        self._wire.connect(
+            _CLIENT_VERSION, auth_method_name=self._shows.method, auth_data=proof, feature_flags=_FEATURES
+        )
         self._transport.write(self._wire.data_to_send())
         self._tick_in(self._settings.keep_alive_s)
 
@@ -268,9 +282,21 @@ class BrokerConnection(asyncio.Protocol):
         elif number == _TYPE.ERROR:
             self._refused(message)
         elif number == _TYPE.AUTH_CHALLENGE:
-            self.drop(f"{self.url} asks for authentication, which this client has not")
+            self._show_again()
         elif number in _ANSWERS and (number != _TYPE.PRODUCER_SUCCESS or message.producer_ready):
             self._answer(message)
+
+    def _show_again(self) -> None:
+        """Answer an AUTH_CHALLENGE with the proof as it is now: a token's file may have been renewed."""
+        try:
+            proof = self._shows.auth_data()
+        except KeyMaterialError as error:
+            self.drop(f"this broker cannot show {self.url} who it is: {error}")
+            return
+        if proof is None:
+            self.drop(f"{self.url} asks for authentication, which this client has not")
+            return
+        self.send(client_commands.auth_response(_CLIENT_VERSION, self._shows.method, proof))
 
     def _closed_by_broker(self, attached: Attached | None) -> None:
         if attached is not None:

@@ -12,6 +12,7 @@ from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.load_manager.extensible.load_stores import LocalLoadStore
+from barycenter.broker.ownership.locks import EPOCH_COUNTER
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
@@ -21,6 +22,7 @@ from barycenter.load.reports.extensible_reports import (
     decode_top_bundles,
 )
 from barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none
+from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
 
@@ -166,6 +168,9 @@ def test_a_leader_that_was_passed_and_does_not_know_takes_nothing_from_lost_brok
         owner.crash()
         await asyncio.sleep(300)
         assert leader.plane.leadership.is_leader()
+        drawn = await leader.run(next_counter_value(leader.store, EPOCH_COUNTER))
+        looks = drawn / 6  # it draws a number for each of four bundles, and two of the lost broker's own
+        assert 10 < looks < 300 / 0.8 + 10, "it tries again and again, and leaves the store in peace in between"
         assert [broker.owned for broker in brokers if broker is not owner] == [[], []]
 
     on_virtual_time(scenario)
@@ -213,6 +218,18 @@ def test_a_broker_that_is_leaving_is_given_nothing() -> None:
         await leaving.run(tables.managers[leaving.broker_id].announce_leaving())
         for number in range(40):
             assert (await staying.lookup(topic(f"t{number}"))).broker_id == staying.broker_id
+
+    on_virtual_time(scenario)
+
+
+def test_a_broker_that_is_drained_is_given_nothing() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        _, brokers = await cluster_of(cluster, 2, 16)
+        staying, drained = brokers
+        for broker in brokers:
+            broker.plane.config.apply({"barycenterDrainedBrokers": drained.broker_id})
+        for number in range(40):
+            assert (await drained.lookup(topic(f"t{number}"))).broker_id == staying.broker_id
 
     on_virtual_time(scenario)
 

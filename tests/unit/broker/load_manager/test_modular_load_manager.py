@@ -104,6 +104,24 @@ def test_a_second_question_gets_the_first_answer_for_a_while() -> None:
     on_virtual_time(scenario)
 
 
+def test_a_drained_broker_gets_nothing_not_even_what_was_on_its_way_there() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        first, *others = (await cluster.create_namespace(4)).bundles
+        b0, b1 = await balanced(cluster, 2)
+        await settled([b0, b1])
+        chosen = await b0.do(lambda manager: manager.select_broker(first))
+        other = b1 if chosen.broker == b0.id else b0
+        b0.configure(barycenter_drained_brokers=(chosen.broker,))
+        for bundle in (first, *others):
+            placement = await b0.do(lambda manager, bundle=bundle: manager.select_broker(bundle))
+            assert placement.broker == other.id
+        assert Code.DRAINED in {each.code for each in placement.reason.alternatives}
+        b0.configure(barycenter_drained_brokers=(b0.id, b1.id))
+        assert await b0.do(lambda manager: manager.select_broker(first)) is not None
+
+    on_virtual_time(scenario)
+
+
 def test_a_lookup_goes_to_whom_the_manager_chose() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         await cluster.create_namespace(4)

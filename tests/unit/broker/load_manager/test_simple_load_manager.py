@@ -201,6 +201,34 @@ def test_with_the_weighted_draw_every_broker_places() -> None:
     on_virtual_time(scenario)
 
 
+def test_a_bundle_on_its_way_to_a_broker_that_is_drained_meanwhile_goes_to_another() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (bundle,) = (await cluster.create_namespace(1)).bundles
+        b0, b1 = brokers = await simply_balanced(cluster, 2)
+        await simply_settled(brokers)
+        first = (await b0.do(methodcaller("select_broker", bundle))).broker
+        assert (await b0.do(methodcaller("select_broker", bundle))).reason.code is Code.PREALLOCATED
+        b0.configure(barycenter_drained_brokers=(first,))
+        (other,) = {b0.id, b1.id} - {first}
+        assert (await b0.do(methodcaller("select_broker", bundle))).broker == other
+
+    on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("strategy", ["leastLoadedServer", "weightedRandomSelection"])
+def test_a_drained_broker_is_given_nothing_with_reports_or_without(strategy: str) -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundles = (await cluster.create_namespace(6)).bundles
+        brokers = await simply_balanced(cluster, 3, load_balancer_placement_strategy=strategy)
+        b0, *drained = brokers
+        b0.configure(barycenter_drained_brokers=tuple(each.id for each in drained))
+        assert {(await b0.do(methodcaller("select_broker", each))).broker for each in bundles[:3]} == {b0.id}
+        await simply_settled(brokers)
+        assert {(await b0.do(methodcaller("select_broker", each))).broker for each in bundles} == {b0.id}
+
+    on_virtual_time(scenario)
+
+
 def test_a_strategy_node_goes_before_the_configuration_at_once() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         (b0,) = await simply_balanced(cluster, 1)

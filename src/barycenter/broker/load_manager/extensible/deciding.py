@@ -36,6 +36,7 @@ from barycenter.load.reports.extensible_reports import (
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory
+from barycenter.load.shedding.beside_drained import shed
 from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
@@ -207,7 +208,7 @@ class ExtensibleDecisions:
             self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = await self._snapshot()
-        plan, memory = shedder.decide(snapshot, self._shedding_memory.of(shedder))
+        plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.tell_round(plan.reason)
         destinations = selection.destinations(plan, snapshot, self._selection_memory, self._context.env.random)

@@ -38,6 +38,7 @@ from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import BundleData, LocalBrokerData, bundle_data_rank, default_bundle_data
 from barycenter.load.selection.modular_selection import SelectionMemory
 from barycenter.load.selection.unload_veto import unload_veto
+from barycenter.load.shedding.beside_drained import shed
 from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.document import SnapshotDocument
@@ -129,7 +130,7 @@ class ModularLeader:
 
     async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
         """Tell whether policies, which may be newer than the choice of `broker`, still let it serve the bundle."""
-        if not self._context.policies.current.isolation:
+        if not self._context.policies.current.narrows:
             return True
         snapshot = await self._snapshot_for(str(bundle.namespace))
         row = snapshot.brokers.index.get(broker)
@@ -177,7 +178,7 @@ class ModularLeader:
             self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = replace(await self._snapshot(), taken_at_ms=self._context.env.clock.now_ms())
-        plan, memory = shedder.decide(snapshot, self._shedding_memory.of(shedder))
+        plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.tell_round(plan.reason)
         await self._carry_out(plan, selection)

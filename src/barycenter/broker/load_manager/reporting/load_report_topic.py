@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from barycenter.credentials.tls import ClientTls
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from barycenter.logs.load_report_log import ReportLog
 
@@ -103,13 +104,29 @@ class TopicReportLog:
 
 
 class ClientReportSender:
-    """Publishes through the stock Pulsar client, by way of `service_url`."""
+    """Publishes through the stock Pulsar client, by way of `service_url`, where it shows who it is."""
 
-    def __init__(self, service_url: str) -> None:
+    def __init__(self, service_url: str, tls: ClientTls | None = None) -> None:
         import pulsar  # only a broker that publishes needs it
 
         quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)  # failures are told in the broker's own log
-        self._client = pulsar.Client(service_url, operation_timeout_seconds=_TIMEOUT_S, logger=quiet)
+        tls = tls or ClientTls()
+        shows, authentication = tls.shows, None
+        if shows.method == "token":
+            authentication = pulsar.AuthenticationToken(lambda: (shows.auth_data() or b"").decode())
+        elif shows.method == "basic":
+            authentication = pulsar.AuthenticationBasic(*(shows.auth_data() or b"").decode().split(":", 1))
+        elif shows.method == "tls":
+            authentication = pulsar.AuthenticationTLS(shows.certificate_file, shows.key_file)
+        self._client = pulsar.Client(
+            service_url,
+            authentication=authentication,
+            operation_timeout_seconds=_TIMEOUT_S,
+            logger=quiet,
+            tls_trust_certs_file_path=tls.trust_file or None,
+            tls_allow_insecure_connection=not tls.verifies,
+            tls_validate_hostname=tls.verifies and tls.verifies_host_name,
+        )
         try:
             self._producer = self._client.create_producer(
                 LOAD_REPORT_TOPIC,

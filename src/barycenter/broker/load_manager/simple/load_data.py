@@ -218,7 +218,7 @@ class SimpleLoadData:
         settings, rng = self._settings.current, self._context.env.random
         if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
             # Pulsar, too, draws one of the registered brokers while no report is known
-            broker = rng.choice(sorted(live)) if live else None
+            broker = rng.choice(sorted(live - self._context.policies.current.drained or live)) if live else None
             code = Code.NO_CANDIDATE if broker is None else Code.DRAWN
             reason = Reason(
                 code=code, subject=broker or "", strategy=settings.strategy.value, detail="no report is known"

@@ -34,6 +34,7 @@ from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.simple_load_report import LoadReport, as_local_broker_data
+from barycenter.load.shedding.beside_drained import shed
 from barycenter.load.simple.shedding import SimpleShedder
 from barycenter.load.simple.splitting import SimpleSplitter
 from barycenter.load.snapshot.document import SnapshotDocument
@@ -180,7 +181,7 @@ class SimpleLoadManager:
         oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
         load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
         snapshot, excluded = load_data.snapshot(), config.load_balancer_shedding_excluded_namespaces
-        plan, _ = SimpleShedder(self._settings.current).decide(snapshot, None)
+        plan, _ = shed(SimpleShedder(self._settings.current), snapshot, None)
         self._executor.tell_round(plan.reason)
         for refusal in plan.refusals():
             if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):

@@ -34,6 +34,9 @@ from barycenter.naming.namespace import is_broker_bound, is_system_namespace
 
 log = structlog.get_logger(__name__)
 
+_SHORTEST_PAUSE_S = 0.05
+_MOST_DOUBLINGS = 4
+
 
 class LeaderRepairs:
     """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
@@ -65,6 +68,8 @@ class LeaderRepairs:
         self._missing_since_ms: dict[str, int] = {}
         self._has_session = True
         self._reestablished_at_ms: int | None = None
+        self._failed_looks = 0
+        """In a row, up to now."""
         self.due = asyncio.Event()
         """Set when the records have to be looked over soon."""
         self._stop_listening = [
@@ -82,6 +87,13 @@ class LeaderRepairs:
             self._has_session = False
         elif event is SessionEvent.SESSION_REESTABLISHED:
             self._has_session, self._reestablished_at_ms = True, self._clock.now_ms()
+
+    def pause_s(self) -> float:
+        """Return how long to leave between two looks at least: twice as long after each that failed, up to 0.8 s.
+
+        What fails may go on failing, as for a leader that was passed and does not know.
+        """
+        return _SHORTEST_PAUSE_S * (1 << self._failed_looks)
 
     async def run(self) -> None:
         """Look over all records, and repair what can be repaired now.
@@ -110,10 +122,10 @@ class LeaderRepairs:
         )
         gone_over = found.lost_brokers & (registered - self._readers)
         lost = gone_over | self._lost_for(delay_s * 1000, found.lost_brokers - gone_over, now_ms)
-        if lost:
-            await self._clean_up(sorted(lost))
-        await self._each(found.orphans.items(), self._end_orphan)
-        await self._each(found.outlived.items(), self._forget)
+        failed = await self._clean_up(sorted(lost)) if lost else 0
+        failed += await self._each(found.orphans.items(), self._end_orphan)
+        failed += await self._each(found.outlived.items(), self._forget)
+        self._failed_looks = min(self._failed_looks + 1, _MOST_DOUBLINGS) if failed else 0
 
     async def _readers_of_records(self, registered: Collection[str]) -> frozenset[str]:
         found = set()
@@ -132,8 +144,11 @@ class LeaderRepairs:
             log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
         return lost
 
-    async def _clean_up(self, lost: Collection[str]) -> None:
-        """Give the bundles of lost brokers to others: those of the system last, for the others may need it least."""
+    async def _clean_up(self, lost: Collection[str]) -> int:
+        """Give the bundles of lost brokers to others, those of the system last, for the others may need it least.
+
+        Returns how many could not be given.
+        """
         log.warning("brokers_lost", brokers=lost)
         for _ in lost:
             self._counters.count("inactive_broker_cleanup_ops", result="Success")
@@ -146,9 +161,11 @@ class LeaderRepairs:
         async def replace(bundle: Bundle, record: ServiceUnitStateData) -> None:
             await self._replace(bundle, record, lost)
 
+        failed = 0
         for of_the_system in (False, True):
             some = [each for each in concerned if is_system_namespace(Bundle.parse(each[0]).namespace) is of_the_system]
-            await self._each(some, replace)
+            failed += await self._each(some, replace)
+        return failed
 
     async def _replace(self, bundle: Bundle, record: ServiceUnitStateData, lost: Collection[str]) -> None:
         successor = successor_of_orphan(record, self._readers - set(lost))
@@ -188,19 +205,21 @@ class LeaderRepairs:
         self,
         records: Iterable[tuple[str, ServiceUnitStateData]],
         repair: Callable[[Bundle, ServiceUnitStateData], Awaitable[None]],
-    ) -> None:
-        """Repair each, several at once; what fails is told, and left to the next look."""
+    ) -> int:
+        """Repair each, several at once; what fails is told, and left to the next look. Returns how many that are."""
         limit = asyncio.Semaphore(self._config.current.load_balancer_service_unit_state_max_concurrent_overrides)
 
-        async def one(name: str, record: ServiceUnitStateData) -> None:
+        async def one(name: str, record: ServiceUnitStateData) -> bool:
             async with limit:
                 if not self._is_leader():
-                    return
+                    return True
                 try:
                     await repair(Bundle.parse(name), record)
                 except (LookupFailedError, MetadataError) as error:
                     self._counters.count("cleanup_ops", result="Failure")
                     log.warning("ownership_not_repaired", bundle=name, reason=str(error))
                     self.due.set()
+                    return False
+                return True
 
-        await asyncio.gather(*(one(name, record) for name, record in records))
+        return (await asyncio.gather(*(one(name, record) for name, record in records))).count(False)

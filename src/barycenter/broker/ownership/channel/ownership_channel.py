@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
+from barycenter.broker.access.tls_ports import own_tls
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.leadership import Duty, Leadership
 from barycenter.broker.cluster.registration import Registration
+from barycenter.broker.cluster.service_urls import between_brokers
 from barycenter.broker.environment import Environment
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
@@ -55,10 +57,11 @@ class OwnershipChannel:
     ) -> None:
         self._config = config
         self._leadership = leadership
-        self.topics = SystemTopicClient(self._internal_topics_url, clock=env.clock, source=env.random)
+        tls = own_tls(config.current)
+        self.topics = SystemTopicClient(self._internal_topics_url, clock=env.clock, source=env.random, tls=tls)
         self.counters = ChannelCounters()
         self._store = env.store
-        self._own_topics = SystemTopicClient(self._own_url, clock=env.clock, source=env.random)
+        self._own_topics = SystemTopicClient(self._own_url, clock=env.clock, source=env.random, tls=tls)
         """Reaches the internal topics only while this broker serves them."""
         following = FollowingRecords(env.store, incarnation, lambda: first_place(config.current), self._records_in)
         self.records = CountedRecords(following, self.counters)
@@ -121,7 +124,8 @@ class OwnershipChannel:
 
     async def _internal_topics_url(self) -> str | None:
         owner = self.leaders_topics.owner()
-        return None if owner is None else owner.broker_url
+        by_tls = self._config.current.broker_client_tls_enabled
+        return None if owner is None else between_brokers(owner.broker_url, owner.broker_url_tls, by_tls=by_tls)
 
     def _internal_topics_moved(self) -> None:
         self.topics.owner_changed()
@@ -135,7 +139,7 @@ class OwnershipChannel:
             self._repairs.run,
             lambda: float(self._config.current.load_balancer_service_unit_state_monitor_interval_in_seconds),
             wake=self._repairs.due,
-            min_pause_s=0.05,
+            min_pause_s=self._repairs.pause_s,
         )
 
     def syncer_duty(self) -> Duty:
@@ -145,5 +149,5 @@ class OwnershipChannel:
             self.syncer.run,
             lambda: 1.0 if self.syncer.is_on else 5.0,
             wake=self.syncer.due,
-            min_pause_s=0.05,
+            min_pause_s=lambda: 0.05,
         )

@@ -58,7 +58,7 @@ async def http(web_url: str, count: int) -> None:
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         for number in range(share):
             path = f"/lookup/v2/topic/persistent/public/default/topic-{number % _TOPICS}"
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: broker\r\n\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200"), head
             length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))

@@ -1,7 +1,7 @@
 # Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
 PY := .venv/bin/python
-# One more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
-WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)))")
+# Two more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
+WORKERS ?= $(shell python3 -c "import os; print(min(8, 2 + (os.cpu_count() or 1)))")
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
 .PHONY: help demo test coverage peer fuzz lint types format lock bench docs clean
@@ -41,6 +41,7 @@ lock: .dev       ## resolve the dependencies anew
 docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_configuration_doc.py
 	$(PY) scripts/generate_rest_doc.py
+	$(PY) scripts/generate_authorization_doc.py
 	$(PY) scripts/generate_tables_doc.py
 	$(PY) scripts/generate_ownership_doc.py
 	$(PY) scripts/generate_strategy_docs.py

@@ -111,7 +111,11 @@ class Mixed:
         return owner
 
     async def next_owner(self, topic: str) -> int:
-        """Return the same of a topic whose bundle has just gone: Pulsar refuses look-ups until it knows of that."""
+        """Return the same of a topic whose bundle has just gone, or whose look-up was just refused.
+
+        Pulsar refuses look-ups until it knows that the bundle has gone, and hands a refusal on to whoever asks for the
+        same bundle before that is forgotten.
+        """
 
         async def answers() -> bool:
             said = [await self.admin.call("GET", lookup_path(topic), broker=number) for number in NAMES]
@@ -310,7 +314,7 @@ async def test_either_refuses_a_persistent_topic(led: Mixed) -> None:
     for broker in led.brokers:
         with pytest.raises(LookupRefusedError, match=r"[Nn]o broker (was|is) available"):
             await lookup_over_wire(broker.service_url, f"persistent://{name}/t")
-    owner = await led.owner(f"non-persistent://{name}/t")
+    owner = await led.next_owner(f"non-persistent://{name}/t")
     asking = await WireClient.connect(urlsplit(led.brokers[owner].service_url).port)
     refusal = await asking.produce(f"persistent://{name}/t")
     assert refusal.error == api.NotAllowedError, refusal

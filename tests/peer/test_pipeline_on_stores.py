@@ -29,7 +29,7 @@ from support.replayed_world import recorded
 from support.store_session import StoreSession, store_session
 from support.stores import STORES, Store, StoreFiles
 
-pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.peer, pytest.mark.pipeline, pytest.mark.xdist_group("stores"), pytest.mark.timeout(1800)]
 
 _DEADLINE_S = 240.0
 _STEP_MS = 2000
@@ -180,13 +180,18 @@ def test_files_appear_whole_and_are_written_over(store: Store, there: StoreSessi
 
 
 def test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing(
-    spark: SparkSession, store: Store, files: StoreFiles, here: PipelineLayout, tmp_path: Path, cases: int
+    spark: SparkSession,
+    store: Store,
+    files: StoreFiles,
+    here: PipelineLayout,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
 ) -> None:
     """SIGKILL between two writes of a batch; a second pipeline is refused before, and takes over afterwards.
 
     In the end the eight tables are those of one batch over the same logs in a local folder. The full form kills more.
     """
-    kills = max(1, cases // _CASES_A_KILL)
+    kills = max(1, pytestconfig.getoption("--peer-cases") // _CASES_A_KILL)
     data = "killed"
     reports = make_history(31, reports=48 + 24 * kills, step_ms=_STEP_MS)
     write_reports(here, reports)

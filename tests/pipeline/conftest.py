@@ -9,12 +9,20 @@ from support.java_start import make_archive
 
 HERE = Path(__file__).parent
 
+BESIDE_PROCESSES = {
+    *("test_extensible_with_pipeline", "test_pipeline_command", "test_pulsar_cluster", "test_replay_grid"),
+    "test_spark_cluster",
+}
+"""Files whose tests mostly wait for processes that they start."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep these tests in one worker: each worker that ran one would start a Spark of its own."""
+    """Keep these tests in two workers, about half of the time in each: every worker that ran one would start a Spark of
+    its own."""
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            beside = item.path.stem in BESIDE_PROCESSES
+            item.add_marker(pytest.mark.xdist_group("spark beside processes" if beside else "spark"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -23,6 +23,7 @@ from support.running_cluster import QUICK, Admin, eventually, running_cluster
 pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]
 
 REPORTING = QUICK | {
+    "loadReportLogEnabled": "true",
     "barycenterLoadReportTopicEnabled": "true",
     "loadBalancerReportUpdateMinIntervalMillis": "200",
     "loadBalancerReportUpdateMaxIntervalMinutes": "0.01",

@@ -41,9 +41,16 @@ def numbers(key: Key) -> st.SearchStrategy[int | float]:
     ).map(lambda value: math.fabs(value))
 
 
-CONFIGS = st.fixed_dictionaries({}, optional={key.attribute: values(key) for key in keys().values()}).map(
-    lambda changes: structs.replace(BrokerConfig(), **changes)
-)
+def together(changes: dict[str, Any]) -> BrokerConfig:
+    """Return a configuration of these values in which keys that go together do."""
+    if changes.get("authorization_enabled"):
+        changes = {"super_user_roles": ("root",), **changes, "authentication_enabled": True}
+    if changes.get("leader_only_metadata_writes") == "true":
+        changes = changes | {"metadata_store_url": "sqlite:/data/metadata.sqlite"}
+    return structs.replace(BrokerConfig(), **changes)
+
+
+CONFIGS = st.fixed_dictionaries({}, optional={key.attribute: values(key) for key in keys().values()}).map(together)
 
 
 @given(CONFIGS)

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from json import loads
@@ -141,16 +141,17 @@ DURABLE: Final = Deployment(
 
 
 class ApacheBroker:
-    """One broker; `broker_id` is its name in the cluster."""
+    """One broker; `broker_id` is its name in the cluster, `host` a name of this machine."""
 
-    def __init__(self, broker_port: int, web_port: int, tls_broker_port: int, tls_web_port: int) -> None:
+    def __init__(self, host: str, broker_port: int, web_port: int, tls_broker_port: int, tls_web_port: int) -> None:
+        self.host = host
         self.ports = {"brokerServicePort": str(broker_port), "webServicePort": str(web_port)}
         self.tls_ports = {"brokerServicePortTls": str(tls_broker_port), "webServicePortTls": str(tls_web_port)}
-        self.broker_id = f"localhost:{web_port}"
+        self.broker_id = f"{host}:{web_port}"
         self.web_url = f"http://{self.broker_id}"
-        self.service_url = f"pulsar://localhost:{broker_port}"
-        self.tls_web_url = f"https://localhost:{tls_web_port}"
-        self.tls_service_url = f"pulsar+ssl://localhost:{tls_broker_port}"
+        self.service_url = f"pulsar://{host}:{broker_port}"
+        self.tls_web_url = f"https://{host}:{tls_web_port}"
+        self.tls_service_url = f"pulsar+ssl://{host}:{tls_broker_port}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
@@ -168,7 +169,7 @@ class ApachePulsar:
         folder: Path,
         class_path: str,
         configuration: Mapping[str, str],
-        brokers: int,
+        hosts: Sequence[str],
         deployment: Deployment = QUICK,
     ) -> None:
         self.folder = folder
@@ -176,8 +177,10 @@ class ApachePulsar:
         """What its processes log, and where: for others of Pulsar's programs, too."""
         self.set_up_s = 0.0
         """What initialising the cluster's metadata took, which is done once in its life."""
-        ports = free_ports(4 * brokers + 2)
-        self.brokers = [ApacheBroker(*ports[2 + 4 * number : 6 + 4 * number]) for number in range(brokers)]
+        ports = free_ports(4 * len(hosts) + 2)
+        self.brokers = [
+            ApacheBroker(host, *ports[2 + 4 * number : 6 + 4 * number]) for number, host in enumerate(hosts)
+        ]
         self.certificate = folder / "certificate.pem"
         self._key = folder / "key.pem"
         self._class_path = class_path
@@ -331,7 +334,7 @@ class ApachePulsar:
 
     def _broker_conf(self, number: int, broker: ApacheBroker) -> Path:
         stores = {"metadataStoreUrl": self.metadata_url, "configurationMetadataStoreUrl": self.metadata_url}
-        own = broker.ports | stores
+        own = broker.ports | stores | {"advertisedAddress": broker.host}
         if self._deployment.has_tls:
             own |= broker.tls_ports
             own |= {"tlsCertificateFilePath": str(self.certificate), "tlsKeyFilePath": str(self._key)}
@@ -390,14 +393,20 @@ def apache_pulsar(
     brokers: int = 2,
     configuration: Mapping[str, str] | None = None,
     deployment: Deployment = QUICK,
+    hosts: Sequence[str] = (),
 ) -> Iterator[ApachePulsar]:
     """Run a cluster whose data and logs are in `folder`; `configuration` is put over that of all brokers.
+
+    `hosts` are the names of this machine by which the brokers are known, one each; not given, all are localhost, for
+    which alone their certificate is.
 
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
     """
     _, jars = resolve_class_path()
-    cluster = ApachePulsar(folder, os.pathsep.join(jars), configuration or {}, brokers, deployment)
+    cluster = ApachePulsar(
+        folder, os.pathsep.join(jars), configuration or {}, hosts or ("localhost",) * brokers, deployment
+    )
     try:
         cluster.start()
         yield cluster

@@ -70,6 +70,9 @@ class ClusterPeers:
         split = plane.namespaces.split_bundle(bundle, algorithm=algorithm, leader_epoch=epoch)
         await self._cluster.brokers[owner].run(split)
 
+    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+        raise NotImplementedError
+
     async def close(self) -> None:
         pass
 

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.compaction.compactor import KeepsEarlier
 from barycenter.broker.environment import Environment
+from barycenter.broker.namespaces.policies import Policies
+from barycenter.broker.namespaces.resources import limits_of
+from barycenter.broker.namespaces.topic_policies import TopicLimits
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.server import WireServer
@@ -107,6 +110,9 @@ class ConfiguredTopicPolicies:
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
         return self.config.broker_service_compaction_threshold_in_bytes
+
+    async def limits(self, topic: TopicName) -> TopicLimits:
+        return limits_of(Policies(), self.config)
 
     async def may_subscribe(self, topic: TopicName) -> bool:
         return self.config.allow_auto_subscription_creation

@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from barycenter.admin.client import MAX_REDIRECTS
 from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.environment import Environment
@@ -53,13 +54,18 @@ class RestCluster:
         self.store: MemoryStore = self.backend.connect(SystemClock(), SESSION_MS)
         self.brokers: list[Broker] = []
         self._stores: list[MemoryStore] = []
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
+        self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
+
+    def authorize(self, token: str) -> None:
+        """Show this token with all requests from now on."""
+        self.session.headers["Authorization"] = f"Bearer {token}"
 
     async def add(self, factory: LoadManagerFactory = HashLoadManager, **settings: Any) -> Broker:
-        config = msgspec.structs.replace(BrokerConfig(), broker_service_port=0, web_service_port=0, **settings)
+        ports = {"broker_service_port": 0, "web_service_port": 0}
+        config = msgspec.structs.replace(BrokerConfig(), **{**ports, **settings})
         store = self.backend.connect(SystemClock(), SESSION_MS)
         env = Environment(
-            store, MemoryLedgerStorage(self.disk), SystemClock(), random.Random(len(self.brokers)), HttpPeers()
+            store, MemoryLedgerStorage(self.disk), SystemClock(), random.Random(len(self.brokers)), HttpPeers.of(config)
         )
         broker = Broker(config, env, web=start_web, load_manager=factory)
         self._stores.append(store)
@@ -68,14 +74,33 @@ class RestCluster:
         return broker
 
     async def call(
-        self, method: str, path: str, body: Any = None, *, at: Broker | None = None, follow: bool = True, **query: Any
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        at: Broker | None = None,
+        follow: bool = True,
+        headers: dict[str, str] | None = None,
+        **query: Any,
     ) -> Answer:
-        """Send a request to `at`, the first broker unless given. `path` is encoded already."""
+        """Send a request to `at`, the first broker unless given. `path` is encoded already.
+
+        Redirects are followed as Pulsar's clients do: with the same headers, whatever broker they lead to.
+        """
         url = f"{(at or self.brokers[0]).urls.web_url}{path}"
-        data = None if body is None else io.BytesIO(body) if isinstance(body, bytes) else msgspec.json.encode(body)
+        sent = None if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
         target = URL(url, encoded=True).update_query({key: str(value) for key, value in query.items()})
-        async with self._session.request(method, target, data=data, allow_redirects=follow) as answer:
-            return Answer(answer.status, await answer.read(), answer.headers)
+        for _ in range(MAX_REDIRECTS):
+            data = io.BytesIO(sent) if isinstance(body, bytes) and sent is not None else sent
+            async with self.session.request(
+                method, target, data=data, allow_redirects=False, headers=headers
+            ) as response:
+                answer = Answer(response.status, await response.read(), response.headers)
+            if not follow or answer.status not in (307, 308):
+                break
+            target = URL(answer.location, encoded=True)
+        return answer
 
     async def expect(self, status: int, method: str, path: str, body: Any = None, **options: Any) -> Answer:
         answer = await self.call(method, path, body, **options)
@@ -99,7 +124,7 @@ class RestCluster:
         return next(broker for broker in self.brokers if broker.urls.web_url == url)
 
     async def close(self) -> None:
-        await self._session.close()
+        await self.session.close()
         for broker in self.brokers:
             await broker.stop()
         for store in (*self._stores, self.store):

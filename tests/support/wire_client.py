@@ -1,6 +1,7 @@
 """A client that says exactly what a test tells it to, over a real socket, and keeps all that the broker says."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -38,17 +39,27 @@ class WireClient(asyncio.Protocol):
         self._request_id = 0
 
     @classmethod
-    async def connect(cls, port: int, *, version: int = commands.PROTOCOL_VERSION) -> "WireClient":
-        client = await cls.open(port)
-        client.wire.connect("Test", protocol_version=version)
-        client.write(client.wire.data_to_send())
+    async def connect(
+        cls, port: int, *, version: int = commands.PROTOCOL_VERSION, tls: ssl.SSLContext | None = None, **proof: Any
+    ) -> "WireClient":
+        client = await cls.introduced(port, version=version, tls=tls, **proof)
         await client.expect(TYPE.CONNECTED)
         return client
 
     @classmethod
-    async def open(cls, port: int) -> "WireClient":
+    async def introduced(
+        cls, port: int, *, version: int = commands.PROTOCOL_VERSION, tls: ssl.SSLContext | None = None, **proof: Any
+    ) -> "WireClient":
+        """Connect and say CONNECT with a `proof` of who this is, without awaiting what the broker says."""
+        client = await cls.open(port, tls)
+        client.wire.connect("Test", protocol_version=version, **proof)
+        client.write(client.wire.data_to_send())
+        return client
+
+    @classmethod
+    async def open(cls, port: int, tls: ssl.SSLContext | None = None) -> "WireClient":
         """Connect without a word."""
-        _, client = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port)
+        _, client = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port, ssl=tls)
         return client
 
     def connection_made(self, transport: Any) -> None:

@@ -41,6 +41,7 @@ def test_a_configuration_has_known_keys_and_opens_the_broker(name: str, text: st
         assert [said for said in advice(result.config) if said.severity is not Severity.NOTE] == []
         check_url(result.config.metadata_store_url)
         assert result.config.bind_address == "0.0.0.0"
+        assert result.config.barycenter_unauthenticated_network_allowed
         assert result.config.barycenter_data_dir == "/var/lib/barycenter"
 
 

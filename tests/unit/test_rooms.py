@@ -17,24 +17,25 @@ ROOMS = """
 naming        -
 config        -
 protocol      -
+credentials   -
 pages         -
 metadata      config
 load          naming config
 ledger        metadata naming
-logs          load
-admin         naming
-broker        naming config protocol metadata load ledger logs admin
+logs          naming load
+admin         naming credentials
+broker        naming config protocol credentials pages metadata load ledger logs admin
 pipeline      naming config load
 snapshots     naming config load pipeline
 replay        naming config load
 attach        naming config load logs admin
 doctor        naming config metadata load ledger admin attach
 status        config load doctor
-operations    naming admin attach
+operations    naming load admin attach
 standalone    config
 demo          naming config pages load logs admin pipeline standalone
-cli           naming config pages metadata load ledger logs admin broker pipeline snapshots replay attach doctor status
-              operations standalone demo
+cli           naming config credentials pages metadata load ledger logs admin broker pipeline snapshots replay attach
+              doctor status operations standalone demo
 """
 """A room, and the rooms it knows."""
 
@@ -46,12 +47,22 @@ protocol
     client_commands
     connection
 
+credentials
+    errors
+    key_material
+    token_keys
+    tokens
+    passwords
+    presented
+    tls
+
 metadata
     errors store
-    clock codec conditions listeners session
+    clock codec conditions listeners serials session
     store_client
     cache subtree
     coordination
+    leased
     memory sqlite
     zookeeper etcd
     open
@@ -85,9 +96,11 @@ ledger
 
 broker
     changes environment errors periodic start_errors
+    access
     cluster
     system_topics
     namespaces
+    authorization
     ownership
     load_manager
     lookup
@@ -134,8 +147,7 @@ snapshots
     doubts
     parquet_snapshot pipeline_tables
     snapshot_file
-    decided_by decided
-    rounds
+    decided_by
 
 replay
     demand
@@ -143,13 +155,13 @@ replay
     events
     bundles
     reports
-    outcome
+    outcome references
     simulator
     measures what_if
     inputs
     grid
     scenario
-    scenarios
+    front scenarios traced
     experiments
     advice
 
@@ -163,11 +175,13 @@ doctor
 cli
     failure
     extras folders formats groups interrupt moments progress suggestions terminal
+    asking
     run
-    ledger
+    ledger tokens
     record
     ask
     operate
+    admin
     pipeline
     history
     replay

@@ -2,10 +2,10 @@
 
 `broker.py` wires everything together and tells the order of start and stop; `control_plane.py` is the part of it that
 coordinates, without topics and sockets. Both know the chapters, no chapter knows them but `rest`. From the ground up:
-`cluster` (who is there, who leads), `system_topics` (what brokers tell each other in topics that the leader serves),
-`namespaces` (what is stored of them), `ownership` (which bundles are ours), `load_manager` (where bundles shall be),
-`lookup` (where a client is sent), then the data plane: `clients`, `subscriptions`, `topics`, `wire`. `rest` is the
-admin API over all of it.
+`access` (who a client is), `cluster` (who is there, who leads), `system_topics` (what brokers tell each other in topics
+that the leader serves), `namespaces` (what is stored of them), `authorization` (what a client may), `ownership` (which
+bundles are ours), `load_manager` (where bundles shall be), `lookup` (where a client is sent), then the data plane:
+`clients`, `subscriptions`, `topics`, `wire`. `rest` is the admin API over all of it.
 
 What a broker does not know itself it asks of its `Environment`: time, chance, the store, the disks, the other brokers.
 How to balance is decided in `barycenter.load`, how entries become durable in `barycenter.ledger`.

@@ -11,6 +11,7 @@ Source: Pulsar's `PulsarService`.
 """
 
 import asyncio
+import dataclasses
 import enum
 import errno
 import socket
@@ -19,9 +20,17 @@ from typing import Final, Protocol, TypeAlias
 
 import structlog
 
+from barycenter.broker.access.authentication import Authentication
+from barycenter.broker.access.errors import AuthenticationError
+from barycenter.broker.access.own_proof import own_proof
+from barycenter.broker.access.shown import Shown
+from barycenter.broker.access.tls_ports import TlsPort, tls_context
+from barycenter.broker.authorization.authorizer import Authorizer
+from barycenter.broker.authorization.needs import SuperUser
 from barycenter.broker.changes import StoreWatch
 from barycenter.broker.cluster.administration import administered
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from barycenter.broker.cluster.leader_writes import LeaderWrites
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
@@ -60,19 +69,22 @@ class WebServer(Protocol):
     """The REST server of a broker, listening."""
 
     @property
-    def port(self) -> int: ...
+    def port(self) -> int | None: ...
+    @property
+    def tls_port(self) -> int | None: ...
 
     async def close(self) -> None: ...
 
 
-StartWeb: TypeAlias = Callable[["Broker", str, int], Awaitable[WebServer]]
-"""Start the REST server of a broker at a host and a port (0 picks a free one)."""
+StartWeb: TypeAlias = Callable[["Broker", str, int | None, TlsPort | None], Awaitable[WebServer]]
+"""Start the REST server of a broker at a host, a port and one with TLS (0 picks a free one, None is none)."""
 
 
 class WebPortInUseError(OSError):
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int | str) -> None:
         super().__init__(
-            errno.EADDRINUSE, f"{host}:{port} is in use: stop the other process, or set another webServicePort"
+            errno.EADDRINUSE,
+            f"{host}:{port} is in use: stop the other process, or set another webServicePort or webServicePortTls",
         )
         self.host = host
         self.port = port
@@ -82,7 +94,8 @@ class Broker:
     """`web` is left out where nobody speaks HTTP; the broker is then named after the configured webServicePort.
 
     `on_fatal` is called, with the reason, when the process should end: the session was lost and
-    `zookeeperSessionExpiredPolicy` is `shutdown`.
+    `zookeeperSessionExpiredPolicy` is `shutdown`. It is not made (ConfigError, CredentialsError) of a configuration
+    by which nobody could be known.
     """
 
     def __init__(
@@ -95,16 +108,29 @@ class Broker:
         on_fatal: Callable[[str], None] | None = None,
     ) -> None:
         self.config = ConfigHolder(config)
+        election, leader_writes = env.store, None
+        if config.leader_only_metadata_writes == "true":
+            leader_writes = LeaderWrites(
+                election,
+                env.random,
+                env.peers.write_by_leader,
+                session_timeout_s=config.metadata_store_session_timeout_millis / 1000,
+            )
+            env = dataclasses.replace(env, store=leader_writes.store)
         self.env = env
         self.state = BrokerState.INIT
         self._start_web = web
         self._on_fatal = on_fatal
+        self.authentication = Authentication.of(config, env.clock)
         administration = administered(env.store, lambda epoch: self.control.leadership.superseded(epoch))
         self.resources = Resources(administration, self.config)
+        self.authorizer = Authorizer(self.config, self.resources, env.clock)
         self.control = ControlPlane(
             self.config,
             env,
             administration=administration,
+            election=None if leader_writes is None else election,
+            leader_writes=leader_writes,
             directory=self.resources,
             load_manager=load_manager or configured_load_manager,
         )
@@ -120,7 +146,7 @@ class Broker:
             self.resources,
             compaction_strategies={TopicName.parse(SERVICE_UNIT_STATE_TOPIC): keeps_earlier},
         )
-        self.wire = WireServer(config, env, self.registry, self.lookup)
+        self.wire = WireServer(config, env, self.registry, self.lookup, self.authentication, self.authorizer)
         self.web: WebServer | None = None
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
         self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
@@ -130,7 +156,7 @@ class Broker:
             env.store,
             name="namespace policies",
             concerns=lambda path: path.startswith(f"{self.resources.namespaces.root}/"),
-            read=lambda was_told: self.registry.apply_policies(),
+            read=lambda was_told: self._apply_policies(),
             interval_s=_POLICIES_S,
             failure="namespace_policies_not_read",
         )
@@ -161,6 +187,7 @@ class Broker:
 
         Raises:
             PortInUseError, WebPortInUseError: which port, and what to do.
+        ConfigError, KeyMaterialError: there is no port, or a file of TLS cannot be used.
             BrokerIdInUseError: another running process has this broker's id.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
@@ -185,15 +212,32 @@ class Broker:
         await self.control.start()
         config = self.config.current
         address = config.effective_advertised_address or socket.gethostname()
-        broker_port = await self.wire.listen(config.bind_address, config.broker_service_port)
-        web_port = config.web_service_port
+        tls, host = tls_context(config, asyncio.get_running_loop().time), config.bind_address
+        ports = [
+            None if port is None else await self.wire.listen(host, port, context)
+            for port, context in ((config.broker_service_port, None), (config.broker_service_port_tls, tls))
+        ]
+        web_port, web_port_tls = config.web_service_port, config.web_service_port_tls
         if self._start_web is not None:
-            self.web = await self._listen_web(self._start_web, config.bind_address, web_port)
-            web_port = self.web.port
-        urls = ServiceUrls.of_ports(address, broker_port, web_port, config.advertised_listeners)
+            secured = None if web_port_tls is None or tls is None else TlsPort(web_port_tls, tls)
+            self.web = await self._listen_web(self._start_web, host, web_port, secured)
+            web_port, web_port_tls = self.web.port, self.web.tls_port
+        urls = ServiceUrls.of_ports(
+            address,
+            ports[0],
+            web_port,
+            config.advertised_listeners,
+            broker_port_tls=ports[1],
+            web_port_tls=web_port_tls,
+        )
+        await self._try_own_proof(config)
+        if self.control.leader_writes is not None:
+            self.control.set_identity(urls)
+            await self.control.elect()
         await initialize_cluster(self.resources, config, urls)  # before anything is answered: all of it goes by them
-        self.control.set_identity(urls)
-        await self._policies.start(self.registry.apply_policies)
+        if self.control.leader_writes is None:
+            self.control.set_identity(urls)
+        await self._policies.start(self._apply_policies)
         await self.control.join()
         self._periodic.start(
             "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)
@@ -210,12 +254,29 @@ class Broker:
             lambda: float(self.config.current.broker_service_compaction_monitor_interval_in_seconds),
         )
 
-    async def _listen_web(self, start_web: StartWeb, host: str, port: int) -> WebServer:
+    async def _try_own_proof(self, config: BrokerConfig) -> None:
+        """Tell if other brokers, asking as this one does, would not believe what it shows to them, or not let it."""
+        shows = own_proof(config)
+        if not self.authentication.enabled or shows.method == "tls":  # which only a connection shows
+            return
         try:
-            return await start_web(self, host, port)
+            session = await self.authentication.of_connection(Shown(shows.method, shows.auth_data() or b""))
+        except AuthenticationError as error:
+            mend = "mend brokerClientAuthenticationParameters, or this broker reaches no other"
+            log.error("own_proof_not_believed", reason=str(error), mend=mend)
+            return
+        verdict = await self.authorizer.verdict(session.principal, SuperUser())
+        if config.authorization_enabled and not verdict.allowed:
+            mend = "add it to superUserRoles, or this broker commands no other"
+            log.error("own_role_is_no_super_user", role=str(session.principal), mend=mend)
+
+    async def _listen_web(self, start_web: StartWeb, host: str, port: int | None, tls: TlsPort | None) -> WebServer:
+        try:
+            return await start_web(self, host, port, tls)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise WebPortInUseError(host, port) from error
+                ports = [each for each in (port, None if tls is None else tls.port) if each]
+                raise WebPortInUseError(host, ports[0] if len(ports) == 1 else " or ".join(map(str, ports))) from error
             raise
 
     async def _stop(self, reason: str, max_unloads_per_second: float) -> None:
@@ -271,6 +332,10 @@ class Broker:
     def _reconfigure(self, config: BrokerConfig) -> None:
         self.registry.reconfigure(config)
         self.wire.reconfigure(config)
+
+    async def _apply_policies(self) -> None:
+        await self.wire.apply_grants()
+        await self.registry.apply_policies()
 
     async def _update_rates(self) -> None:
         self.registry.update_rates(self.env.clock.now_ms())

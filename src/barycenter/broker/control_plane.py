@@ -16,10 +16,12 @@ import structlog
 
 from barycenter.broker.cluster.configuration_warnings import ConfigurationWarnings
 from barycenter.broker.cluster.dynamic_configuration import ConfigHolder, DynamicConfiguration
+from barycenter.broker.cluster.leader_writes import LeaderWrites
 from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Duty, Leadership
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
 from barycenter.broker.cluster.registration import Registration
 from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.cluster.writing_modes import refuse_beside_leased, refuse_who_writes_himself
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.contract import ChoosesSuccessors, LoadManager, LoadManagerFactory
@@ -67,8 +69,11 @@ class ControlPlane:
         directory: TopicDirectory,
         load_manager: LoadManagerFactory,
         administration: MetadataStore | None = None,
+        election: MetadataStore | None = None,
+        leader_writes: LeaderWrites | None = None,
     ) -> None:
-        """`administration` is the store for what administrators change; that of `env` unless given."""
+        """`administration` is the store for what administrators change, `election` that in which a leader is elected;
+        that of `env` unless given. `leader_writes` is there where the leader writes for all."""
         self.config = config
         self.env = env
         self.incarnation = f"{env.random.getrandbits(64):016x}"
@@ -76,17 +81,28 @@ class ControlPlane:
         self._bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]] = dict
         self._topic_loads: Callable[[Bundle], Iterable[TopicLoad]] = lambda _bundle: ()
         session_timeout_s = config.current.metadata_store_session_timeout_millis / 1000
+        former_session_s = lease_s = session_timeout_s
         store = env.store
+        self._election = election or store
+        self.leader_writes = leader_writes
+        if leader_writes is not None:  # a former life may have led: its key goes first, its session then
+            former_session_s, lease_s = session_timeout_s * 2, leader_writes.times.lease_s
         self.dynamic_configuration = DynamicConfiguration(administration or store, config)
         self._warnings = ConfigurationWarnings(config)
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
-        self.registration = Registration(store, session_timeout_s=session_timeout_s)
-        self.policies = ClusterPolicyWatch(store, config.current.cluster_name)
+        self.registration = Registration(store, session_timeout_s=former_session_s)
+        self.policies = ClusterPolicyWatch(
+            store, config.current.cluster_name, drained=lambda: config.current.barycenter_drained_brokers
+        )
         self._switch = LoadManagerSwitch(config, self.registration, load_manager)
         config.add_check(check_change)
         uses_channel = manager_in_force(config.current) is ManagerKind.EXTENSIBLE
-        self.leadership = Leadership(store, CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH)
+        self.leadership = Leadership(
+            self._election, CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH, writes=election and store
+        )
+        if leader_writes is not None:
+            leader_writes.attach(self.leadership)
         self.channel: OwnershipChannel | None = None
         self.ownership: Ownership
         self.search: Search
@@ -116,7 +132,7 @@ class ControlPlane:
                 clock=env.clock,
                 serving_log=self.serving_log,
                 incarnation=self.incarnation,
-                session_timeout_s=session_timeout_s,
+                session_timeout_s=lease_s,
                 unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
             )
             self.ownership = cache
@@ -128,7 +144,7 @@ class ControlPlane:
                 affinities,
                 elsewhere=newest_manager.candidate,
             )
-        self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=session_timeout_s)
+        self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=former_session_s)
         self.lookup = ClusterLookup(
             config,
             self.bundles,
@@ -207,6 +223,21 @@ class ControlPlane:
         self.search.set_identity(urls)
         self.ownership.set_identity(urls)
 
+    async def elect(self) -> None:
+        """Where the leader writes for all, find one, perhaps this broker: before that nothing can be written.
+
+        Raises:
+            MixedWritersError: brokers run that write themselves.
+            MetadataError: nobody led for long, or the store did not answer.
+        """
+        if self.leader_writes is not None:
+            assert self.urls is not None
+            await self._lead()
+            await self.leader_writes.open(self.urls.broker_id)
+            await refuse_who_writes_himself(
+                self._election, self.leadership.path, within_s=self.leader_writes.times.timeout_s * 1.2 + 2
+            )
+
     async def join(self) -> None:
         """Become a member of the cluster; registered, so given bundles, only at the end.
 
@@ -214,16 +245,19 @@ class ControlPlane:
             BrokerIdInUseError: another live process has this broker's id.
             RecordsElsewhereError: the ownership records are in another place than this broker is told.
             MixedOwnershipError: brokers run that keep ownership so that this one may not run beside them.
+            MixedWritersError: brokers run that have the leader write, which this one does not.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
         """
         assert self.urls is not None
+        await self._refuse_mixed_writers()
         await self.registration.await_id_free(self.urls.broker_id)
         await self._refuse_mixed_ownership()
         if self.channel is not None:  # whoever owns by records has to be registered before
             await self._switch.start()
             await self._refuse_mixed_ownership()
-        await self.leadership.start(self.urls.broker_id, self.urls.web_url, self._leader_duties())
+        if not self.leadership.is_started:
+            await self._lead()
         config = self.config.current
         await self.own_namespaces.own(
             heartbeat_namespaces(config.cluster_name, self.urls.broker_id), config.bootstrap_namespaces
@@ -231,6 +265,7 @@ class ControlPlane:
         if self.channel is None:
             await self._switch.start()
             await self._refuse_mixed_ownership()
+        await self._refuse_mixed_writers()
         self._warnings.learn_network(self.load_manager.load_report().bandwidth_in.limit)
         self._periodic.start(
             "load report",
@@ -251,11 +286,13 @@ class ControlPlane:
             handed_over = await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
             if self.leadership.is_leader():
                 await self._see_others_off()
-            await self.leadership.resign()
+            if self.leader_writes is None:  # else it goes on to write until nothing is left to be written
+                await self.leadership.resign()
             await self._disable()
             return handed_over
         await self._disable()
-        await self.leadership.resign()
+        if self.leader_writes is None:
+            await self.leadership.resign()
         return await self.namespaces.hand_over_all(reason=reason, max_per_second=max_per_second, tell=tell)
 
     async def _see_others_off(self) -> None:
@@ -293,7 +330,10 @@ class ControlPlane:
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self.own_namespaces.close()
         await self._periodic.close()
-        await self.leadership.resign()
+        if self.leader_writes is None:
+            await self.leadership.resign()
+        else:
+            self.leader_writes.store.be_brief()
         await self.lookup.close()
         await self.namespaces.close()
         await self._switch.settle()
@@ -302,6 +342,8 @@ class ControlPlane:
                 await self.load_manager.stop()
         await (self.ownership if self.channel is None else self.channel).close()
         await self.registration.close()
+        if self.leader_writes is not None:
+            await self.leader_writes.close()
         await self.leadership.close()
         self.bundles.close()
         await self.policies.close()
@@ -328,6 +370,16 @@ class ControlPlane:
             Duty("split check", self._check_splits, shedding_s, wake=self._brokers_changed),
             Duty("resource quotas", self._write_quotas, quotas_s),
         )
+
+    async def _lead(self) -> None:
+        """Take part in the election."""
+        assert self.urls is not None
+        web_url = self.urls.web_url or self.urls.web_url_tls
+        await self.leadership.start(self.urls.broker_id, web_url, self._leader_duties())
+
+    async def _refuse_mixed_writers(self) -> None:
+        if self.leader_writes is None:
+            await refuse_beside_leased(self.env.store)
 
     async def _refuse_mixed_ownership(self) -> None:
         assert self.urls is not None

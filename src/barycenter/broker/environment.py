@@ -30,6 +30,15 @@ class Peers(Protocol):
         self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
     ) -> None: ...
 
+    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+        """Bring a request to write to the leader, and return its answer: see `metadata.leased.requests`.
+
+        Raises:
+            ConnectionRefusedError: that broker is not reached; it has not got the request.
+            OSError, AdminRequestError: unknown what became of it.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -6,11 +6,14 @@ ServiceError
 ├── TopicBusyError                it still has producers, consumers or subscriptions
 ├── SubscriptionNotFoundError
 ├── SubscriptionBusyError         another consumer, or another type, has the subscription
+│   └── TooManyConsumersError     the subscription, or its topic, takes no further one
 ├── ConsumerAssignError           Key_Shared hash ranges that overlap a connected consumer's
 ├── ProducerBusyError             a producer of that name is connected and alive
+├── TooManyProducersError         the topic takes no further one
 ├── ProducerFencedError           an exclusive producer took the topic over
 ├── CompactionRunningError        the topic is being compacted
 ├── NotAllowedError               what was asked is not possible for this topic or subscription
+│   └── TooManySubscriptionsError the topic takes no further one
 └── InvalidPositionError          a message id or time that cannot be sought
 
 Besides these, attaching fails with `NotServedError` (broker/ownership/serving.py), `InvalidNameError`, `LedgerError`
@@ -65,6 +68,10 @@ class SubscriptionBusyError(ServiceError):
         self.subscription = subscription
 
 
+class TooManyConsumersError(SubscriptionBusyError):
+    pass
+
+
 class ConsumerAssignError(ServiceError):
     pass
 
@@ -74,6 +81,11 @@ class ProducerBusyError(ServiceError):
         super().__init__(f"Producer with name {producer!r} is already connected to topic {topic}")
         self.topic = topic
         self.producer = producer
+
+
+class TooManyProducersError(ServiceError):
+    def __init__(self, topic: TopicName, limit: int) -> None:
+        super().__init__(f"Topic '{topic}' reached max producers limit, {limit}")
 
 
 class ProducerFencedError(ServiceError):
@@ -88,6 +100,11 @@ class CompactionRunningError(ServiceError):
 
 class NotAllowedError(ServiceError):
     pass
+
+
+class TooManySubscriptionsError(NotAllowedError):
+    def __init__(self, topic: TopicName, limit: int) -> None:
+        super().__init__(f"Exceed the maximum number of subscriptions of the topic: {topic} may have {limit}")
 
 
 class InvalidPositionError(ServiceError):

@@ -3,17 +3,29 @@
     BrokerStartError
     ├── BrokerIdInUseError  another running process has this broker's id
     ├── MixedOwnershipError brokers run whose load manager keeps ownership in another place
+    ├── MixedWritersError   brokers run that have others write the metadata than this one
     ├── RecordsElsewhereError  the ownership records are in another place than this broker's
+    ├── OpenToStrangersError  it would listen beyond loopback, and ask nobody who it is
     └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
 
 Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class BrokerStartError(Exception):
     """The broker did not start; nothing of it is left running."""
+
+
+class OpenToStrangersError(BrokerStartError):
+    def __init__(self, bind_address: str) -> None:
+        super().__init__(
+            f"With bindAddress={bind_address} others than this machine would reach this broker, and with "
+            "authenticationEnabled=false it would let each of them read, write and stop everything. Set "
+            "authenticationEnabled=true (docs/security.md says in which steps). Or, where only clients and brokers "
+            "reach its ports, say so: barycenterUnauthenticatedNetworkAllowed=true"
+        )
 
 
 class BrokerIdInUseError(BrokerStartError):
@@ -36,6 +48,23 @@ class MixedOwnershipError(BrokerStartError):
             f"place: {running}. Two brokers would serve one topic. To change over broker by broker, set "
             "loadManagerMigrationEnabled=true first (brokers update-dynamic-config); else stop those first, or set "
             "loadManagerClassName to theirs."
+        )
+
+
+class MixedWritersError(BrokerStartError):
+    """`mine` is this broker's `leaderOnlyMetadataWrites`, `others` what was found of those that differ."""
+
+    def __init__(self, mine: str, others: Sequence[str]) -> None:
+        mend = (
+            "Stop all brokers, and start them with the same leaderOnlyMetadataWrites and loadManagerClassName"
+            if mine == "true"
+            else "Stop all brokers in order, which ends their sessions, and start them with the same "
+            "leaderOnlyMetadataWrites. Sessions of brokers that died are ended by one that is started with true for a "
+            "minute, and stopped"
+        )
+        super().__init__(
+            "Brokers are running, or died, of which not all have the leader write the metadata "
+            f"(leaderOnlyMetadataWrites is {mine} here): {', '.join(others[:5])}. {mend}."
         )
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.bar import Bar
@@ -28,14 +29,15 @@ _COLOURS = {
 
 
 class LiveView:
-    """Draw the record of a running demo; without a terminal, print a line now and then instead."""
+    """Draw the record of a running demo on standard error; without a terminal, a line there now and then instead."""
 
     def __init__(self, record: Record, duration_s: float) -> None:
         self._record = record
         self._duration_s = duration_s
-        self._console = Console()
+        self._console = Console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
         self._phase = "starting"
+        self._title = "Barycenter demo"
         self._progress: Progress | None = None
         self._plain_at_s = 0.0
         self._told_events = 0
@@ -50,6 +52,16 @@ class LiveView:
     ) -> None:
         if self._live:
             self._live.stop()
+
+    def dashboards(self, web_urls: Sequence[str]) -> None:
+        """Tell where a browser finds the cluster: at the first broker, and at the others should that one be killed."""
+        first, *others = (f"{url}/" for url in web_urls)
+        also = f" (or {', '.join(others)})" if others else ""
+        if self._live:
+            self._title = f"Barycenter demo · look at it in a browser: {first}{also}"
+            self._draw()
+        else:
+            self._print(f"look at it in a browser: {first}{also}")
 
     def phase(self, text: str) -> None:
         self._phase = text
@@ -74,7 +86,7 @@ class LiveView:
     def _draw(self) -> None:
         assert self._live is not None
         shown = Group(self._head(), self._brokers(), self._events())
-        self._live.update(Panel(shown, title="Barycenter demo", subtitle=self._phase))
+        self._live.update(Panel(shown, title=self._title, subtitle=self._phase))
 
     def _head(self) -> Table:
         head = Table.grid(expand=True)
@@ -114,8 +126,8 @@ class LiveView:
         return max(0.0, time.time() - self._record.started_at_s)
 
     def _print(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def latest_samples(record: Record) -> list[LoadSample]:

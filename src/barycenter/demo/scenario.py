@@ -177,6 +177,7 @@ class Demo:
             await cluster.start_pipeline()
             self._view.phase("starting the first broker")
             await cluster.start_brokers(cluster.brokers[:1])
+            self._view.dashboards([broker.web_url for broker in cluster.brokers])
             yield
             self._view.phase("stopping the cluster")
             await cluster.stop()

@@ -1,4 +1,5 @@
-"""What a cluster's administrators demand of placement: isolation policies, failure domains, anti-affinity groups.
+"""What a cluster's administrators demand of placement: isolation policies, failure domains, anti-affinity groups, and
+which brokers are drained.
 
 An isolation policy gives namespaces to some brokers and keeps those brokers for them. Its regexes are those of
 `regexes`. Those of brokers match the host of a broker id, an IPv6 address with or without its brackets, and, if they
@@ -204,12 +205,19 @@ class ClusterPolicies:
     """All that placement has to respect.
 
     `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, folded by
-    `group_key`; it holds at least the namespaces that were asked for, and none without a group.
+    `group_key`; it holds at least the namespaces that were asked for, and none without a group. `drained` are ids of
+    brokers that get no bundles while any other may serve them.
     """
 
     isolation: IsolationPolicies = field(default_factory=IsolationPolicies)
     domains: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
+
+    @property
+    def narrows(self) -> bool:
+        """Whether a broker may be forbidden to a bundle by anything but its group and the kind of its topics."""
+        return bool(self.isolation) or bool(self.drained)
 
     def domain_of(self, broker_id: str) -> str:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)

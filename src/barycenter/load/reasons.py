@@ -51,6 +51,7 @@ class Code(StrEnum):
     SECONDARY_IN_RESERVE = "secondary_in_reserve"
     KEPT_FOR_OTHERS = "kept_for_others"
     ID_WITHOUT_PORT = "id_without_port"
+    DRAINED = "drained"
     GROUP_IN_DOMAIN = "group_in_domain"
     GROUP_ON_BROKER = "group_on_broker"
     OVERLOADED = "overloaded"
@@ -223,6 +224,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.SECONDARY_IN_RESERVE: "it is a secondary broker, and enough primary ones are there",
     Code.KEPT_FOR_OTHERS: "an isolation policy keeps it for other namespaces",
     Code.ID_WITHOUT_PORT: "its id is not of the form host:port, so no policy can be held against it",
+    Code.DRAINED: "it is drained, and others may serve",
     Code.GROUP_IN_DOMAIN: "its failure domain has more namespaces of the anti-affinity group than another",
     Code.GROUP_ON_BROKER: "it has more namespaces of the anti-affinity group than another",
     Code.OVERLOADED: "it is overloaded",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import NamespaceName
+from barycenter.naming.namespace import NamespaceName, is_broker_bound
 from barycenter.naming.topic import TopicName
 
 MAX_HASH: Final = 0xFFFFFFFF
@@ -113,3 +113,15 @@ class Bundle:
 
     def __lt__(self, other: "Bundle") -> bool:
         return (self.namespace, self.range) < (other.namespace, other.range)
+
+
+def may_leave_its_broker(name: str) -> bool:
+    """Tell whether another broker may serve the bundle of this name.
+
+    Not so a heartbeat's or an SLA monitor's, which belong to one broker, nor one of a namespace of the form before
+    Pulsar 2.0, of which brokers keep their own.
+    """
+    try:
+        return not is_broker_bound(Bundle.parse(name).namespace)
+    except InvalidNameError:
+        return False

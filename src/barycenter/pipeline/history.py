@@ -86,10 +86,12 @@ class History:
         """Return who owned the bundle and when, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
 
-    def decisions(self, limit: int, *, manager: str = "", kind: str = "") -> pa.Table:
+    def decisions(
+        self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """Return the last `limit` decisions, oldest first: of all, of one load manager, or UNKNOWN, of one kind.
 
-        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, sentence.
+        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, sentence; or those given.
         """
         kept: pa.Table | None = None
         for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
@@ -99,7 +101,7 @@ class History:
                 kept = _newest(_once(kept), limit)
         if kept is None:
             raise self._nothing("decisions")
-        return _newest(_once(kept), limit).select([*_DECISION_COLUMNS])
+        return _newest(_once(kept), limit).select([*(columns or _DECISION_COLUMNS)])
 
     def bundle_decisions(self, bundle: str, *, manager: str = "") -> pa.Table:
         """Return what was decided about the bundle, by a load manager if one is named, oldest first.

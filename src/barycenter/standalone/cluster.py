@@ -16,11 +16,12 @@ from typing import Any
 
 from barycenter.config.broker_conf import read_conf_text, read_pairs
 from barycenter.standalone.data_directory import DataDirectory
-from barycenter.standalone.errors import PortInUseError, PortRangeError, ProcessFailedError
+from barycenter.standalone.errors import PortInUseError, PortRangeError, ProcessFailedError, SharedPortError
 from barycenter.standalone.process import ChildProcess
 
 OWN_KEYS = ("bindAddress", "webServicePort", "brokerServicePort", "metadataStoreUrl", "barycenterDataDir")
 """Keys that a cluster on one machine sets itself, whatever its configuration says."""
+_TLS_PORTS = ("brokerServicePortTls", "webServicePortTls")
 _LOOPBACK = "127.0.0.1"
 _BROKER_READY_TIMEOUT_S = 60.0
 _PIPELINE_READY_TIMEOUT_S = 180.0
@@ -82,7 +83,8 @@ class BrokerProcess(ChildProcess):
         directory = self._settings.directory
         keys = {  # those after the settings are OWN_KEYS
             "clusterName": "standalone",
-            "loadReportLogEnabled": "true",
+            # without a pipeline nobody reads the log, and none shall be missed; whoever wants it for later sets the key
+            "loadReportLogEnabled": str(self._settings.pipeline).lower(),
             "advertisedAddress": _LOOPBACK,
             **{key: text for key, text in self._settings.configuration.items() if text},
             "bindAddress": _LOOPBACK,
@@ -136,7 +138,7 @@ class StandaloneCluster:
         """Start everything and return when the whole cluster serves.
 
         Raises:
-            PortInUseError: before anything was started.
+            PortRangeError, PortInUseError, SharedPortError: before anything was started.
             ProcessFailedError: a child did not become ready; the others were ended.
         """
         self.check_ports()
@@ -186,9 +188,12 @@ class StandaloneCluster:
         """Find out before anything starts whether each broker can have its ports.
 
         Raises:
-            PortRangeError, PortInUseError: which, and what to do.
+            PortRangeError, PortInUseError, SharedPortError: which, and what to do.
         """
         settings = self.settings
+        for key in _TLS_PORTS if settings.brokers > 1 else ():
+            if port := settings.configuration.get(key):
+                raise SharedPortError(key, port, settings.brokers)
         last = max(settings.web_port, settings.broker_port) + settings.brokers - 1
         if last > _LAST_PORT or abs(settings.web_port - settings.broker_port) < settings.brokers:
             raise PortRangeError(settings.brokers, settings.web_port, settings.broker_port)

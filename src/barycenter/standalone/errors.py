@@ -6,6 +6,7 @@ StandaloneError
 ├── NoLockFileError          a link or a foreign file is where the folder's lock should be
 ├── PortInUseError           a port that a broker needs is taken
 ├── PortRangeError           the ports counted up from the given ones overlap or do not exist
+├── SharedPortError          the configuration of all brokers names a port that only one of them can have
 └── ProcessFailedError       a broker or the pipeline ended before it was ready
 """
 
@@ -38,6 +39,14 @@ class PortRangeError(StandaloneError):
         super().__init__(
             f"{brokers} brokers need ports {web_port} to {web_port + brokers - 1} and {broker_port} to "
             f"{broker_port + brokers - 1}: they must not overlap nor pass 65535. Choose --web-port and --broker-port."
+        )
+
+
+class SharedPortError(StandaloneError):
+    def __init__(self, key: str, port: str, brokers: int) -> None:
+        super().__init__(
+            f"{key}={port} is one port for {brokers} brokers on one machine. Give --brokers 1, or run each broker by "
+            "`barycenter broker` with a broker.conf of its own."
         )
 
 

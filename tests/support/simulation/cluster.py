@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from barycenter.broker.broker import Broker
+from barycenter.broker.cluster.leader_writes import LeaderWrites
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
@@ -98,6 +99,9 @@ class SimPeers:
         self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
     ) -> None:
         await self._cluster.command(self._node, broker_url, "split", bundle, algorithm, epoch)
+
+    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+        return await self._cluster.bring(self._node, broker_url, request)
 
     async def close(self) -> None:
         return
@@ -329,6 +333,27 @@ class Cluster:
             await asyncio.shield(_heard(target.node.spawn(work, what)))
         await asyncio.sleep(self.network.delay_s(sender.name, name))
 
+    async def bring(self, sender: Node, web_url: str, request: bytes) -> bytes:
+        """Bring a request to write to the broker at `web_url`, and its answer back.
+
+        Raises:
+            ConnectionRefusedError: it did not arrive.
+            TimeoutError: nobody knows what became of it.
+        """
+        name = web_url.removeprefix("http://").partition(":")[0]
+        target = next(process for process in self.processes if process.name == name)
+        await asyncio.sleep(self.network.delay_s(sender.name, name))
+        writes = target.control.leader_writes
+        if not target.node.alive or writes is None or self.network.is_cut(sender.name, name):
+            raise ConnectionRefusedError(111, f"{web_url} does not answer")
+        answering = target.node.spawn(_answered(writes, request), "write by the leader")
+        done, _ = await asyncio.wait([answering, target.died], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(self.network.delay_s(sender.name, name))
+        answer = answering.result() if answering in done and not answering.cancelled() else None
+        if answer is None or self.network.is_cut(sender.name, name):
+            raise ConnectionResetError(104, "connection reset")
+        return answer
+
     async def _carry_out(
         self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None, epoch: int | None
     ) -> None:
@@ -346,6 +371,14 @@ class Cluster:
             asked.control.namespaces.set_destination(bundle, argument)
         unload = owner.control.namespaces.unload_bundle(bundle, destination=argument, leader_epoch=epoch)
         await _heard(owner.node.spawn(unload, f"unload {bundle}"))
+
+
+async def _answered(writes: LeaderWrites, request: bytes) -> bytes | None:
+    """None where the process ends meanwhile."""
+    try:
+        return await writes.answer_to(request)
+    except asyncio.CancelledError:
+        return None
 
 
 def _is_moving(control: ControlPlane) -> bool:

@@ -78,6 +78,7 @@ def extensible_in_memory(context: LoadManagerContext) -> ExtensibleLoadManager:
 class FakeWeb:
     def __init__(self, port: int) -> None:
         self.port = port
+        self.tls_port = None
         self.closed = False
 
     async def close(self) -> None:
@@ -123,7 +124,7 @@ def test_the_id_comes_from_the_port_that_the_web_server_really_has():
     async def scenario(world):
         web = FakeWeb(12345)
 
-        async def start_web(broker, host, port):
+        async def start_web(broker, host, port, tls):
             assert (host, port) == ("a", 0)
             assert not broker.ready
             return web
@@ -146,7 +147,7 @@ def test_a_port_in_use_is_named_with_the_key_that_mends_it():
             await node.spawn(second.start(), "start")
         assert second.state is BrokerState.CLOSED
 
-        async def web_in_use(broker, host, port):
+        async def web_in_use(broker, host, port, tls):
             raise OSError(98, "address already in use")
 
         third, node = world.broker("a", port=6651, web=web_in_use)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster
+from barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster, read_configuration
 from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from barycenter.standalone.errors import (
     DataDirectoryBusyError,
@@ -16,6 +16,7 @@ from barycenter.standalone.errors import (
     NoLockFileError,
     PortRangeError,
     ProcessFailedError,
+    SharedPortError,
 )
 from barycenter.standalone.process import ChildProcess
 
@@ -144,3 +145,24 @@ async def test_a_signal_to_a_child_that_just_ended_leaves_its_exit_code(tmp_path
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - the loop is not to run
     process.signal(signal.SIGCONT)
     assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("key", ["brokerServicePortTls", "webServicePortTls"])
+def test_a_port_for_all_brokers_is_refused_for_several(tmp_path: Path, key: str) -> None:
+    settings = ClusterSettings(DataDirectory(tmp_path), brokers=2, configuration={key: "6651"})
+    with pytest.raises(SharedPortError, match=f"{key}=6651 is one port for 2 brokers"):
+        StandaloneCluster(settings).check_ports()
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "given", "logged"),
+    [(True, {}, "true"), (False, {}, "false"), (False, {"loadReportLogEnabled": "true"}, "true")],
+)
+def test_without_a_pipeline_brokers_expect_none(
+    tmp_path: Path, pipeline: bool, given: dict[str, str], logged: str
+) -> None:
+    directory = DataDirectory(tmp_path)
+    with DataDirectoryLock(directory):
+        broker = BrokerProcess(0, ClusterSettings(directory, pipeline=pipeline, configuration=given))
+        broker.write_configuration()
+    assert read_configuration(broker.configuration_file)["loadReportLogEnabled"] == logged

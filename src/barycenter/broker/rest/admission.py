@@ -2,10 +2,13 @@
 
 | request                                                        | answer |
 |----------------------------------------------------------------|--------|
+| while `maxConcurrentHttpRequests` others are under way         | 503    |
 | for a host that is not this broker (DNS rebinding)             | 403    |
-| from a page of another origin                                  | 403    |
+| from a page of another origin, other than a link to START      | 403    |
+| without a proof of who asks, where one is asked for (`principals`) | 401 |
 | with a name in its path that nothing can have                  | 412    |
 | with a parameter that is longer than LONGEST_QUERY, or holds a NUL | 400 |
+| by who lacks the right that its route needs (`rights`)          | 403    |
 | whose body is not there within `webServiceRequestTimeoutSeconds` | 408  |
 | whose body is larger than MAX_BODY_BYTES, or not as encoded as it says | 413, 400 |
 
@@ -25,6 +28,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from barycenter.broker.authorization.grants import LONGEST_ROLE
 from barycenter.broker.cluster.service_urls import parse_advertised_listeners
 from barycenter.broker.rest.errors import Handler, RestError
 from barycenter.broker.rest.services import BrokerServices
@@ -40,16 +44,42 @@ LONGEST_QUERY: Final = 4_000
 
 ANY_HOST: Final = "*"
 
-_FREE_PARTS: Final = {"topic": MAX_LOCAL_NAME_BYTES + 21, "subscription": MAX_LOCAL_NAME_BYTES, "value": 4_000}
+START: Final = "/"
+"""Where the dashboard begins."""
+
+_FREE_PARTS: Final = {
+    "topic": MAX_LOCAL_NAME_BYTES + 21,
+    "subscription": MAX_LOCAL_NAME_BYTES,
+    "value": 4_000,
+    "role": LONGEST_ROLE,
+}
 """Parts of paths that may hold any character but NUL, and their length; a topic's has room for `-partition-<n>`."""
 
 
-def admission(services: BrokerServices) -> tuple[Middleware, ...]:
-    """Return the middlewares that refuse, in their order; they stand behind the one that answers errors."""
+def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: Middleware) -> tuple[Middleware, ...]:
+    """Return the middlewares that refuse, in their order; they stand behind the one that answers errors.
+
+    `who_asks` is the one that finds out who asks, and `with_rights_only` the one that knows who may: before a body is
+    read, which nobody shall send whom nobody knows, or who may not.
+    """
 
     @cache
     def known_hosts() -> frozenset[str]:
         return hosts_of(services.config)
+
+    under_way = 0
+
+    @web.middleware
+    async def so_many_at_once(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal under_way
+        most = services.config.max_concurrent_http_requests
+        if most and under_way >= most:
+            raise RestError(503, f"Too many requests under way (maxConcurrentHttpRequests={most}). Try again.")
+        under_way += 1
+        try:
+            return await handler(request)
+        finally:
+            under_way -= 1
 
     @web.middleware
     async def own_pages_only(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -71,7 +101,7 @@ def admission(services: BrokerServices) -> tuple[Middleware, ...]:
             await _read_body(request, services.config.web_service_request_timeout_seconds)
         return await handler(request)
 
-    return own_pages_only, possible_names_only, whole_requests_only
+    return so_many_at_once, own_pages_only, who_asks, possible_names_only, with_rights_only, whole_requests_only
 
 
 def hosts_of(config: BrokerConfig) -> frozenset[str]:
@@ -119,8 +149,19 @@ def require_own_origin(request: web.Request) -> None:
     host = request.headers.get("Host", "")
     if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
         raise RestError(403, "Pages of another origin may not ask this broker: the header Origin is not its own")
-    if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
+    if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site" and not _is_link_to_start(request):
         raise RestError(403, "Pages of another site may not ask this broker: the header Sec-Fetch-Site says cross-site")
+
+
+def _is_link_to_start(request: web.Request) -> bool:
+    """Tell whether somebody followed a link to the dashboard, whose first file holds no data: links to it are passed
+    on in mails and chats. A frame or a script that asks for it is none."""
+    return (
+        request.path == START
+        and request.method == "GET"
+        and request.headers.get("Sec-Fetch-Mode") == "navigate"
+        and request.headers.get("Sec-Fetch-Dest") == "document"
+    )
 
 
 def require_possible_name(part: str, name: str) -> None:

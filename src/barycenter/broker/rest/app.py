@@ -14,16 +14,29 @@ from barycenter.broker.rest.brokers import Brokers
 from barycenter.broker.rest.clusters import Clusters
 from barycenter.broker.rest.compaction import Compaction
 from barycenter.broker.rest.damaged_ledgers import DamagedLedgers
+from barycenter.broker.rest.dashboard.drain_preview import DrainPreviews
+from barycenter.broker.rest.dashboard.explanations import Explanations
+from barycenter.broker.rest.dashboard.leaders_view import LeadersView
+from barycenter.broker.rest.dashboard.page_files import DashboardPage
+from barycenter.broker.rest.dashboard.settings import Settings
+from barycenter.broker.rest.dashboard.split_preview import SplitPreviews
 from barycenter.broker.rest.decisions import Decisions
 from barycenter.broker.rest.errors import RestError, errors_as_reasons
 from barycenter.broker.rest.failure_domains import FailureDomains
 from barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from barycenter.broker.rest.leader_requests import leader_requests
+from barycenter.broker.rest.leader_writes import LeaderWritesResource
 from barycenter.broker.rest.lookup import Lookup
 from barycenter.broker.rest.metrics import Metrics
+from barycenter.broker.rest.namespace_limits import NamespaceLimits
 from barycenter.broker.rest.namespaces import Namespaces
 from barycenter.broker.rest.openapi import OpenApi
+from barycenter.broker.rest.permissions import Permissions
+from barycenter.broker.rest.principals import principals
+from barycenter.broker.rest.relay import relay
 from barycenter.broker.rest.requests import text_response
+from barycenter.broker.rest.resource_quotas import ResourceQuotas
+from barycenter.broker.rest.rights import rights
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.rest.tenants import Tenants
 from barycenter.broker.rest.topic_figures import TopicFigures
@@ -34,7 +47,12 @@ __all__ = ["BrokerServices", "build_app"]
 
 def build_app(services: BrokerServices) -> web.Application:
     """Return the application; whoever runs it chooses the socket. Run it without an access log."""
-    middlewares = [errors_as_reasons, *admission(services), leader_requests(services)]
+    middlewares = [
+        errors_as_reasons,
+        relay(services),
+        *admission(services, principals(services), rights(services)),
+        leader_requests(services),
+    ]
     app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
     resources = (
         Lookup,
@@ -43,6 +61,9 @@ def build_app(services: BrokerServices) -> web.Application:
         FailureDomains,
         Tenants,
         Namespaces,
+        NamespaceLimits,
+        ResourceQuotas,
+        Permissions,
         Topics,
         TopicFigures,
         Compaction,
@@ -50,7 +71,14 @@ def build_app(services: BrokerServices) -> web.Application:
         BrokerStats,
         Metrics,
         Decisions,
+        LeadersView,
+        Explanations,
+        SplitPreviews,
+        DrainPreviews,
+        Settings,
+        DashboardPage,
         DamagedLedgers,
+        LeaderWritesResource,
         OpenApi,
     )
     for resource in resources:

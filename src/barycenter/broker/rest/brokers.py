@@ -14,10 +14,10 @@ from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.health import check_health
 from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
-from barycenter.broker.rest.ownership import location
+from barycenter.broker.rest.ownership import location, web_url_for
 from barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.config.broker_conf import ConfigError, dynamic_keys, runtime_values
+from barycenter.config.broker_conf import ConfigError, dynamic_keys, shown_values
 from barycenter.naming.bundle import Bundle
 
 _AWAIT_LEADER_S: Final = 10.0
@@ -61,9 +61,10 @@ class Brokers:
         if cluster == self._services.config.cluster_name:
             return await self.active(request)
         data = await self._services.resources.clusters.get(cluster)
-        if data is None or not data.service_url:
+        url = None if data is None else web_url_for(request, data.service_url, data.service_url_tls)
+        if not url:
             raise RestError(404, f"Cluster does not exist: {cluster}")
-        raise RedirectError(location(request, data.service_url, authoritative=False))
+        raise RedirectError(location(request, url, authoritative=False))
 
     async def leader(self, request: web.Request) -> web.Response:
         """Show the leader; an election that is under way is waited for."""
@@ -113,7 +114,7 @@ class Brokers:
 
     async def runtime(self, request: web.Request) -> web.Response:
         """Show every key with the value in force on the broker asked."""
-        return json_response(runtime_values(self._services.config))
+        return json_response(shown_values(self._services.config))
 
     @by_leader
     async def set_override(self, request: web.Request) -> web.Response:

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from barycenter.admin.errors import AdminRequestError
 from barycenter.broker import errors as service
+from barycenter.broker.authorization import errors as access
 from barycenter.broker.cluster import lookup_answers as lookups
 from barycenter.broker.lookup import namespace_service as bundles
 from barycenter.broker.ownership.serving import NotServedError
@@ -60,11 +61,14 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (bundles.BrokerNotActiveError, 412),
     (bundles.BundleNotEmptyError, 409),
     (bundles.SplitConflictError, 503),
+    (access.NotAuthenticatedError, 401),
+    (access.AccessDeniedError, 403),
     (service.TopicNotFoundError, 404),
     (service.SubscriptionNotFoundError, 404),
     (service.TopicBusyError, 412),
     (service.SubscriptionBusyError, 412),
     (service.InvalidPositionError, 412),
+    (service.TooManySubscriptionsError, 412),
     (service.NotAllowedError, 405),
     (service.TopicFencedError, 503),
     (service.ServiceError, 409),

@@ -1,4 +1,4 @@
-"""Requests that only the leader answers where `leaderOnlyMetadataWrites=administration`: what administrators change.
+"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: what administrators change.
 
 | this broker                           | answer                                                    |
 |---------------------------------------|-----------------------------------------------------------|
@@ -16,7 +16,7 @@ from aiohttp.typedefs import Middleware
 
 from barycenter.broker.cluster.administration import under
 from barycenter.broker.rest.errors import Handler, RedirectError, RestError
-from barycenter.broker.rest.ownership import location
+from barycenter.broker.rest.ownership import leader_url_for, location
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.metadata.errors import NotLeadingError
 
@@ -40,7 +40,7 @@ def leader_requests(services: BrokerServices) -> Middleware:
 
     @web.middleware
     async def to_the_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
-        is_on = services.config.leader_only_metadata_writes == "administration"
+        is_on = services.config.leader_only_metadata_writes != "false"
         if not is_on or not is_by_leader(request.match_info.handler):
             return await handler(request)
         try:
@@ -57,6 +57,10 @@ async def _elsewhere(request: web.Request, services: BrokerServices) -> Redirect
     leader = await services.control.leadership.current_leader()
     if leader is None or leader.broker_id == services.urls.broker_id:
         return RestError(503, "No broker leads at the moment, and only the leader changes this. Try again.")
-    if not leader.service_url:
-        return RestError(503, f"Only the leader changes this, and {leader.broker_id}, which leads, has no HTTP port")
-    return RedirectError(location(request, leader.service_url, authoritative=False, keep_destination=True))
+    url = await leader_url_for(request, services, leader)
+    if url is None:
+        scheme = request.scheme.upper()
+        return RestError(
+            503, f"Only the leader changes this, and {leader.broker_id}, which leads, has no {scheme} port"
+        )
+    return RedirectError(location(request, url, authoritative=False, keep_destination=True))

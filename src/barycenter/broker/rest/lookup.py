@@ -17,6 +17,7 @@ from barycenter.broker.cluster.lookup_answers import (
 )
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.openapi import FLAG, TEXT, takes
+from barycenter.broker.rest.ownership import web_url_for
 from barycenter.broker.rest.requests import flag
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.naming.namespace import NamespaceName
@@ -47,7 +48,7 @@ class Lookup:
     @takes(authoritative=FLAG, listenerName=TEXT)
     async def owner(self, request: web.Request) -> web.StreamResponse:
         """Name the broker that serves the topic, or redirect to one that knows."""
-        topic = _topic_of(request.rel_url.raw_path)
+        topic = looked_up_topic(request)
         query = request.rel_url.query
         listener = query.get("listenerName") or request.headers.get(LISTENER_HEADER) or None
         found = self._lookup.lookup_cached(topic, listener)
@@ -59,7 +60,7 @@ class Lookup:
 
     async def bundle(self, request: web.Request) -> web.StreamResponse:
         """Name the hash range of the bundle that the topic belongs to; asks no owner."""
-        topic = _topic_of(request.rel_url.raw_path)
+        topic = looked_up_topic(request)
         bundle = await self._lookup.bundle_of(topic)
         return web.Response(text=str(bundle.range), content_type="text/plain")
 
@@ -78,21 +79,27 @@ class Lookup:
             raise BundleUnloadingError(error.bundle, "was split meanwhile. Try again.") from error
         if isinstance(answer, Owner):
             return answer
-        if answer.web_url is None:
+        url = web_url_for(request, answer.web_url, answer.web_url_tls)
+        if url is None:
             raise RestError(412, "Redirected cluster's service url is not configured.")
         path = request.rel_url.raw_path
         query = f"authoritative={'true' if answer.authoritative else 'false'}"
         if listener:
             query += f"&listenerName={quote(listener, safe='')}"
-        raise RedirectError(f"{answer.web_url}{path}?{query}")
+        raise RedirectError(f"{url}{path}?{query}")
 
     async def _require_topic(self, topic: TopicName) -> None:
         if not await self._resources.lookup_exists(topic):
             raise RestError(404, f"Topic not found {topic}. Create it, or allow topics to be created by use.")
 
 
-def _topic_of(raw_path: str) -> TopicName:
-    """Return the topic of a raw path: `/lookup/v2/{topic|destination}/{domain}/…`."""
+def looked_up_topic(request: web.Request) -> TopicName:
+    """Return the topic of a path `/lookup/v2/{topic|destination}/{domain}/…`.
+
+    Raises:
+        InvalidNameError: it cannot be one.
+    """
+    raw_path = request.rel_url.raw_path
     return _remembered(raw_path) if len(raw_path) <= _LONGEST_REMEMBERED else _parsed(raw_path)
 
 

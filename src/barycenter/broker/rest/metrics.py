@@ -81,6 +81,8 @@ class Metrics:
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
         yield "barycenter_brokers_active", broker, len(control.registration.brokers)
         yield "barycenter_damaged_ledgers", broker, sum(map(_damaged_ledgers, topics))
+        if self._services.authorizer.is_enabled:
+            yield "barycenter_access_refusals_total", broker, self._services.authorizer.refusals.total
         yield from _bundle_samples(broker, control.ownership.owned_bundles(), topics)
         if self._shows_bundles():
             yield from self._bundle_traffic(broker)
@@ -214,6 +216,7 @@ _HELP: Final = {
     "barycenter_broker_owned_bundles": "Bundles that this broker owns.",
     "barycenter_brokers_active": "Brokers registered in the cluster, as this one sees it.",
     "barycenter_damaged_ledgers": "Ledgers of loaded topics that are damaged.",
+    "barycenter_access_refusals_total": "Requests and commands refused to clients that lack the right for them.",
     "barycenter_ownership_records_in_store": "1 if the ownership records are in the metadata store, 0 if in the topic.",
     "barycenter_ownership_records_moving": "1 while this broker is to stand still, as ownership records are moved.",
     "barycenter_ownership_records_differing": "Ownership records that the leader did not copy to the other place yet.",

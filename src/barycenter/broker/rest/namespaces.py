@@ -22,12 +22,14 @@ from barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
+    leader_url_for,
     location,
     require_bundle_here,
     require_namespace,
     require_writable_policies,
 )
 from barycenter.broker.rest.requests import (
+    asked_tenant,
     body_of,
     flag,
     json_response,
@@ -83,6 +85,8 @@ class Namespaces:
             web.delete(one + "/{range:[0-9][^/]*}", self.delete_bundle),  # other names are policies
             web.get(bundle + "/topicHashPositions", self.hash_positions),
             web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.of_anti_affinity_group),
+            # pulsar-admin up to 4.0 asks here
+            web.get("/admin/namespaces/{cluster}/antiAffinity/{group}", self.of_anti_affinity_group),
         ]
 
     async def of_tenant(self, request: web.Request) -> web.Response:
@@ -251,9 +255,10 @@ class Namespaces:
         if not self._control.load_manager.is_centralized or self._control.leadership.is_leader():
             return
         leader = await self._control.leadership.current_leader()
-        if leader is None or not leader.service_url:
+        url = None if leader is None else await leader_url_for(request, self._services, leader)
+        if url is None:
             raise RestError(412, "The current leader is empty. Try again when a broker leads.")
-        raise RedirectError(location(request, leader.service_url, authoritative=False, keep_destination=True))
+        raise RedirectError(location(request, url, authoritative=False, keep_destination=True))
 
     # ---- split ----
 
@@ -403,7 +408,7 @@ class Namespaces:
             str(namespace), lambda found: replace(found, namespace_anti_affinity_group=group)
         )
 
-    @takes(tenant=TEXT)
+    @takes(tenant=TEXT, property=TEXT)
     async def of_anti_affinity_group(self, request: web.Request) -> web.Response:
         """List the namespaces of `tenant` that are in the anti-affinity group; upper and lower case are the same."""
         cluster, group = request.match_info["cluster"], group_key(request.match_info["group"])
@@ -411,7 +416,7 @@ class Namespaces:
             raise RestError(412, "anti-affinity group can't be empty.")
         if not await self._resources.clusters.exists(cluster):
             raise RestError(412, f"Cluster {cluster} does not exist.")
-        tenant = request.rel_url.query.get("tenant", "")
+        tenant = asked_tenant(request)
         if not tenant:
             raise RestError(400, "The parameter tenant is required: ?tenant=<name>")
         found = []

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from barycenter.broker.cluster.leadership import LeaderValue
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.requests import flag
@@ -35,6 +36,19 @@ def location(
     pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]
     pairs.append(f"authoritative={'true' if authoritative else 'false'}")
     return f"{web_url}{path or request.rel_url.raw_path}?{'&'.join(pairs)}"
+
+
+def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str | None:
+    """Return where a request is to go on that came as it did: who asks by TLS is never sent to where there is none."""
+    return tls if request.secure else plain or tls
+
+
+async def leader_url_for(request: web.Request, services: BrokerServices, leader: LeaderValue) -> str | None:
+    """Return where a request is to go on for the leader, None if it cannot be reached as the request came."""
+    if not request.secure:
+        return leader.service_url or None
+    urls = await services.control.registration.urls_of(leader.broker_id)
+    return None if urls is None else urls.web_url_tls
 
 
 async def require_namespace(services: BrokerServices, namespace: NamespaceName) -> None:
@@ -112,12 +126,13 @@ def go_on_if_local(
         raise RestError(412, f"Failed to find ownership for {what}")
     if isinstance(answer, Owner) and answer.is_local:
         return
-    if answer.web_url is None:
-        raise RestError(412, f"Broker {answer.broker_id}, which has to do this, has no HTTP port")
+    url = web_url_for(request, answer.web_url, answer.web_url_tls)
+    if url is None:
+        raise RestError(412, f"Broker {answer.broker_id}, which has to do this, has no {request.scheme.upper()} port")
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
     raise RedirectError(
-        location(request, answer.web_url, authoritative=authoritative, keep_destination=keep_destination, path=path)
+        location(request, url, authoritative=authoritative, keep_destination=keep_destination, path=path)
     )
 
 

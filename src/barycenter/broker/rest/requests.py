@@ -151,6 +151,12 @@ def subscription_of(request: web.Request) -> str:
     return name
 
 
+def asked_tenant(request: web.Request) -> str:
+    """Return the parameter `tenant`, or `property`, as Pulsar's older clients call it; blank without."""
+    query = request.rel_url.query
+    return query.get("tenant") or query.get("property") or ""
+
+
 def namespace_of(request: web.Request) -> NamespaceName:
     """Return the namespace of `{tenant}` and `{namespace}` in the path.
 

@@ -11,8 +11,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from barycenter.admin.client import AdminClient
+from barycenter.broker.access.tls_ports import HANDSHAKE_TIMEOUT_S, TlsPort
 from barycenter.broker.broker import Broker
+from barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from barycenter.broker.rest.app import build_app
+from barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from barycenter.broker.rest.services import BrokerServices
 
 log = structlog.get_logger(__name__)
@@ -23,13 +26,20 @@ _FINISH_S: Final = 2.0
 
 
 class RestServer:
-    """A listening server; made by `start_web`."""
+    """A listening server; made by `start_web`. `port` and `tls_port` are those it has, None for one that it has not."""
 
-    def __init__(self, runner: web.AppRunner, admin: AdminClient, listening: asyncio.Server) -> None:
-        self.port: int = listening.sockets[0].getsockname()[1]
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        clients: Iterable[AdminClient],
+        plain: asyncio.Server | None,
+        tls: asyncio.Server | None,
+    ) -> None:
+        self.port = _port_of(plain)
+        self.tls_port = _port_of(tls)
         self._runner = runner
-        self._admin = admin
-        self._listening = listening
+        self._clients = tuple(clients)
+        self._listening = [server for server in (plain, tls) if server is not None]
 
     @property
     def connections(self) -> int:
@@ -39,8 +49,10 @@ class RestServer:
 
     async def close(self) -> None:
         """Stop listening, and end what is under way after a short time. Idempotent."""
-        self._listening.close()
-        await self._admin.close()
+        for server in self._listening:
+            server.close()
+        for client in self._clients:
+            await client.close()
         await self._runner.cleanup()
 
 
@@ -56,9 +68,14 @@ class _TooManyConnections(asyncio.Protocol):
 
 
 async def start_web(
-    broker: Broker, host: str, port: int, *, on_stopped: Callable[[], None] | None = None
+    broker: Broker,
+    host: str,
+    port: int | None,
+    tls: TlsPort | None = None,
+    *,
+    on_stopped: Callable[[], None] | None = None,
 ) -> RestServer:
-    """Serve the REST interface of `broker` at `host` and `port`; 0 picks a free one.
+    """Serve the REST interface of `broker` at `host` and `port`, and at that of `tls`; 0 picks a free one.
 
     `on_stopped` is called when the broker has stopped because `POST /admin/v2/brokers/shutdown` asked for it:
     whoever runs the process ends it then.
@@ -66,8 +83,8 @@ async def start_web(
     Raises:
         OSError: the port cannot be had.
     """
-    admin = AdminClient()
-    app = build_app(_services_of(broker, admin, on_stopped or (lambda: None)))
+    admin, relayed = broker_client(broker.config.current), relaying_client(broker.config.current, MOST_RELAYED_BYTES)
+    app = build_app(_services_of(broker, admin, relayed, on_stopped or (lambda: None)))
     config = broker.config.current
     runner = web.AppRunner(
         app,
@@ -85,12 +102,33 @@ async def start_web(
     def accept() -> asyncio.Protocol:
         return _TooManyConnections() if limit and len(server.connections) >= limit else server()
 
+    loop = asyncio.get_running_loop()
+    plain: asyncio.Server | None = None
     try:
-        listening = await asyncio.get_running_loop().create_server(accept, host, port, backlog=_BACKLOG)
+        if port is not None:
+            plain = await loop.create_server(accept, host, port, backlog=_BACKLOG)
+        secured = None
+        if tls is not None:
+            secured = await loop.create_server(
+                accept,
+                host,
+                tls.port,
+                backlog=_BACKLOG,
+                ssl=tls.context,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            )
     except BaseException:
+        if plain is not None:
+            plain.close()
+        await admin.close()
+        await relayed.close()
         await runner.cleanup()
         raise
-    return RestServer(runner, admin, listening)
+    return RestServer(runner, (admin, relayed), plain, secured)
+
+
+def _port_of(server: asyncio.Server | None) -> int | None:
+    return None if server is None else int(server.sockets[0].getsockname()[1])
 
 
 def _faults_of_ours() -> logging.Logger:
@@ -107,7 +145,9 @@ def _faults_of_ours() -> logging.Logger:
     return logger
 
 
-def _services_of(broker: Broker, admin: AdminClient, on_stopped: Callable[[], None]) -> BrokerServices:
+def _services_of(
+    broker: Broker, admin: AdminClient, relayed: AdminClient, on_stopped: Callable[[], None]
+) -> BrokerServices:
     stops: set[asyncio.Task[None]] = set()
 
     async def stop(max_unloads_per_second: float) -> None:
@@ -128,10 +168,13 @@ def _services_of(broker: Broker, admin: AdminClient, on_stopped: Callable[[], No
     return BrokerServices(
         control=broker.control,
         resources=broker.resources,
+        authorizer=broker.authorizer,
         registry=broker.registry,
         decisions=lambda: getattr(broker.load_manager, "decisions", None),
         admin=admin,
+        relayed=relayed,
         is_ready=lambda: broker.ready,
         shutdown=shutdown,
+        authentication=broker.authentication,
         registries=registries,
     )

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from barycenter.admin.client import AdminClient
+from barycenter.broker.access.authentication import Authentication
+from barycenter.broker.authorization.authorizer import Authorizer
 from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
-from barycenter.broker.cluster.service_urls import ServiceUrls
+from barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
 from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.namespaces.resources import Resources
 from barycenter.broker.topics.registry import TopicRegistry
@@ -24,16 +26,21 @@ class BrokerServices:
     """`decisions` is the load manager's log, None if it keeps none. `is_ready` tells whether the broker is in service.
 
     `shutdown` begins an orderly stop and returns at once; its argument is how many bundles to unload a second (0: no
-    limit). `registries` are the Prometheus registries of parts that keep their own, such as the load manager.
+    limit). `admin` sends what this broker itself wants of others, `relayed` what somebody asks through it: with their
+    credentials, never with its own. `registries` are the Prometheus registries of parts that keep their own, such as
+    the load manager.
     """
 
     control: ControlPlane
     resources: Resources
+    authorizer: Authorizer
     registry: TopicRegistry
     decisions: Callable[[], DecisionLog | None]
     admin: AdminClient
+    relayed: AdminClient
     is_ready: Callable[[], bool]
     shutdown: Callable[[float], None]
+    authentication: Authentication
     registries: Callable[[], Iterable[CollectorRegistry]] = no_registries
 
     @property
@@ -50,6 +57,7 @@ class BrokerServices:
     @property
     def web_url(self) -> str:
         """Where this broker sends requests that may concern any broker: itself, which redirects them."""
-        url = self.urls.web_url
+        by_tls = self.config.broker_client_tls_enabled
+        url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)
         assert url is not None, "this broker serves HTTP"
         return url

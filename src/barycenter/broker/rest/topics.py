@@ -42,6 +42,7 @@ from barycenter.broker.rest.requests import (
     topic_of,
 )
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.rest.topic_grants import forget_grants
 from barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
 from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from barycenter.ledger.position import EARLIEST, Position
@@ -190,6 +191,7 @@ class Topics:
             raise RestError(409, f"{topic} is a partitioned topic: delete it at …/{topic.local_name}/partitions")
         await require_topic_here(request, self._services, topic)
         await self._registry.delete_topic(topic, force=flag(request, "force"))
+        await forget_grants(self._resources, topic)
         return no_content()
 
     @takes(authoritative=FLAG)
@@ -339,6 +341,7 @@ class Topics:
             raise
         with suppress(NotFoundError):  # somebody else deleted it at the same time
             await records.delete(name)
+        await forget_grants(self._resources, topic)
         return no_content()
 
     async def _require_partitioned(self, topic: TopicName) -> PartitionedTopicMetadata:

@@ -13,6 +13,7 @@ from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.errors import NotAllowedError, SubscriptionBusyError, SubscriptionNotFoundError
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.non_persistent_subscription import NonPersistentSubscription
+from barycenter.broker.topics.limits import require_consumer_room, require_subscription_room
 from barycenter.broker.topics.states import TopicEvent, TopicState
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from barycenter.ledger.position import NewEntry, Position
@@ -39,12 +40,17 @@ class NonPersistentTopic(Topic):
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
         if request.options.read_compacted:
             raise NotAllowedError("readCompacted only valid on persistent topics")
+        limits = await self.host.policies.limits(self.name)
         self.check_open()
         present = self.subscriptions.get(request.subscription)
         if present is not None and present.type is not request.sub_type and present.consumers:
             raise SubscriptionBusyError(
                 self.name, request.subscription, f"consumers of a different type are connected ({present.type.label})"
             )
+        attached = () if present is None else present.consumers
+        require_consumer_room(self, request.subscription, attached, limits)
+        if present is None:
+            require_subscription_room(self.name, self.subscriptions, limits)
         if present is None or not present.consumers:
             present = NonPersistentSubscription(self, request.subscription, request.sub_type, request.key_shared_mode)
         consumer = present.attach(link, request.consumer_id, request.options)

@@ -32,6 +32,7 @@ from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.topics import deduplication
 from barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
+from barycenter.broker.topics.limits import require_consumer_room, require_subscription_room
 from barycenter.broker.topics.states import TopicEvent, TopicState
 from barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from barycenter.config.broker_config import BrokerConfig
@@ -216,6 +217,7 @@ class PersistentTopic(Topic):
 
         Raises:
             SubscriptionBusyError: see `PersistentSubscription.attach`; a dead exclusive consumer was removed before.
+            TooManyConsumersError, TooManySubscriptionsError: see `limits`; the same of dead consumers.
             SubscriptionNotFoundError: it does not exist and may not be created by use.
             TopicFencedError: the topic is closing.
             NotAllowedError: the compacted topic is not read by several at once; a name that compaction has.
@@ -223,6 +225,7 @@ class PersistentTopic(Topic):
         if request.options.read_compacted and request.sub_type.is_shared:
             raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
         _require_not_compaction(request.subscription)
+        limits = await self.host.policies.limits(self.name)
         while True:
             self.check_open()
             subscription = await self._subscription_for(request)
@@ -231,6 +234,7 @@ class PersistentTopic(Topic):
             if self.subscriptions.get(request.subscription) is not subscription:
                 continue
             try:
+                require_consumer_room(self, subscription.name, subscription.consumers, limits)
                 return subscription.attach(
                     link,
                     request.consumer_id,
@@ -256,8 +260,9 @@ class PersistentTopic(Topic):
                 # Nobody reads here any more: the start that the reader brings now is the true one.
                 self.remove_subscription(present)
             if not request.is_durable:
+                require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
                 return self._read_from(name, await self._start_of(request))
-            if not await self.host.may_subscribe(self.name):
+            if not await self.host.policies.may_subscribe(self.name):
                 raise SubscriptionNotFoundError(self.name, name)
             return await self.create_subscription(
                 name, EARLIEST if request.from_earliest else LATEST, request.properties
@@ -271,9 +276,10 @@ class PersistentTopic(Topic):
         Hold `lock` meanwhile.
 
         Raises:
-            NotAllowedError: compaction has the name.
+            NotAllowedError: compaction has the name, or the topic takes no more.
         """
         _require_not_compaction(name)
+        require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         log.info("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))

@@ -110,8 +110,9 @@ class TopicRegistry:
             if isinstance(topic, PersistentTopic):
                 topic.ledger.settings = replace(topic.ledger.settings, skip_non_recoverable=skip)
 
-    async def may_subscribe(self, topic: TopicName) -> bool:
-        return await self._policies.may_subscribe(topic)
+    @property
+    def policies(self) -> TopicPolicies:
+        return self._policies
 
     def ledger_fenced(self, topic: Topic, detail: str) -> None:
         """A later owner writes the ledger of `topic`: the term is over, whatever the lock says."""

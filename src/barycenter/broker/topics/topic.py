@@ -19,9 +19,11 @@ from barycenter.broker.clients.rates import Rates
 from barycenter.broker.cluster.service_urls import NextOwner
 from barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
+from barycenter.broker.namespaces.topic_policies import TopicPolicies
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.subscriptions.source import DispatchSettings
 from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from barycenter.broker.topics.limits import require_producer_room
 from barycenter.broker.topics.producer_access import ProducerAccess
 from barycenter.broker.topics.states import TopicEvent, TopicState, after
 from barycenter.config.broker_config import BrokerConfig
@@ -105,9 +107,8 @@ class TopicHost(Protocol):
         """A later owner writes the topic's ledger: this broker's term is over."""
         ...
 
-    async def may_subscribe(self, topic: TopicName) -> bool:
-        """Tell whether a subscription that does not exist may be created by subscribing."""
-        ...
+    @property
+    def policies(self) -> TopicPolicies: ...
 
 
 class Topic:
@@ -198,9 +199,11 @@ class Topic:
 
         Raises:
             ProducerBusyError: a living producer has the name, or an exclusive one has the topic.
+            TooManyProducersError: the topic takes no more.
             ProducerFencedError: an exclusive producer that was displaced, or that another keeps out.
             TopicFencedError: the topic is closing.
         """
+        limits = await self.host.policies.limits(self.name)
         self.check_open()
         while (present := self.producers.get(options.name)) is not None:
             if _is_successor(options, producer_id, link, present):
@@ -211,6 +214,7 @@ class Topic:
                 present.link.abort("no sign of life when another producer of the name came")
                 self.forget_producer(present)
             self.check_open()
+        require_producer_room(self.name, self.producers, limits)
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
         if self._access is not None or options.access_mode is not AccessMode.SHARED:
             if self._access is None:

@@ -14,11 +14,11 @@ from typing import Any, Final
 import click
 import msgspec
 
-from barycenter.admin.client import AdminClient
-from barycenter.attach.answers import CERTIFICATES_VARIABLE, TOKEN_VARIABLE
+from barycenter.attach.answers import CERTIFICATES_VARIABLE
 from barycenter.attach.collected_snapshot import keep_snapshot
 from barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
+from barycenter.cli.asking import asking_client, shown_by
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
 from barycenter.cli.formats import with_format
@@ -103,7 +103,8 @@ async def _collect(
     service_url: str | None,
     as_json: bool,
 ) -> bool:
-    token = os.environ.get(TOKEN_VARIABLE)
+    client = asking_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    shows = shown_by(os.environ)
     certificates = os.environ.get(CERTIFICATES_VARIABLE)
     trusted: dict[str, Any] = {"tls_trust_certs_file_path": certificates} if certificates else {}
     clients: list[Any] = []
@@ -116,7 +117,9 @@ async def _collect(
         try:
             topics = pulsar.Client(
                 service_url,
-                authentication=pulsar.AuthenticationToken(token) if token else None,
+                authentication=pulsar.AuthenticationToken(lambda: (shows.auth_data() or b"").decode())
+                if shows.token_file or shows.secret
+                else None,
                 logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
                 **trusted,
             )
@@ -131,8 +134,6 @@ async def _collect(
                 f"cannot read the load topics at {service_url}: {error}; check --service-url{trust}"
             ) from error
 
-    headers = {"Authorization": f"Bearer {token}"} if token else None
-    client = AdminClient(timeout_s=_TIMEOUT_S, headers=headers, most_bytes=_MOST_BYTES)
     report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)
     collector = Collector(
         urls,

@@ -16,12 +16,13 @@ from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.http_peers import HttpPeers
 from barycenter.broker.environment import Environment
 from barycenter.broker.rest.server import start_web
-from barycenter.broker.start_errors import BrokerStartError
+from barycenter.broker.start_errors import BrokerStartError, OpenToStrangersError
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_metadata, keep_private
 from barycenter.cli.run.process_log import configure_logging
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.credentials.errors import CredentialsError
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.files.folder_needs import Access
@@ -42,6 +43,7 @@ log = structlog.get_logger(__name__)
 _CANNOT_START: Final = (
     BrokerStartError,
     ConfigError,
+    CredentialsError,
     LedgerError,
     MetadataError,
     OSError,
@@ -66,6 +68,8 @@ def command(conf: Path) -> None:
         result = load_broker_conf(conf)
         for unknown in key_advice(result.unknown_keys):
             log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
+        if result.config.is_open_to_strangers and not result.config.barycenter_unauthenticated_network_allowed:
+            raise OpenToStrangersError(result.config.bind_address)
         keep_private()
         Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
         take_short_turns()
@@ -91,7 +95,7 @@ async def _serve(config: BrokerConfig) -> None:
         await store.close()
         raise
     try:
-        env = Environment(store, ledgers, SystemClock(), random.Random(), HttpPeers())
+        env = Environment(store, ledgers, SystemClock(), random.Random(), HttpPeers.of(config))
         await _until_stopped(config, env)
     finally:
         await ledgers.close()
@@ -126,7 +130,8 @@ async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: sys.exit(130) if stop.is_set() else stop.set())
-    click.echo(f"{READY}: {broker.urls.broker_url} (web {broker.urls.web_url})")
+    urls = broker.urls
+    click.echo(f"{READY}: {urls.broker_url or urls.broker_url_tls} (web {urls.web_url or urls.web_url_tls})")
     await stop.wait()
     await broker.stop(reason=reason)
     if has_failed:

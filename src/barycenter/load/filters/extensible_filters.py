@@ -6,21 +6,25 @@ Each filter narrows the candidates of the one before. Unlike in the modular load
 that cannot judge leaves the candidates as they are, and when nobody is left nobody is chosen. A namespace with an
 isolation policy is not held to the kinds of topics that brokers enable.
 
+Drained brokers are none of the candidates; all filters are asked once more with them if they leave nobody else.
+
 Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `TransferShedder.isTransferable` (4.x). Where we differ:
 brokers that run the same load manager may name its class in short.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barycenter.load.filters.anti_affinity import anti_affinity
 from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
+from barycenter.load.filters.namespace_policies import DRAINED_SETTING, ONLY_DRAINED, policy_candidates
+from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.managers import ManagerKind
+from barycenter.load.reasons import Code
+from barycenter.load.snapshot.drained import drained_rows
 from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
@@ -67,7 +71,24 @@ class Narrowed:
 def narrow(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
 ) -> Narrowed:
-    """Return which of `candidates` may own the bundle."""
+    """Return which of `candidates` may own the bundle; drained ones only if the filters leave nobody else."""
+    drained = drained_rows(snapshot)
+    if drained is None or not (candidates & drained).any():
+        return _narrowed(snapshot, request, settings, candidates)
+    spared = narrowed(candidates, candidates & ~drained, Code.DRAINED, (DRAINED_SETTING,))
+    found = _narrowed(snapshot, request, settings, spared.kept)
+    if found.candidates.any():
+        return replace(found, outcomes=(spared, *found.outcomes))
+    found = _narrowed(snapshot, request, settings, candidates)
+    if not found.candidates.any():
+        return found
+    told = narrowed(candidates, candidates, Code.DRAINED, (DRAINED_SETTING,), note=ONLY_DRAINED)
+    return replace(found, outcomes=(told, *found.outcomes))
+
+
+def _narrowed(
+    snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
+) -> Narrowed:
     outcomes: list[FilterOutcome] = []
     failures: list[str] = []
     for judge in _filters(snapshot, request, settings):

@@ -5,6 +5,9 @@
 | has an isolation policy | its primary brokers; while fewer than `min_limit` of them live, the secondary ones too |
 | has none                | brokers that are primary in no policy and enable the kind of topics the bundle holds |
 
+A drained broker is a candidate of nobody while another one is: with an isolation policy it does not count as live, so
+that the secondary brokers help out in its place. Where policies leave drained brokers alone, these serve all the same.
+
 A policy does not look at the kind of topics. Without policies at all only the kind counts: non-persistent topics if
 the bundle holds any, else persistent ones. A broker id without a port fits no policy and is left out once there are
 any.
@@ -12,18 +15,22 @@ any.
 Source: Pulsar's `LoadManagerShared.applyNamespacePolicies`, `SimpleResourceAllocationPolicies`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import msgspec
 import numpy as np
 
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.policies import BrokerHosts, IsolationPolicies, IsolationPolicy, host_of_broker
 from barycenter.load.reasons import Code
+from barycenter.load.snapshot.drained import drained_rows
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 ISOLATION_SETTING = "namespaceIsolationPolicies"
+DRAINED_SETTING = "barycenterDrainedBrokers"
+ONLY_DRAINED = "only drained brokers may serve it, so one of them does"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +87,52 @@ def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
 
 
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
-    """Return which live brokers, or which `among` them, may serve the bundle; only those `among` count as live."""
-    live = snapshot.brokers.everyone if among is None else among
+    """Return which live brokers may serve the bundle.
+
+    Or which `among` them: only those count as live then, and whoever asks has left out drained ones.
+    """
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
-    if policy is not None:
-        return _of_policy(isolation_columns(snapshot), policy, request.namespace, live)
-    if among is not None:
-        return _without_policy(snapshot, request, among)
+    if policy is not None or among is not None:
+        return _candidates(snapshot, request, policy, among)
     memo, key = snapshot.brokers.memo, ("without policy", request.non_persistent)
-    found: tuple[IsolationPolicies, FilterOutcome] | None = memo.get(key)
-    if found is None or found[0] is not isolation:
-        found = memo[key] = isolation, _without_policy(snapshot, request, live)
-    return found[1]
+    found: tuple[IsolationPolicies, frozenset[str], FilterOutcome] | None = memo.get(key)
+    if found is None or found[0] is not isolation or found[1] != snapshot.policies.drained:
+        outcome = _candidates(snapshot, request, None, None)
+        found = memo[key] = isolation, snapshot.policies.drained, outcome
+    return found[2]
+
+
+def _candidates(
+    snapshot: LoadSnapshot, request: PlacementRequest, policy: IsolationPolicy | None, among: Flags | None
+) -> FilterOutcome:
+    def judged(live: Flags) -> FilterOutcome:
+        if policy is None:
+            return _without_policy(snapshot, request, live)
+        return _of_policy(isolation_columns(snapshot), policy, request.namespace, live)
+
+    if among is not None:
+        return judged(among)
+    everyone, drained = snapshot.brokers.everyone, drained_rows(snapshot)
+    return judged(everyone) if drained is None else sparing(everyone, drained, judged)
+
+
+def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
+    """Return what `judge` leaves of the live brokers that are not drained; if that is nobody, of all, and say so."""
+    found = judge(live & ~drained)
+    if found.left:
+        return narrowed(
+            among=live,
+            kept=found.kept,
+            code=found.code,
+            settings=(DRAINED_SETTING, *found.settings),
+            codes=((live & drained, Code.DRAINED), *found.codes),
+            note=found.note,
+        )
+    found = judge(live)
+    if not found.left:
+        return found
+    return msgspec.structs.replace(found, note="; ".join(filter(None, (ONLY_DRAINED, found.note))))
 
 
 def _without_policy(snapshot: LoadSnapshot, request: PlacementRequest, live: Flags) -> FilterOutcome:

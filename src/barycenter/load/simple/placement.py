@@ -94,7 +94,7 @@ def select_broker(
     outcomes = [policies(snapshot, request)]
     waiting = memory.preallocated.get(request.bundle)
     row = None if waiting is None else snapshot.brokers.index.get(waiting)
-    if waiting is not None and (row is None or not snapshot.policies.isolation or outcomes[0].kept[row]):
+    if waiting is not None and (row is None or not snapshot.policies.narrows or outcomes[0].kept[row]):
         reason = Reason(code=Code.PREALLOCATED, strategy=settings.strategy.value, subject=waiting)
         return Placement.because(reason, request.bundle, waiting), ranking, memory
     outcomes.append(even_distribution(snapshot, outcomes[0].kept, request.namespace))

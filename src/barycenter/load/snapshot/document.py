@@ -24,7 +24,7 @@ Free of numpy, as a leader answers with it while its broker serves.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -38,7 +38,14 @@ from barycenter.load.policies import (
     NamespaceIsolationData,
     stored_form,
 )
-from barycenter.load.reports.load_report import BundleData, LocalBrokerData, TimeAverageBrokerData, encode_report
+from barycenter.load.reports.extensible_reports import BrokerLoadData
+from barycenter.load.reports.load_report import (
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    TimeAverageBrokerData,
+    encode_report,
+)
 from barycenter.load.reports.windows import LiveFold, broker_averages
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from barycenter.load.strategy import MemoryDocument
@@ -147,6 +154,27 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
             recently_unloaded=self.recently_unloaded,
         )
         return replace(built, taken_at_ms=self.taken_at, policies=self.policies.policies())
+
+
+def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
+    """Return the load of each broker as the leader has it, of whichever load manager."""
+    return document.brokers if document.extensible is None else document.extensible.loads
+
+
+def owned_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
+    """Yield the owner, name and newest figures of each bundle; None of one whose figures nobody tells."""
+    if document.extensible is None:
+        for broker, report in document.brokers.items():
+            for bundle, stats in report.last_stats.items():
+                yield broker, bundle, stats
+        return
+    stats_of = {
+        each.bundle_name: each.stats
+        for top in document.extensible.top_bundles.values()
+        for each in top.top_bundles_load_data
+    }
+    for bundle, broker in document.extensible.owners.items():
+        yield broker, bundle, stats_of.get(bundle)
 
 
 def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, BundleData]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.broker import BrokerState
+from barycenter.broker.broker import Broker, BrokerState
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
@@ -230,6 +230,57 @@ async def test_decisions_are_shown_oldest_first_and_by_bundle() -> None:
         await cluster.expect(400, "GET", path, since="yesterday")
         await cluster.expect(412, "GET", path, bundle="nonsense")
         await cluster.expect(412, "GET", path, namespace="nonsense")
+
+
+@pytest.mark.parametrize("folders", ["one", "each"])
+async def test_decisions_outlive_their_broker_and_any_other_tells_them(tmp_path: Path, folders: str) -> None:
+    """The leader is gone: whoever reads its log answers, in a folder of all brokers or, once it is back, its own."""
+    cluster = RestCluster()
+    path = "/barycenter/v1/decision-log"
+
+    async def add(number: int) -> Broker:
+        folder = tmp_path / ("" if folders == "one" else str(number))
+        return await cluster.add(
+            load_manager_factory("ModularLoadManagerImpl"),
+            broker_shutdown_timeout_ms=0,
+            barycenter_data_dir=str(folder),
+        )
+
+    try:
+        leader, other = await add(0), await add(1)
+        await cluster.create_namespace(bundles=2)
+        for number in range(6):
+            await cluster.owner(f"persistent/public/ns/t{number}")
+        before = (await cluster.expect(200, "GET", path, at=other)).json
+        decided = [each for each in before["decisions"] if each["by"] == leader.broker_id and each["kind"] == "assign"]
+        assert len(decided) == 2
+        assert before["silent"] == []
+        await leader.stop()
+        cluster.brokers.remove(leader)
+        if folders == "each":
+            await add(0)
+        page = (await cluster.expect(200, "GET", path, at=other, bundle=decided[0]["bundle"])).json
+        assert decided[0] in page["decisions"]
+        assert page["knownSince"] <= decided[0]["at"] <= page["knownUntil"]
+
+        newest = (await cluster.expect(200, "GET", path, at=other, limit=1)).json
+        older = (await cluster.expect(200, "GET", path, at=other, limit=1, before=newest["next"])).json
+        assert older["decisions"] != newest["decisions"]
+        until = (await cluster.expect(200, "GET", path, at=other, until=decided[0]["at"])).json["decisions"]
+        assert decided[0] in until
+        assert all(each["at"] <= decided[0]["at"] for each in until)
+        whole = "public/ns/0x00000000_0x40000000"
+        covering = (await cluster.expect(200, "GET", path, at=other, covering=whole)).json["decisions"]
+        assert {each["bundle"] for each in covering} == {"public/ns/0x00000000_0x80000000"}
+        topic = (await cluster.expect(200, "GET", path, at=other, topic="persistent://public/ns/t1")).json
+        assert {each["bundle"] for each in topic["decisions"]} <= {each["bundle"] for each in decided}
+        assert topic["decisions"]
+        await cluster.expect(400, "GET", path, before="yesterday")
+        await cluster.expect(400, "GET", path, of="nobody")
+        await cluster.expect(400, "GET", path, covering=whole, topic="persistent://public/ns/t1")
+        await cluster.expect(412, "GET", path, topic="a/b")
+    finally:
+        await cluster.close()
 
 
 async def test_a_load_manager_without_snapshot_says_so() -> None:

@@ -212,3 +212,18 @@ async def test_what_is_no_request_is_answered_and_is_no_error(caplog: pytest.Log
 def test_the_defaults_are_those_of_the_documentation() -> None:
     config = BrokerConfig()
     assert (config.web_service_request_timeout_seconds, config.max_http_server_connections) == (30.0, 2048)
+
+
+async def test_requests_beyond_those_that_may_be_under_way_are_told_to_try_again() -> None:
+    """A body that does not come keeps its request under way."""
+    async with rest_cluster(max_concurrent_http_requests=1) as cluster:
+        async with connected(cluster) as (reader, writer):
+            head = "PUT /admin/v2/tenants/t HTTP/1.1", "Host: 127.0.0.1", "Content-Length: 5", "Expect: 100-continue"
+            writer.write("\r\n".join((*head, "", "")).encode())
+            async with asyncio.timeout(DEADLINE_S):
+                assert b"100 Continue" in await reader.readline(), "it is under way"
+            refused = await cluster.expect(503, "GET", "/admin/v2/brokers/version")
+            assert "maxConcurrentHttpRequests=1" in refused.reason
+        async with asyncio.timeout(DEADLINE_S):
+            while (await cluster.call("GET", "/admin/v2/brokers/version")).status != 200:
+                await asyncio.sleep(0.005)

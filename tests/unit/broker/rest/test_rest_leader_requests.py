@@ -1,6 +1,8 @@
-"""`leaderOnlyMetadataWrites=administration`: what administrators change is written by the leader, whoever is asked."""
+"""`leaderOnlyMetadataWrites`: what administrators change is written by the leader, whoever is asked."""
 
 import asyncio
+
+import pytest
 
 from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.leadership import LEADER_PATH
@@ -12,6 +14,7 @@ from support.rest_cluster import RestCluster, rest_cluster
 ADMIN = "/admin/v2"
 TENANT = {"allowedClusters": ["standalone"]}
 MODE = {"leader_only_metadata_writes": "administration"}
+MODES = pytest.mark.parametrize("mode", ["administration", "true"])
 
 OF_OWNERS = {
     ("PUT", "unload"),
@@ -24,6 +27,7 @@ OF_OWNERS = {
     ("DELETE", "{subscription}"),
     ("PUT", "compaction"),
     ("POST", "shutdown"),
+    ("POST", "leader-writes"),
 }
 """What changes something and is for whoever owns a bundle or a topic, or for the broker that is asked."""
 
@@ -47,9 +51,10 @@ async def test_every_request_that_changes_something_is_either_the_leaders_or_an_
         assert unmarked <= OF_OWNERS, unmarked - OF_OWNERS
 
 
-async def test_a_follower_sends_what_administrators_change_to_the_leader_which_writes_it() -> None:
+@MODES
+async def test_a_follower_sends_what_administrators_change_to_the_leader_which_writes_it(mode: str) -> None:
     """Policies and dynamic configuration alike; what is only shown is shown by any broker."""
-    async with rest_cluster(2, **MODE) as cluster:
+    async with rest_cluster(2, leader_only_metadata_writes=mode) as cluster:
         leader, other = leader_and_other(cluster)
         answer = await cluster.expect(307, "PUT", f"{ADMIN}/tenants/acme", TENANT, at=other, follow=False)
         assert answer.location == f"{leader.urls.web_url}{ADMIN}/tenants/acme?authoritative=false"

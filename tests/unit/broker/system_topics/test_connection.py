@@ -18,13 +18,18 @@ OTHER = "non-persistent://pulsar/system/u"
 
 @pytest.mark.parametrize(
     ("url", "address"),
-    [("pulsar://a:1", ("a", 1)), ("pulsar://a", ("a", 6650)), ("pulsar://[::1]:7", ("::1", 7))],
+    [
+        ("pulsar://a:1", ("a", 1, False)),
+        ("pulsar://a", ("a", 6650, False)),
+        ("pulsar://[::1]:7", ("::1", 7, False)),
+        ("pulsar+ssl://a", ("a", 6651, True)),
+    ],
 )
-def test_addresses(url: str, address: tuple[str, int]) -> None:
+def test_addresses(url: str, address: tuple[str, int, bool]) -> None:
     assert address_of(url) == address
 
 
-@pytest.mark.parametrize("url", ["", "a:1", "pulsar://", "pulsar+ssl://a:1", "pulsar://a:x", "http://a:1"])
+@pytest.mark.parametrize("url", ["", "a:1", "pulsar://", "pulsar+tls://a:1", "pulsar://a:x", "http://a:1"])
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(ValueError):
         address_of(url)

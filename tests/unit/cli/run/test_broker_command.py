@@ -34,6 +34,10 @@ def refusal(folder: Path, *lines: str) -> str:
     ("line", "said"),
     [
         ("brokerServicePort=70000", "brokerServicePort"),
+        ("bindAddress=0.0.0.0", "Set authenticationEnabled=true (docs/security.md says in which steps)"),
+        ("bindAddress=somewhere", "barycenterUnauthenticatedNetworkAllowed=true"),
+        ("authenticationEnabled=true", "brokerClientAuthenticationPlugin must be given"),
+        ("webServicePortTls=0", "tlsCertificateFilePath: name the PEM file"),
         ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),
         ("loadBalancerLoadSheddingStrategy=NoSuchShedder", "NoSuchShedder"),
     ],

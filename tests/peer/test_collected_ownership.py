@@ -18,7 +18,7 @@ from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
 from support.apache_pulsar import EXTENSIBLE, ApachePulsar, apache_pulsar
 from support.maven import PeerUnavailableError
 
-pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
 
 TOPICS = tuple(f"persistent://public/owned/orders-{number}" for number in range(8))
 ROUNDS = 120

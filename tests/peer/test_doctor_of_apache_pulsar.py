@@ -14,7 +14,7 @@ from barycenter.metadata.open import open_store
 from support.apache_pulsar import MODULAR, ApachePulsar, apache_pulsar, soon
 from support.maven import PeerUnavailableError
 
-pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
 
 TOPICS = tuple(f"non-persistent://public/looked-at/orders-{number}" for number in range(6))
 

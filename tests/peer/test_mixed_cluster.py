@@ -30,7 +30,7 @@ from support.wire_lookup import LookupRefusedError, lookup_over_wire
 pytestmark = [
     pytest.mark.peer,
     pytest.mark.integration,
-    pytest.mark.xdist_group("cluster"),
+    pytest.mark.xdist_group("apache pulsar"),
     pytest.mark.asyncio(loop_scope="module"),
 ]
 

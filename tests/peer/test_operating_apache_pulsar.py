@@ -16,7 +16,7 @@ import pytest
 from support.apache_pulsar import EXTENSIBLE, MODULAR, ApachePulsar, apache_pulsar, soon
 from support.numbered_flow import flowing
 
-pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
 
 BUNDLES, MOVES = 24, 20
 

@@ -24,7 +24,7 @@ from support.apache_pulsar import MODULAR, apache_pulsar
 from support.maven import Dependency, class_path, java_of
 from support.rest_cluster import RestCluster
 
-pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
 
 ROOT = Path(__file__).parents[1]
 VERSION = "4.0.8"

@@ -58,6 +58,8 @@ log = structlog.get_logger(__name__)
 _SEE_OFF_S: Final = 15.0
 """How long a leader that leaves goes on to lead for others that leave."""
 _SEE_OFF_PAUSE_S: Final = 0.05
+_STORE_ANSWERS_S: Final = 15.0
+"""For so long a broker that starts asks a store that does not answer."""
 
 
 class ControlPlane:
@@ -379,7 +381,7 @@ class ControlPlane:
 
     async def _refuse_mixed_writers(self) -> None:
         if self.leader_writes is None:
-            await refuse_beside_leased(self.env.store)
+            await refuse_beside_leased(self.env.store, within_s=_STORE_ANSWERS_S)
 
     async def _refuse_mixed_ownership(self) -> None:
         assert self.urls is not None

@@ -14,6 +14,7 @@ import asyncio
 from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.start_errors import MixedWritersError
+from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.metadata.leased.records import SESSIONS_ROOT
 from barycenter.metadata.leased.values import split_lease
 from barycenter.metadata.store import MetadataStore
@@ -37,14 +38,24 @@ async def refuse_who_writes_himself(store: MetadataStore, leader_path: str, *, w
         await asyncio.sleep(_AGAIN_S)
 
 
-async def refuse_beside_leased(store: MetadataStore) -> None:
-    """Look for brokers that leave writing to the leader.
+async def refuse_beside_leased(store: MetadataStore, *, within_s: float) -> None:
+    """Look for brokers that leave writing to the leader; a store that is silent, as while it elects, is asked again.
 
     Raises:
         MixedWritersError: there is a session that a leader granted.
         MetadataError: the store did not answer.
     """
-    sessions = await store.children(SESSIONS_ROOT)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + within_s
+    while True:
+        try:
+            sessions = await store.children(SESSIONS_ROOT)
+        except StoreUnavailableError:
+            if loop.time() >= deadline_s:
+                raise
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            break
     if sessions:
         raise MixedWritersError("false", [f"{len(sessions)} sessions at {SESSIONS_ROOT}"])
 

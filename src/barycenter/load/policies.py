@@ -14,7 +14,7 @@ Source: Pulsar's `NamespaceIsolationDataImpl`, `NamespaceIsolationPolicyImpl`, `
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -29,6 +29,9 @@ UNLOAD_SCOPES: Final = ("all_matching", "changed", "none")
 DEFAULT_DOMAIN: Final = "default"
 """The failure domain of brokers that are in none."""
 
+DRAINED_KEY: Final = "barycenterDrainedBrokers"
+"""The dynamic setting that names drained brokers."""
+
 _MIN_AVAILABLE: Final = "min_available"
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _REMEMBERED_NAMESPACES: Final = 200_000
@@ -40,6 +43,11 @@ class PolicyError(ValueError):
     def __init__(self, policy: str, problem: str) -> None:
         super().__init__(f"isolation policy {policy!r}: {problem}")
         self.policy = policy
+
+
+def drained_text(brokers: Collection[str]) -> str:
+    """Return the text of DRAINED_KEY; nobody is a comma alone, as a blank text cannot be set."""
+    return ",".join(brokers) or ","
 
 
 class AutoFailoverData(msgspec.Struct, frozen=True):

@@ -22,9 +22,9 @@ from barycenter.admin.client import AdminClient
 from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.addresses import address_of
 from barycenter.attach.answers import without_report
+from barycenter.load.policies import DRAINED_KEY
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
-from barycenter.operations.draining import DRAINED_KEY
 from barycenter.operations.executor import NotNowError, RefusedError
 
 _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)

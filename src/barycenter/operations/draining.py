@@ -14,20 +14,13 @@ from barycenter.load.policies import IsolationPolicies
 from barycenter.naming.bundle import may_leave_its_broker
 from barycenter.operations.plan import PlannedMove
 
-DRAINED_KEY: Final = "barycenterDrainedBrokers"
-_SEPARATOR: Final = ","
 _NOBODYS: Final = "nobody/nothing"
 """A namespace that is not there."""
 
 
 def parsed(text: str) -> tuple[str, ...]:
-    """Return the brokers that a text of the key names, in its order."""
-    return tuple(name for name in (piece.strip() for piece in text.split(_SEPARATOR)) if name)
-
-
-def written(brokers: Collection[str]) -> str:
-    """Return the text of the key; nobody is a separator alone, as a blank text cannot be set."""
-    return _SEPARATOR.join(brokers) or _SEPARATOR
+    """Return the brokers that a text of DRAINED_KEY names, in its order."""
+    return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
 
 
 def keeping_policy(cluster: str, broker: str, brokers: Collection[str]) -> tuple[str, str] | None:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.config.broker_conf import parse_value
-from barycenter.load.policies import IsolationPolicies
-from barycenter.operations.draining import DRAINED_KEY, keeping_policy, parsed, spread, to_move, written
+from barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_text
+from barycenter.operations.draining import keeping_policy, parsed, spread, to_move
 from support.extensible_choices import policy
 
 NONE = IsolationPolicies()
@@ -53,7 +53,7 @@ def test_what_is_a_brokers_own_is_not_moved() -> None:
 
 @given(st.lists(st.sampled_from(["a:1", "b:1", "[::1]:8080"]), unique=True))
 def test_the_text_of_the_key_is_read_as_the_brokers_read_it(brokers: list[str]) -> None:
-    text = written(brokers)
+    text = drained_text(brokers)
     assert text.strip(), "a blank text is the default, and cannot be part of a path"
     assert parsed(text) == parse_value(DRAINED_KEY, text) == tuple(brokers)
 

@@ -10,9 +10,9 @@ from typing import Final
 from barycenter.cli.ask.running_cluster import snapshot_of
 from barycenter.cli.operate.carrying_out import open_cluster
 from barycenter.load.cycle.told_rounds import placement_lines
-from barycenter.load.policies import IsolationPolicies
+from barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_text
 from barycenter.operations.admin_cluster import AdminCluster
-from barycenter.operations.draining import DRAINED_KEY, parsed, spread, to_move, written
+from barycenter.operations.draining import parsed, spread, to_move
 from barycenter.operations.executor import NotNowError, RefusedError, when_told
 from barycenter.operations.plan import PlannedMove
 from barycenter.snapshots.decided_by import configured, manager_of
@@ -92,7 +92,7 @@ async def set_drained(url: str, brokers: tuple[str, ...], broker: str) -> None:
 
     try:
         async with asyncio.timeout(_WITHIN_S):
-            await when_told(lambda: cluster.set_dynamic(DRAINED_KEY, written(brokers)))
+            await when_told(lambda: cluster.set_dynamic(DRAINED_KEY, drained_text(brokers)))
             for name in await when_told(cluster.brokers):
                 await when_told(partial(know, name))
     finally:
@@ -110,7 +110,7 @@ async def _placed(
 ) -> tuple[list[PlannedMove], dict[str, str]]:
     """Return where the leader would place the bundles of a broker that is drained, one counting for the next."""
     found = of_document(await snapshot_of(url), Path(url))
-    config = configured(found, changes=[f"{DRAINED_KEY}={written(drained)}"])
+    config = configured(found, changes=[f"{DRAINED_KEY}={drained_text(drained)}"])
     moves, stay = [], {}
     for line in placement_lines(found.snapshot, config, bundles, 0, manager_of(found, None)):
         if line.destination in ("", broker):

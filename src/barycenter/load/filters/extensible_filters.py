@@ -20,9 +20,10 @@ from barycenter.load.filters.anti_affinity import anti_affinity
 from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.load_manager_class import load_manager_class
 from barycenter.load.filters.max_topics import below_max_topics
-from barycenter.load.filters.namespace_policies import DRAINED_SETTING, ONLY_DRAINED, policy_candidates
+from barycenter.load.filters.namespace_policies import ONLY_DRAINED, policy_candidates
 from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.managers import ManagerKind
+from barycenter.load.policies import DRAINED_KEY
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.drained import drained_rows
 from barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
@@ -75,14 +76,14 @@ def narrow(
     drained = drained_rows(snapshot)
     if drained is None or not (candidates & drained).any():
         return _narrowed(snapshot, request, settings, candidates)
-    spared = narrowed(candidates, candidates & ~drained, Code.DRAINED, (DRAINED_SETTING,))
+    spared = narrowed(candidates, candidates & ~drained, Code.DRAINED, (DRAINED_KEY,))
     found = _narrowed(snapshot, request, settings, spared.kept)
     if found.candidates.any():
         return replace(found, outcomes=(spared, *found.outcomes))
     found = _narrowed(snapshot, request, settings, candidates)
     if not found.candidates.any():
         return found
-    told = narrowed(candidates, candidates, Code.DRAINED, (DRAINED_SETTING,), note=ONLY_DRAINED)
+    told = narrowed(candidates, candidates, Code.DRAINED, (DRAINED_KEY,), note=ONLY_DRAINED)
     return replace(found, outcomes=(told, *found.outcomes))
 
 

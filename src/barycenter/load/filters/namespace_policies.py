@@ -23,13 +23,12 @@ import msgspec
 import numpy as np
 
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
-from barycenter.load.policies import BrokerHosts, IsolationPolicies, IsolationPolicy, host_of_broker
+from barycenter.load.policies import DRAINED_KEY, BrokerHosts, IsolationPolicies, IsolationPolicy, host_of_broker
 from barycenter.load.reasons import Code
 from barycenter.load.snapshot.drained import drained_rows
 from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 ISOLATION_SETTING = "namespaceIsolationPolicies"
-DRAINED_SETTING = "barycenterDrainedBrokers"
 ONLY_DRAINED = "only drained brokers may serve it, so one of them does"
 
 
@@ -125,7 +124,7 @@ def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]
             among=live,
             kept=found.kept,
             code=found.code,
-            settings=(DRAINED_SETTING, *found.settings),
+            settings=(DRAINED_KEY, *found.settings),
             codes=((live & drained, Code.DRAINED), *found.codes),
             note=found.note,
         )

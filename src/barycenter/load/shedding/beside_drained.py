@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from barycenter.load.decisions import Refusal, Unload
-from barycenter.load.filters.namespace_policies import DRAINED_SETTING
+from barycenter.load.policies import DRAINED_KEY
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from barycenter.load.snapshot.drained import drained_rows, without_brokers
@@ -60,7 +60,7 @@ class PlanBesideDrained:
         if place < len(self.brokers) and self.brokers[place] == broker:
             return self.decided.broker_reason(place)
         name = self.snapshot.brokers.names[broker]
-        return Reason(code=Code.DRAINED, strategy=self.strategy, subject=name, settings=(DRAINED_SETTING,))
+        return Reason(code=Code.DRAINED, strategy=self.strategy, subject=name, settings=(DRAINED_KEY,))
 
     def destinations(self) -> Mapping[str, str]:
         return self.decided.destinations()

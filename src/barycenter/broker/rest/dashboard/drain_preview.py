@@ -7,7 +7,6 @@ Nothing is changed. To drain is to set the dynamic key DRAINED_KEY, and then to 
 
 import asyncio
 import random
-from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -21,15 +20,13 @@ from barycenter.broker.rest.requests import json_response
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
-from barycenter.load.policies import PolicyError
+from barycenter.load.policies import DRAINED_KEY, PolicyError, drained_text
 from barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from barycenter.naming.bundle import may_leave_its_broker
 from barycenter.pages.reasons import short_reason
 
 MOST_PLACED: Final = 1_000
 """Bundles of which it is told where they would go; the leader places the rest when they leave."""
-_KEY: Final = "barycenterDrainedBrokers"
-_SEPARATOR: Final = ","
 
 
 class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -72,7 +69,7 @@ class DrainPreviews:
         with_it = (*others, broker)
         if not services.control.registration.brokers - {*with_it}:
             raise RestError(412, f"Nobody could take the bundles of {broker}: no other broker is there and not drained")
-        config = services.control.config.changed(_KEY, _text(with_it))
+        config = services.control.config.changed(DRAINED_KEY, drained_text(with_it))
         document = await snapshot_document(services)
         try:
             count, leaving = await asyncio.to_thread(_leaving, document, config, manager_in_force(config), broker)
@@ -81,19 +78,14 @@ class DrainPreviews:
         return json_response(
             DrainPreview(
                 broker=broker,
-                key=_KEY,
+                key=DRAINED_KEY,
                 is_drained=broker in drained,
-                value=_text(with_it),
-                without=_text(others),
+                value=drained_text(with_it),
+                without=drained_text(others),
                 count=count,
                 leaving=leaving,
             )
         )
-
-
-def _text(brokers: Collection[str]) -> str:
-    """Return the text of the key; nobody is a separator alone, as a blank text cannot be set."""
-    return _SEPARATOR.join(brokers) or _SEPARATOR
 
 
 def _leaving(

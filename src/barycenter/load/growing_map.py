@@ -1,6 +1,6 @@
 """A map that is a value: adding to it makes another one, at a price that does not grow with its size."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Generic, Self, TypeVar
 
 _Key = TypeVar("_Key")
@@ -75,12 +75,14 @@ class GrowingMap(Mapping[_Key, _Value]):
             added = before
         return self._first.get(key)
 
-    def is_one_more(self, before: "GrowingMap[_Key, _Value]", key: _Key) -> bool:
-        """Tell whether this map is known to be another one with `key` added."""
-        if self._added is not before._added or self._first is not before._first or self._count != before._count + 1:
+    def is_more_by(self, before: "GrowingMap[_Key, _Value]", keys: Collection[_Key]) -> bool:
+        """Tell whether this map is known to be another one with these keys added, each once, and nothing else."""
+        if self._added is not before._added or self._first is not before._first:
             return False
-        added = self._added.last.get(key)
-        return added is not None and added[0] == self._count
+        if self._count != before._count + len(keys):
+            return False
+        last = (self._added.last.get(key) for key in keys)
+        return all(added is not None and before._count < added[0] <= self._count for added in last)
 
     def adding(self, key: _Key, value: _Value) -> Self:
         """Return the map with one entry more, or another value for a key that it has."""

@@ -15,7 +15,7 @@ Source: our own.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
@@ -95,8 +95,7 @@ class Expected:
     """What brokers of a snapshot will have: what they reported, the work that comes and goes since, its slope, the
     number of bundles; `fresh` is whose report is not old.
 
-    `pending` was placed last: the broker, its name, its work, and who has it in what was reported. It is counted once
-    the snapshot has it on its way. Work is in whole parts of 2**-30, so that sums do not depend on their order.
+    Work is in whole parts of 2**-30, so that sums do not depend on their order.
     """
 
     snapshot: LoadSnapshot
@@ -105,7 +104,6 @@ class Expected:
     slope: Floats
     counts: Floats
     fresh: Flags
-    pending: tuple[int, str, float, int] | None = None
 
     @property
     def usage(self) -> Floats:
@@ -113,13 +111,25 @@ class Expected:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementMemory:
-    """`plan` is there while it is carried out."""
+class Pending(NamedTuple):
+    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported; and the one
+    placed before it."""
+
+    broker: int
+    bundle: str
+    work: float
+    home: int
+    before: "Pending | None"
+
+
+class PlacementMemory(msgspec.Struct, frozen=True):
+    """`plan` is there while it is carried out. `pending` was placed since `expected`, the latest first; each is counted
+    once the snapshot has it on its way."""
 
     known: Known | None = None
-    plan: Mapping[str, Planned] = field(default_factory=dict)
+    plan: Mapping[str, Planned] = {}
     expected: Expected | None = None
+    pending: Pending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +158,12 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             choice = PlacementChoice(planned, NAME, Code.PLANNED, count - 1)
             if memory.expected is None or memory.known is None:
                 return choice, memory
-            expected = self._expected(snapshot, memory.known, memory.expected)
-            pending = planned, bundle, move.work, memory.known.home(snapshot, bundle, move)
-            return choice, replace(memory, expected=replace(expected, pending=pending))
+            home = memory.known.home(snapshot, bundle, move)
+            latest = Pending(planned, bundle, move.work, home, memory.pending)
+            return choice, PlacementMemory(memory.known, memory.plan, memory.expected, latest)
         with np.errstate(over="ignore", invalid="ignore"):
             known = memory.known or self._first(snapshot)
-            expected = self._expected(snapshot, known, memory.expected)
+            expected = self._expected(snapshot, known, memory)
             work, home = known.work(bundle), known.home(snapshot, bundle)
             usage = expected.usage
             after = np.where(candidates, usage + expected.slope * work, np.inf)
@@ -162,9 +172,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             if not expected.fresh.all() and (candidates & expected.fresh).any():
                 after = np.where(expected.fresh, after, np.inf)
             chosen, code = self._chosen(snapshot, move, candidates, expected.counts, usage, after)
-        expected = replace(expected, pending=(chosen, bundle, work, home))
         choice = PlacementChoice(chosen, NAME, code, count - 1, figures=_Figures(snapshot.brokers, chosen, after))
-        return choice, PlacementMemory(known, memory.plan, expected)
+        latest = Pending(chosen, bundle, work, home, None)
+        return choice, PlacementMemory(known, memory.plan, expected, latest)
 
     def _chosen(
         self,
@@ -188,17 +198,22 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
         return Known(snapshot.taken_at_ms, loads, lines, snapshot)
 
-    def _expected(self, snapshot: LoadSnapshot, known: Known, before: Expected | None) -> Expected:
+    def _expected(self, snapshot: LoadSnapshot, known: Known, memory: PlacementMemory) -> Expected:
+        """Return what brokers will have by this snapshot; what was placed and is not on its way was not carried out."""
+        before, pairs = memory.expected, snapshot.on_their_way.pairs
         if before is not None and _is_same(before.snapshot, snapshot):
-            pairs, pending = snapshot.on_their_way.pairs, before.pending
-            if pairs is before.snapshot.on_their_way.pairs:
+            counted = before.snapshot.on_their_way.pairs
+            if pairs is counted:
                 return before
-            if pending is not None and pairs.is_one_more(before.snapshot.on_their_way.pairs, pending[:2]):
-                grown = replace(
-                    before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy(), pending=None
-                )
-                if not snapshot.bundles.is_reported_by(*pending[:2]):
-                    _count(grown, *pending)
+            arrived: dict[tuple[int, str], Pending] = {}
+            for each in _chain(memory.pending):
+                if each[:2] in pairs and each[:2] not in counted:
+                    arrived.setdefault(each[:2], each)
+            if pairs.is_more_by(counted, arrived):
+                grown = replace(before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy())
+                for each in arrived.values():
+                    if not snapshot.bundles.is_reported_by(each.broker, each.bundle):
+                        _count(grown, each.broker, each.work, each.home)
                 return grown
         lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
         # what is reported ends at the limits of a broker, its traffic does not
@@ -208,9 +223,9 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         fresh = now_ms - reported_at_ms(snapshot) <= self.settings.stale_ms
         counts = snapshot.brokers.bundle_count.astype(float)
         expected = Expected(snapshot, reported, np.zeros(len(counts)), lines.slope, counts, fresh)
-        for broker, name in sorted(snapshot.on_their_way.pairs):
+        for broker, name in sorted(pairs):
             if not snapshot.bundles.is_reported_by(broker, name):
-                _count(expected, broker, name, known.work(name), known.home(snapshot, name))
+                _count(expected, broker, known.work(name), known.home(snapshot, name))
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
@@ -227,11 +242,11 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             for move in plan.moves
         }
         known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
-        return PlacementMemory(known, moves, None)
+        return PlacementMemory(known, moves)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
         """Forget the moves of the plan."""
-        return PlacementMemory(memory.known, {}, memory.expected)
+        return PlacementMemory(memory.known, {}, memory.expected, memory.pending)
 
 
 def _in_parts(estimates: tuple[float, float]) -> float:
@@ -242,7 +257,13 @@ def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
     return before.bundles is snapshot.bundles and before.brokers is snapshot.brokers
 
 
-def _count(expected: Expected, broker: int, bundle: str, work: float, home: int) -> None:
+def _chain(latest: Pending | None) -> Iterator[Pending]:
+    while latest is not None:
+        yield latest
+        latest = latest.before
+
+
+def _count(expected: Expected, broker: int, work: float, home: int) -> None:
     """Count a bundle for the broker that gets it, and no more for the one at home."""
     if home == broker:
         return

@@ -33,14 +33,14 @@ _AT_ONCE: Final = 16
 """Namespaces that are made at once, before anything is timed."""
 
 
-async def make_namespaces(cluster: StandaloneCluster, count: int, bundles: int) -> list[str]:
-    """Make so many namespaces and return a topic for each of their bundles."""
+async def make_namespaces(web_url: str, count: int, bundles: int) -> list[str]:
+    """Make so many namespaces by the admin REST and return a topic for each of their bundles."""
     limit = asyncio.Semaphore(_AT_ONCE)
     names = [f"{_TENANT}/storm-{number}" for number in range(count)]
     async with aiohttp.ClientSession() as session:
 
         async def make(name: str) -> None:
-            url = f"{cluster.brokers[0].web_url}/admin/v2/namespaces/{name}"
+            url = f"{web_url}/admin/v2/namespaces/{name}"
             async with limit, session.put(url, json={"bundles": {"numBundles": bundles}}) as answer:
                 assert answer.status == 204, await answer.text()
 
@@ -76,7 +76,7 @@ async def measure(
     """Return the rows of both storms."""
     keys = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false"} | configuration
     async with running_cluster(brokers, keys, metadata_store_url=url) as cluster:
-        topics = await make_namespaces(cluster, namespaces, bundles)
+        topics = await make_namespaces(cluster.brokers[0].web_url, namespaces, bundles)
         ports = [broker.broker_port for broker in cluster.brokers]
         rows = [row("to a new cluster", await start_storm(ports, topics, clients), clients, None, cluster)]
         ready_s = await restart_all(cluster)

@@ -1,7 +1,8 @@
 """What each metadata store does to a cluster: hand-over, fail-over, a start storm, operations, memory.
 
-Each store is a real one on loopback: SQLite's file, one ZooKeeper from the jars of pyspark, one etcd of the PATH. The
-servers of a deployment sync to disks of their own and are further away; what is compared here is the work.
+Each store is a real one on loopback: SQLite's file, one ZooKeeper from the jars of pyspark, one etcd of the PATH; all
+three sync what they answer. The servers of a deployment have disks of their own and are further away; what is compared
+here is the work.
 
 - *Hand-over*: the longest time without a receipt around an unload to a given broker, under a running client.
 - *Fail-over*: the same around the owner's death by SIGKILL; a session's end is a part of it.
@@ -48,7 +49,6 @@ from support.zookeeper_server import zookeeper_server
 _OPERATIONS: Final = ("get", "put", "delete", "children", "exists")
 _BUNDLES_OF_NAMESPACE: Final = 16
 _COUNTED: Final = "public/counted"
-_PLAIN: Final = "unload to a given broker"
 
 
 class CountedStore:
@@ -115,7 +115,7 @@ def servers(names: Sequence[str], folder: Path) -> Iterator[dict[str, Callable[[
         if "sqlite" in names:
             found["sqlite"] = lambda word: f"sqlite:{folder / f'{word}.sqlite'}"
         if "zookeeper" in names:
-            zookeeper = stack.enter_context(zookeeper_server(folder / "zookeeper"))
+            zookeeper = stack.enter_context(zookeeper_server(folder / "zookeeper", syncs=True))
             found["zookeeper"] = lambda word: f"{zookeeper.url}/{word}"
         if "etcd" in names:
             etcd = stack.enter_context(etcd_server(folder / "etcd"))
@@ -132,7 +132,7 @@ async def measure(given: argparse.Namespace) -> None:
         for name, place in stack.enter_context(servers(given.stores, folder)).items():
             asked.append([name, *await operations(place("operations"), folder / name, given.operations)])
             gaps, verdict = await unload_gap.run(
-                {}, [_PLAIN] * given.unloads, given.session_ms, metadata_store_url=place("gap")
+                {}, [unload_gap.GIVEN] * given.unloads, given.session_ms, metadata_store_url=place("gap")
             )
             for event, found in gaps.items():
                 moves.append([name, event, len(found), *(1000 * percentile(found, p) for p in (50, 99)), verdict])

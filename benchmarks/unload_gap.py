@@ -11,13 +11,13 @@ import asyncio
 import threading
 import time
 from bisect import bisect_left
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
 
 import aiohttp
 import pulsar
 
 from barycenter.load.managers import ManagerKind
-from barycenter.standalone.cluster import StandaloneCluster
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
 
@@ -27,6 +27,8 @@ _UNLOAD: Final = "/admin/v2/namespaces/public/gap/0x00000000_0xffffffff/unload"
 _EVERY_S: Final = 0.001
 _SETTLES_S: Final = 0.4
 """How long after the answer to an unload the next one comes."""
+_CALM_S: Final = 2.0
+"""How long after the last of them its owner is killed: what is left of that gap is none of this one."""
 _CHANNEL: Final = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 _PLACES: Final = {
     "topic": f"{_CHANNEL}.ServiceUnitStateTableViewImpl",
@@ -34,7 +36,7 @@ _PLACES: Final = {
 }
 _TRANSFER: Final = "transfer"
 _PLAIN: Final = "plain unload"
-_GIVEN: Final = "unload to a given broker"
+GIVEN: Final = "unload to a given broker"
 
 
 class Pulse:
@@ -110,24 +112,47 @@ class Pulse:
         return f"{self.sent:,} messages arrived in order, {len(self._arrived) - len(firsts):,} of them again"
 
 
-async def owner_index(session: aiohttp.ClientSession, cluster: StandaloneCluster, ask: int = 0) -> int:
+class Member(Protocol):
+    """A broker of a cluster that is measured."""
+
+    @property
+    def broker_id(self) -> str: ...
+    @property
+    def web_url(self) -> str: ...
+    @property
+    def service_url(self) -> str: ...
+
+
+class Cluster(Protocol):
+    @property
+    def brokers(self) -> Sequence[Member]: ...
+    @property
+    def service_url(self) -> str: ...
+
+
+Kill = Callable[[int], Awaitable[None]]
+"""Ends the broker in that place as a crash does."""
+
+
+async def owner_index(session: aiohttp.ClientSession, cluster: Cluster, ask: int = 0) -> int:
     async with session.get(cluster.brokers[ask].web_url + _LOOKUP) as answer:
         url = (await answer.json(content_type=None))["brokerUrl"]
-    return next(broker.index for broker in cluster.brokers if broker.service_url == url)
+    return next(place for place, broker in enumerate(cluster.brokers) if broker.service_url == url)
 
 
-async def unload(session: aiohttp.ClientSession, cluster: StandaloneCluster, *, to_next: bool) -> tuple[float, float]:
+async def unload(session: aiohttp.ClientSession, cluster: Cluster, *, to_next: bool) -> tuple[float, float]:
     """Unload the bundle, to the broker after its owner or to whoever is chosen; return when that was."""
     owner = await owner_index(session, cluster)
-    target = cluster.brokers[(owner + 1) % len(cluster.brokers)]
-    query = {"destinationBroker": target.broker_id} if to_next else {}
+    target = (owner + 1) % len(cluster.brokers)
+    query = {"destinationBroker": cluster.brokers[target].broker_id} if to_next else {}
     start = time.perf_counter()
-    async with session.put(cluster.brokers[owner].web_url + _UNLOAD, params=query) as answer:
+    url = cluster.brokers[owner].web_url + _UNLOAD
+    async with session.put(url, params=query, headers={"Content-Type": "application/json"}) as answer:
         assert answer.status == 204, await answer.text()
     await asyncio.sleep(_SETTLES_S)
     end = time.perf_counter()
     if to_next:
-        assert await owner_index(session, cluster) == target.index, "the bundle did not go where it was told"
+        assert await owner_index(session, cluster) == target, "the bundle did not go where it was told"
     return start, end
 
 
@@ -144,17 +169,26 @@ async def run(
     """Return the gaps in seconds of each kind of event, that of the owner's death last, and what became of messages."""
     common = {"loadBalancerSheddingEnabled": "false", "metadataStoreSessionTimeoutMillis": str(session_ms)}
     started = running_cluster(3, common | configuration, metadata_store_url=metadata_store_url)
-    async with started as cluster, aiohttp.ClientSession() as session:
-        url = cluster.brokers[0].web_url
-        async with session.put(f"{url}/admin/v2/namespaces/public/gap", json={"bundles": {"numBundles": 1}}) as answer:
+    async with started as cluster:
+        return await gaps_of(cluster, lambda place: cluster.kill_broker(cluster.brokers[place]), events, session_ms)
+
+
+async def gaps_of(
+    cluster: Cluster, kill: Kill, events: list[str], session_ms: int
+) -> tuple[dict[str, list[float]], str]:
+    """As `run`, of a cluster that runs; of it one broker is dead afterwards."""
+    async with aiohttp.ClientSession() as session:
+        url = f"{cluster.brokers[0].web_url}/admin/v2/namespaces/public/gap"
+        async with session.put(url, json={"bundles": {"numBundles": 1}}) as answer:
             assert answer.status == 204, await answer.text()
         client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         pulse = await asyncio.to_thread(Pulse, client)
         await asyncio.sleep(1)
         windows = [(event, await unload(session, cluster, to_next=event != _PLAIN)) for event in events]
+        await asyncio.sleep(_CALM_S)
         killed = await owner_index(session, cluster)
         start = time.perf_counter()
-        await cluster.kill_broker(cluster.brokers[killed])
+        await kill(killed)
         await asyncio.sleep(session_ms / 1000 + 5)
         windows.append((f"owner killed (session {session_ms} ms)", (start, time.perf_counter())))
         await asyncio.to_thread(pulse.close)
@@ -167,7 +201,7 @@ async def run(
 
 async def measure(transfers: int, unloads: int, session_ms: int, places: list[str]) -> None:
     extensible = {"loadManagerClassName": ManagerKind.EXTENSIBLE.class_name}
-    clusters: dict[str, tuple[dict[str, str], list[str]]] = {"modular": ({}, [_GIVEN] * unloads)}
+    clusters: dict[str, tuple[dict[str, str], list[str]]] = {"modular": ({}, [GIVEN] * unloads)}
     for place in places:
         where = {"loadManagerServiceUnitStateTableViewClassName": _PLACES[place]}
         clusters[f"extensible, records in the {place}"] = extensible | where, turns(transfers, unloads)

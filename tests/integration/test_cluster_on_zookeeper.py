@@ -1,6 +1,7 @@
 """Broker processes that find each other in a real ZooKeeper, driven by the stock client while things end."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,35 @@ async def test_clients_go_on_when_bundles_move_a_broker_dies_and_zookeeper_start
             assert await asyncio.to_thread(receive_all, client, TOPIC, producer.sent) == list(range(producer.sent))
             await asyncio.to_thread(client.close)
         assert await asyncio.to_thread(names_below, zookeeper, "/blue/loadbalance/brokers") == []
+
+
+async def test_zookeepers_own_shell_shows_what_operators_know(tmp_path: Path) -> None:
+    """Leader, brokers, owned bundles and policies stand at Pulsar's paths; what dies with its session is ephemeral."""
+    with zookeeper_server(tmp_path / "zookeeper") as zookeeper:
+        async with running_cluster(
+            tmp_path / "data",
+            brokers=1,
+            configuration=QUICK_ON_ZOOKEEPER,
+            metadata_store_url=f"{zookeeper.url}/blue",
+        ) as (cluster, admin):
+            await admin.expect(204, "PUT", "/admin/v2/tenants/acme", json={"allowedClusters": ["standalone"]})
+            await admin.create_namespace("acme/orders", 1)
+            await admin.owner(TOPIC)
+            seen = (await asyncio.to_thread(zookeeper.shell, "ls", "-R", "/blue")).splitlines()
+            broker = cluster.brokers[0].broker_id
+            ephemeral = [
+                "/blue/loadbalance/leader",
+                f"/blue/loadbalance/brokers/{broker}",
+                "/blue/namespace/acme/orders/0x00000000_0xffffffff",
+            ]
+            lasting = [
+                "/blue/admin/policies/acme",
+                "/blue/admin/policies/acme/orders",
+                "/blue/admin/clusters/standalone",
+            ]
+            assert set(ephemeral + lasting) <= set(seen)
+            for path in (*ephemeral, *lasting):
+                told = await asyncio.to_thread(zookeeper.shell, "stat", path)
+                assert ("ephemeralOwner = 0x0\n" in told) == (path in lasting), f"{path}\n{told}"
+            lock = json.loads((await asyncio.to_thread(zookeeper.shell, "get", ephemeral[-1])).splitlines()[-1])
+            assert lock["nativeUrl"] == cluster.brokers[0].service_url

@@ -232,10 +232,12 @@ class ApachePulsar:
             self._wait_until_ready(broker)
         self._keep_classes()
 
-    def restart(self, broker: ApacheBroker) -> None:
-        """Start a broker that was killed; return once it serves."""
-        self._start_broker(broker)
-        self._wait_until_ready(broker)
+    def restart(self, *brokers: ApacheBroker) -> None:
+        """Start brokers that were killed; return once all of them serve."""
+        for broker in brokers:
+            self._start_broker(broker)
+        for broker in brokers:
+            self._wait_until_ready(broker)
 
     def end(self) -> None:
         """End all processes at once: nothing of them is kept."""

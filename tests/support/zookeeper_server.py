@@ -28,7 +28,8 @@ _LOOK_AGAIN_S = 0.02
 
 
 class ZooKeeperServer:
-    """One server; `start` may be called again after `kill`, with the same data and port."""
+    """One server; `start` may be called again after `kill`, with the same data and port. One that `syncs` has each
+    write on its disk before it answers."""
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class ZooKeeperServer:
         number: int = 0,
         certificates: Certificates | None = None,
         secure_port: int = 0,
+        syncs: bool = False,
     ) -> None:
         self.endpoint = f"127.0.0.1:{port}"
         self.url = f"zk:{self.endpoint}"
@@ -52,7 +54,8 @@ class ZooKeeperServer:
         configuration.write_text(
             f"tickTime={TICK_MS}\ninitLimit=50\nsyncLimit=20\ndataDir={data}\nclientPortAddress=127.0.0.1\n"
             f"clientPort={port}\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,srvr\n"
-            f"minSessionTimeout={2 * TICK_MS}\nmaxSessionTimeout=60000\nforceSync=no\nmaxClientCnxns=0\n{ensemble}"
+            f"minSessionTimeout={2 * TICK_MS}\nmaxSessionTimeout=60000\nforceSync={'yes' if syncs else 'no'}\n"
+            f"maxClientCnxns=0\n{ensemble}"
         )
         if certificates is not None:
             self.secure_endpoint = f"127.0.0.1:{secure_port}"
@@ -102,6 +105,19 @@ class ZooKeeperServer:
         except OSError:
             return b""
 
+    def shell(self, *words: str) -> str:
+        """Return what ZooKeeper's own shell prints of a command."""
+        main = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "org.apache.zookeeper.ZooKeeperMain"]
+        command = ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", _class_path(), *main]
+        done = subprocess.run(
+            [*command, "-server", self.endpoint, *words],
+            capture_output=True,
+            text=True,
+            timeout=_DEADLINE_S,
+            check=True,
+        )
+        return done.stdout
+
     def pause(self) -> None:
         self.signal(signal.SIGSTOP)
 
@@ -139,10 +155,12 @@ def _class_path() -> str:
 
 
 @contextmanager
-def zookeeper_server(folder: Path, *, certificates: Certificates | None = None) -> Iterator[ZooKeeperServer]:
+def zookeeper_server(
+    folder: Path, *, certificates: Certificates | None = None, syncs: bool = False
+) -> Iterator[ZooKeeperServer]:
     """Run a server; with certificates it has a second port, where clients must show one."""
     port, secure_port = free_ports(2)
-    server = ZooKeeperServer(folder, port, certificates=certificates, secure_port=secure_port)
+    server = ZooKeeperServer(folder, port, certificates=certificates, secure_port=secure_port, syncs=syncs)
     server.start()
     try:
         assert server.wait_ready()

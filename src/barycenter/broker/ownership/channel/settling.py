@@ -119,6 +119,9 @@ class Settling(Lives):
         """Bundles whose topics are closed for a transfer, and whose clients wait."""
         self._children: set[Bundle] = set()
         """Bundles that are made here of others, and not served yet."""
+        self._too_low: dict[Bundle, int] = {}
+        """Parts of a split whose number was taken before the boundaries stood, by a broker that did not serve the whole
+        until then: another may have served that under a higher one meanwhile."""
         self._reasons: dict[Bundle, str] = {}
         self._topics_closed: dict[Bundle, int] = {}
         bundles.on_change(self._on_boundaries)
@@ -144,6 +147,7 @@ class Settling(Lives):
     def _end_life(self) -> None:
         super()._end_life()
         self._prepared.clear()
+        self._too_low.clear()
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         holding = self._holdings.get(owned.bundle)
@@ -166,6 +170,8 @@ class Settling(Lives):
         prepared = self._prepared.get(bundle)
         if prepared is not None and not prepared.goes_on(before, after):
             del self._prepared[bundle]
+        if role_of(after, self._broker_id) is not Role.OWNER:
+            self._too_low.pop(bundle, None)
         self._settle_soon(bundle)
         self._notify(bundle)
 
@@ -200,12 +206,17 @@ class Settling(Lives):
     def _duty(self, bundle: Bundle) -> Duty:
         record = self._records.get(bundle)
         role = role_of(record, self._broker_id)
-        if role is Role.OWNER and not self._is_of_this_life(record):
+        if role is Role.OWNER and not self._is_numbered(bundle, record):
             role = Role.OWNER_WITHOUT_NUMBER
         held = self._held(bundle, record)
         if held is Held.NOTHING and role in _WITHOUT_LOCK and bundle not in self._children and self._is_locked(bundle):
             return Duty.LET_GO
         return duty_of(role, held)
+
+    def _is_numbered(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
+        """Tell whether a record has a number of this life, above another one, by which the bundle may be served."""
+        lowest = max(above, self._too_low.get(bundle, 0))
+        return self._is_of_this_life(record) and record is not None and (record.epoch or 0) > lowest
 
     def _is_locked(self, bundle: Bundle) -> bool:
         return self._locks is not None and self._locks.holds(bundle)

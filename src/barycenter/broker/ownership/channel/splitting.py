@@ -62,7 +62,7 @@ class Splitting(Settling):
         self._children.update(children)
         try:
             for child in children:
-                if not await self._own_child(child):
+                if not await self._own_child(child, 0 if holding is None else holding.won.epoch):
                     return Then.RETRY
             if pending is not None and (holding is None or not self._holdings.is_serving(holding)):
                 raise BundleNotAcquiredError(parent, "it was lost during the split")
@@ -95,13 +95,14 @@ class Splitting(Settling):
         pending = self._splits.get(parent)
         return pending if pending is not None and pending.children == children else None
 
-    async def _own_child(self, child: Bundle) -> bool:
-        """Have the record of a child say that this broker owns it; False: another's record is in the way.
+    async def _own_child(self, child: Bundle, above: int) -> bool:
+        """Have the record of a child say that this broker owns it, by a number above that of the parent's term; False:
+        another's record is in the way.
 
         Who owns one by its lock alone could take it only since the boundaries stand, so it is left to him.
         """
         record = self._records.get(child)
-        is_ours = role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record)
+        is_ours = role_of(record, self._broker_id) is Role.OWNER and self._is_numbered(child, record, above)
         if is_ours and (self._locks is None or self._is_locked(child)):
             return True
         try:
@@ -123,9 +124,18 @@ class Splitting(Settling):
         return await write_split(self._store, self._bundles, before, after)
 
     def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
-        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
+        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles.
+
+        Where the parent was not served here until now, children are numbered anew before they are served: from now on
+        nobody can serve the parent, but somebody may have.
+        """
         holding = self._holdings.get(parent)
         was_serving = holding is not None and self._holdings.is_serving(holding)
+        if not was_serving:
+            for child in children:
+                record = self._records.get(child)
+                if record is not None and role_of(record, self._broker_id) is Role.OWNER:
+                    self._too_low[child] = record.epoch or 0
         self._bundles.accept(boundaries)
         if holding is None:
             return
@@ -133,7 +143,7 @@ class Splitting(Settling):
             self._holdings.unload(holding)
         for child in children if was_serving else ():
             record = self._records.get(child)
-            is_ours = role_of(record, self._broker_id) is Role.OWNER and self._is_of_this_life(record)
+            is_ours = role_of(record, self._broker_id) is Role.OWNER and self._is_numbered(child, record)
             if record is not None and is_ours and child not in self._holdings:
                 self._reasons[child] = f"split of {parent}"
                 self._activate(child, record)

@@ -7,7 +7,9 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `tables`         the columns of the tables, their files, compaction
 `reports`        which reports count, and what becomes of those that do not
 `folds`          windows, ownership and balance, as arithmetic
+`moves`          which bundles went elsewhere, and which of them too often
 `history`        questions to the tables
+`local_sql`      any question, in SQL, by DuckDB
 `spark`          Java, the session, and what only Spark reaches; from here on Spark is needed
 `pulsar_source`  topics as tables and streams
 `parsing`        lines of logs to reports and rows

@@ -1,11 +1,12 @@
 """The cluster as one broker sees it: who is alive, who leads, what is configured, and how brokers are addressed.
 
 Begin with `registration`, the ephemeral key by which a broker is one of the cluster, and `leadership`, the election and
-the duties of its winner. `service_urls` says under which id and URLs a broker is reached, `lookup_answers` what it may
-answer a lookup with, errors included; most chapters speak in these values. `dynamic_configuration` lays the cluster's
-overrides upon the file's settings, and `configuration_warnings` tells the log what is odd about the result.
-`http_peers` carries commands to other brokers. `leader_writes` is there where the leader writes for all of them, and
-`writing_modes` keeps those from running beside others.
+the duties of its winner, whose states are in `leader_term`. `service_urls` says under which id and URLs a broker is
+reached, `lookup_answers` what it may answer a lookup with, errors included; most chapters speak in these values.
+`dynamic_configuration` lays the cluster's overrides upon the file's settings, and `configuration_warnings` tells the
+log what is odd about the result. `http_peers` carries commands to other brokers. Where the leader writes for all
+brokers `leader_writes` has it do so, where it writes what administrators change, `administration`; `writing_modes`
+keeps the modes from running beside each other.
 
 Which bundles a broker owns is the subject of `ownership`; what the leader decides, that of `load_manager`.
 """

@@ -8,7 +8,8 @@ believed of the locks of others, `own_namespaces` keeps the heartbeat and bootst
 leaves what an outside checker needs.
 
 That is one way of owning bundles. The other, by records that all brokers read, is `channel`; `contract` is what the
-rest of a broker asks of either, `bundle_owner` what both have in common.
+rest of a broker asks of either, `bundle_owner` what both have in common, and `mixed_ownership` says which brokers may
+run beside each other.
 
 Who shall own a bundle is decided elsewhere: `lookup` and `load_manager`.
 """

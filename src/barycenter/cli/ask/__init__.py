@@ -1,6 +1,13 @@
-"""What a leader would do, and why: `decide` upon a snapshot, `explain` a bundle or broker, keep a `snapshot`.
+"""Questions to a cluster that change nothing, `config` apart: how it fares, what its leader would do, and why.
 
-`running_cluster` asks one by its admin REST, `decision_tables` prints decisions for people and as JSON. Reading
-snapshots, and the rounds upon them, are `barycenter.snapshots`; the words of a reason come with it, from
-`load.reasons`.
+`status` and `top` tell how it fares, on one screen (`top_screen`) or following it; `monitor_brokers` prints the table
+that pulsar-perf has, of what `monitored` reads. `doctor` tells what is wrong, by an `examination` that looks again at
+what may have been on its way. `config` shows the settings in force, and changes the dynamic ones.
+
+`decide` runs a round upon a snapshot, and `explain` says why a bundle or broker is as it is, now or in the `past`.
+`snapshot` keeps what a leader decides upon. `running_cluster` asks for it by the admin REST, `settings_in_force` says
+by which settings the brokers of a data folder decide, and `decision_tables` prints decisions for people and as JSON.
+
+Reading snapshots, and the rounds upon them, are `barycenter.snapshots`; the words of a reason come with it, from
+`load.reasons`. What is looked at, and what it means, are `barycenter.status` and `barycenter.doctor`.
 """

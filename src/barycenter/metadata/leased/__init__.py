@@ -1,10 +1,10 @@
 """Sessions that a leader grants, over a store of which nothing is asked but lasting keys and guarded writes.
 
 What a store with sessions does by itself, the leader does here: it alone writes, and removes the keys of brokers that
-are lost. `values` says how a lasting key names the session that it is leased to; `requests`, what a broker asks of the
-leader; `session_table`, when a session is over: the rule, without clock or I/O. `writer` is the leader's side of one
-term, `lease` how a broker knows that its session lasts, and `leased_store` the store that it sees: a `MetadataStore` as
-any other.
+are lost. `values` says how a lasting key names the session that it is leased to; `records`, what the leader keeps of
+each session; `requests`, what a broker asks of the leader; `session_table`, when a session is over: the rule, without
+clock or I/O. `writer` is the leader's side of one term, `lease` how a broker knows that its session lasts, and
+`leased_store` the store that it sees: a `MetadataStore` as any other.
 
 Claim: when a key of a session is removed, or given to another, its broker has taken the session for lost before.
 Proof: a broker relies on its session until 5/6 of a lease after it sent the last read that found its record unmarked.

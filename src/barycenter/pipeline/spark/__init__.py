@@ -1,6 +1,7 @@
 """What the pipeline needs of Spark itself, and its data as Spark has them.
 
 Read `java` (finding one), `session` (starting it), `hadoop_storage` and `addresses` (data directories that only Spark
-reaches), `struct_types` and `table_reader` (the tables as DataFrames) and `sql` (queries to them). What is computed is
-left to `parsing`, `batch` and `stream`.
+reaches), `struct_types` and `table_reader` (the tables as DataFrames), `sql` (queries to them) and `tasks` (many pieces
+of work as one job, whose answers come one by one). What is computed is left to `parsing`, `batch` and `stream`, and to
+those who have work done.
 """

@@ -1,3 +1,6 @@
-"""What is asked before a client gets anything: whether it may have what it asks for (`rights`), whether there may be
-another connection (`connection_limits`), whether there is memory for what it publishes (`publish_buffer`).
+"""What is asked before a client gets anything.
+
+`connection_limits` says whether there may be another connection, `rights` whether a client may have what it asks for,
+and `publish_buffer` whether there is memory for what it publishes. Who the client is was found out in the handshake, by
+`broker.access`; the rules are in `broker.authorization`.
 """

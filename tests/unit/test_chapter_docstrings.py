@@ -1,0 +1,36 @@
+"""The docstring of a package opens its chapter: it names every file and folder that lives there."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "barycenter"
+
+ONE_FILE_A_THING = {"broker/rest", "doctor/checks", "replay/experiments", "replay/scenarios"}
+"""Folders of files alike, one a resource, a subject, an experiment, a scenario: the docstring says what each of them is."""
+
+NOT_NAMED = {"metadata/subtree", "ledger/memory_storage"}
+
+
+def packages() -> list[str]:
+    return sorted(init.parent.relative_to(SOURCE).as_posix() for init in SOURCE.rglob("__init__.py"))
+
+
+def children(package: str) -> set[str]:
+    """The modules and packages of a package that its docstring has to name."""
+    folder = SOURCE / package
+    modules = {path.stem for path in folder.glob("*.py") if not path.stem.endswith(("_pb2", "_pb2_grpc"))}
+    if package in ONE_FILE_A_THING:
+        modules.clear()
+    below = {path.parent.name for path in folder.glob("*/__init__.py")}
+    there = (modules | below) - {"__init__", "errors"}
+    return {name for name in there if f"{package}/{name}" not in NOT_NAMED}
+
+
+@pytest.mark.parametrize("package", packages())
+def test_a_chapter_names_all_that_lives_in_it(package: str) -> None:
+    docstring = ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text())) or ""
+    named = {word for quoted in re.findall(r"`([^`\n]+)`", docstring) for word in re.findall(r"\w+", quoted)}
+    assert sorted(children(package) - named) == []

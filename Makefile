@@ -46,7 +46,7 @@ docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_ownership_doc.py
 	$(PY) scripts/generate_strategy_docs.py
 
-bench: .dev      ## the measured figures of benchmarks/RESULTS.md
+bench: .dev      ## list what can be measured; ARGS="NAME" measures it, as in benchmarks/RESULTS.md
 	$(PY) -m benchmarks $(ARGS)
 
 clean:           ## remove what the targets made

@@ -1,6 +1,9 @@
 """What is timed is what runs: benchmarks import only code that a broker, or the pipeline's job, reaches by itself."""
 
 import ast
+import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -97,3 +100,12 @@ def test_a_benchmark_times_what_runs(benchmark: str) -> None:
         assert module in reached(), f"nothing that runs imports {module}"
         unused = {name for name in names - SET_UP if not any(name in spoken for spoken in words().values())}
         assert not unused, f"nothing that runs uses {sorted(unused)} of {module}"
+
+
+def test_without_a_name_the_benchmarks_are_listed_with_what_each_measures() -> None:
+    told = subprocess.run([sys.executable, "-m", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=True)
+    rows = dict(re.findall(r"^(\w+)  +(\S.*)$", told.stdout, re.MULTILINE))
+    timed = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "\nif __name__ ==" in path.read_text()}
+    packages = {path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")}
+    assert set(rows) == (timed | packages) - {"__main__"}
+    assert not [text for text in rows.values() if "python" in text or not text.endswith(".")]

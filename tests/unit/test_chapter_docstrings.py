@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "barycenter"
 
 ONE_FILE_A_THING = {"broker/rest", "doctor/checks", "replay/experiments", "replay/scenarios"}
-"""Folders of files alike, one a resource, a subject, an experiment, a scenario: the docstring says what each of them is."""
+"""Folders of files alike, one a resource, a subject, an experiment, a scenario: the docstring says what each is."""
 
 NOT_NAMED = {"metadata/subtree", "ledger/memory_storage"}
 

@@ -33,25 +33,31 @@ What decides which broker owns a bundle, which bundles leave a broker, and which
 `scripts/generate_strategy_docs.py`; the pages are listed in `scripts/strategy_pages.py`.*
 
 The load manager (`loadManagerClassName`) comes first: each has strategies of its own. The modular one, the default, is
-told by two keys which to use; their defaults are AvgShedder for both, as in Pulsar 5.x, or what stands here with
-`barycenterPulsarCompatibility=4.x` ([what else differs](../pulsar-versions.md)):
+told by two keys which to use. The defaults are those of Pulsar 5.x:
 
     loadManagerClassName=org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl
+    loadBalancerLoadSheddingStrategy=org.apache.pulsar.broker.loadbalance.impl.AvgShedder
+    loadBalancerLoadPlacementStrategy=org.apache.pulsar.broker.loadbalance.impl.AvgShedder
+
+With `barycenterPulsarCompatibility=4.x` they are those of Pulsar 4.x ([what else differs](../pulsar-versions.md)):
+
     loadBalancerLoadSheddingStrategy=org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder
     loadBalancerLoadPlacementStrategy=org.apache.pulsar.broker.loadbalance.impl.LeastLongTermMessageRate
 
-A class name may be cut to its last part. A name that nobody knows, or that belongs to another load manager, is refused
-when the broker starts, with what to set instead; settings that can do nothing are warned of (`configuration_advice` in
-the log). `loadManagerClassName` and `loadBalancerLoadSheddingStrategy` may be changed while brokers run, without a
-restart (`POST /admin/v2/brokers/configuration/<key>/<value>`): a new load manager takes over while the old one still
-serves, another shedder begins with the next round, without the memory of the one before. To and from the extensible
-load manager no running cluster can go.
+A class name may be cut to its last part. A strategy that nobody knows, or that belongs to another load manager, is
+refused when the broker starts, with what to set instead; settings that can do nothing are warned of
+(`configuration_advice` in the log). A load manager that nobody knows is the simple one, as in Pulsar, with a warning.
+
+`loadManagerClassName` and `loadBalancerLoadSheddingStrategy` may be changed while brokers run, without a restart
+(`POST /admin/v2/brokers/configuration/<key>/<value>`): a new load manager takes over while the old one still serves,
+another shedder begins with the next round, without the memory of the one before. To the extensible load manager and
+back a running cluster goes broker by broker, each restarted
+([how](../extensible-load-manager.md#changing-a-live-cluster-over)).
 
 Whatever sheds, these keys hold for all: `loadBalancerSheddingEnabled`, `loadBalancerSheddingIntervalMinutes`,
 `loadBalancerSheddingGracePeriodMinutes`, `loadBalancerSheddingExcludedNamespaces`, with the modular load manager
-`barycenterMaxBundlesPerRound`, and for where it goes
-`loadBalancerDistributeBundlesEvenlyEnabled` ([filters](filters.md)). All keys are in
-[configuration.md](../configuration.md).
+`barycenterMaxBundlesPerRound`, and for where it goes `loadBalancerDistributeBundlesEvenlyEnabled`
+([filters](filters.md)). All keys are in [configuration.md](../configuration.md).
 
 The examples are snapshots in [examples](examples); decide on them with other settings by
 `barycenter decide --snapshot docs/strategies/examples/<name>.json --set <key>=<value>`."""

@@ -1,10 +1,13 @@
-"""Documents can be found, and their links lead somewhere."""
+"""Documents can be found, their links lead somewhere, and the commands that they show exist."""
 
 import re
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
+
+from barycenter.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -56,3 +59,34 @@ def test_the_index_has_every_document() -> None:
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in links(DOCS / "README.md")}
     assert sorted(page.name for page in DOCS.glob("*.md") if page not in linked and page.name != "README.md") == []
     assert DOCS / "README.md" in {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+
+
+def commands(page: Path) -> list[str]:
+    """The lines by which a page has somebody run the `barycenter` program, in blocks and within sentences.
+
+    Those of `barycenter admin` are left out, whose flags are those of pulsar-admin."""
+    text = page.read_text().replace("\\\n", " ")
+    lines = re.findall(r"^ *(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?barycenter +([^\n#|>]*)", text, re.MULTILINE)
+    lines += re.findall(r"`(?:\.venv/bin/)?barycenter +([^`\n]*)`", text)
+    return [line for line in lines if not line.startswith("admin ")]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent.name != "decisions"], ids=lambda page: page.stem
+)
+def test_commands_that_pages_show_exist_with_their_options(page: Path) -> None:
+    for line in commands(page):
+        words = re.sub(r'"[^"]*"|\'[^\']*\'', "text", line).split()
+        command: click.Command = main
+        known: set[str] = set()
+        while words:
+            known |= {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            known |= {"-h", "--help", "--version"}
+            below = command.get_command(click.Context(command), words[0]) if isinstance(command, click.Group) else None
+            if below is None:
+                break
+            command = below
+            words.pop(0)
+        options = {word.partition("=")[0].rstrip(",.)") for word in words if re.match(r"--?[a-z]", word)}
+        assert options <= known, line
+        assert not isinstance(command, click.Group) or not words or words[0].isupper() or words[0].startswith("-"), line

@@ -1,8 +1,9 @@
 """Questions to a cluster that change nothing, `config` apart: how it fares, what its leader would do, and why.
 
-`status` and `top` tell how it fares, on one screen (`top_screen`) or following it; `monitor_brokers` prints the table
-that pulsar-perf has, of what `monitored` reads. `doctor` tells what is wrong, by an `examination` that looks again at
-what may have been on its way. `config` shows the settings in force, and changes the dynamic ones.
+`status` tells how it fares on one screen, `top` follows it on the whole terminal (`top_screen`); `monitor_brokers`
+prints the table that pulsar-perf has, of what `monitored` reads. `doctor` tells what is wrong, `config` shows the
+settings in force and changes the dynamic ones. With `status` they share the `examination`, which looks twice at what
+may have been on its way.
 
 `decide` runs a round upon a snapshot, and `explain` says why a bundle or broker is as it is, now or in the `past`.
 `snapshot` keeps what a leader decides upon. `running_cluster` asks for it by the admin REST, `settings_in_force` says

@@ -2,6 +2,6 @@
 
 Read `java` (finding one), `session` (starting it), `hadoop_storage` and `addresses` (data directories that only Spark
 reaches), `struct_types` and `table_reader` (the tables as DataFrames), `sql` (queries to them) and `tasks` (many pieces
-of work as one job, whose answers come one by one). What is computed is left to `parsing`, `batch` and `stream`, and to
-those who have work done.
+of work as one job, whose answers come one by one). What is computed is left to `parsing`, `batch` and `stream`, and
+with `tasks` to replays on Spark.
 """

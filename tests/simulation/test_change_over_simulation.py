@@ -26,7 +26,10 @@ PLACES = {
 }
 ONCE_FAILED: dict[str, dict[int, tuple[str, ...] | None]] = {
     "topic": {**dict.fromkeys((1022, 1025, 1087, 1151), OF_ONE), 107601726: None},
-    "store": dict.fromkeys((1042, 1043, 1049, 1087, 1168, 1240, 1288, 2156, 3145), OF_ONE),
+    "store": {
+        **dict.fromkeys((1042, 1043, 1049, 1087, 1168, 1240, 1288, 2156, 3145), OF_ONE),
+        163479914: None,
+    },
 }
 """Seeds of histories that found a fault, and the faults they are drawn among, None for all; they are always played."""
 

@@ -276,8 +276,7 @@ class ClusterLookup:
                 raise step.error
             wait = self._ownership.wait_change if step.on == "bundle" else self._wait_brokers
             await wait(bundle, min(left_s, _LOOK_AGAIN_S))
-            if not self._is_current(bundle):
-                raise BundleNotFoundError(bundle)
+            await self._require_bundle(bundle)
 
     async def _wait_brokers(self, bundle: Bundle, timeout_s: float) -> None:
         await self._registration.wait_change(timeout_s)

@@ -198,6 +198,31 @@ def test_a_bundle_that_stays_in_transit_is_an_error_the_client_retries():
     on_virtual_time(scenario)
 
 
+def test_a_bundle_whose_boundaries_were_forgotten_meanwhile_is_not_said_to_be_none():
+    """A store that misses notifications has its caches forget again and again, and look-ups wait all the same."""
+
+    async def scenario(cluster):
+        await three(cluster, bundles=1)
+        first = next(iter(cluster.brokers.values()))
+        owner = cluster.brokers[(await cluster.follow(topic("t"), first)).broker_id]
+        owner.topics.closing = lambda bundle: asyncio.sleep(30)
+        unload = asyncio.ensure_future(owner.run(owner.plane.namespaces.unload_bundle(owner.owned[0])))
+        await cluster.until(lambda: not owner.owned, "unload under way")
+
+        async def forget():
+            while True:
+                owner.plane.bundles.invalidate(NAMESPACE)
+                await asyncio.sleep(0.01)
+
+        forgetting = asyncio.ensure_future(forget())
+        with pytest.raises(BundleUnloadingError):
+            await owner.lookup(topic("t"))
+        forgetting.cancel()
+        await unload
+
+    on_virtual_time(scenario)
+
+
 def test_a_namespace_that_does_not_exist_is_said_so_and_owns_nothing():
     async def scenario(cluster):
         await three(cluster)

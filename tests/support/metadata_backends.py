@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
@@ -156,6 +156,8 @@ class InZooKeeper(_Backend):
         await asyncio.to_thread(twin.close)
 
 
+_AnyBackend = TypeVar("_AnyBackend", bound=Backend)
+
 BACKENDS: dict[str, Callable[[Path], Backend]] = {
     "memory": InMemory,
     "sqlite": InSqlite,
@@ -166,7 +168,13 @@ BACKENDS: dict[str, Callable[[Path], Backend]] = {
 
 @asynccontextmanager
 async def open_backend(name: str, folder: Path) -> AsyncIterator[Backend]:
-    backend = BACKENDS[name](folder)
+    async with closing_clients(BACKENDS[name](folder)) as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def closing_clients(backend: _AnyBackend) -> AsyncIterator[_AnyBackend]:
+    """Have the clients end with the block, however it ends: kazoo's threads draw from the random numbers of all."""
     try:
         yield backend
     finally:

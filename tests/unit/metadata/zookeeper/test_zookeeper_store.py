@@ -23,7 +23,7 @@ from barycenter.metadata.store import MUST_NOT_EXIST, Notification, Notification
 from barycenter.metadata.zookeeper.recursive_client import _AddWatch
 from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.loopback_proxy import loopback_proxy
-from support.metadata_backends import Heard, InZooKeeper, open_backend
+from support.metadata_backends import Heard, InZooKeeper, closing_clients, open_backend
 from support.zookeeper_server import shared_zookeeper, zookeeper_server
 
 CUT = [SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED]
@@ -229,62 +229,59 @@ async def test_a_cancelled_operation_hinders_no_other(backend, behind_proxy):
 
 async def test_a_server_that_stands_still_for_less_than_a_session_costs_nothing_but_time(tmp_path):
     with zookeeper_server(tmp_path) as server:
-        backend = InZooKeeper(tmp_path, server)
-        store = await backend.connect(12_000)
-        events = Heard.session_events(store)
-        await store.put("/mine", b"1", ephemeral=True)
-        server.pause()
-        await events.until_heard(SessionEvent.CONNECTION_LOST)
-        server.go_on()
-        await events.until_heard(SessionEvent.RECONNECTED)
-        assert events.told == CUT
-        assert (await store.get("/mine")).stat.created_by_self
-        await backend.close()
+        async with closing_clients(InZooKeeper(tmp_path, server)) as backend:
+            store = await backend.connect(12_000)
+            events = Heard.session_events(store)
+            await store.put("/mine", b"1", ephemeral=True)
+            server.pause()
+            await events.until_heard(SessionEvent.CONNECTION_LOST)
+            server.go_on()
+            await events.until_heard(SessionEvent.RECONNECTED)
+            assert events.told == CUT
+            assert (await store.get("/mine")).stat.created_by_self
 
 
 async def test_a_server_that_stands_still_for_longer_costs_the_session_and_the_next_one_begins(tmp_path):
     """The client gives up by itself: nobody tells it that the session has ended."""
     with zookeeper_server(tmp_path) as server:
-        backend = InZooKeeper(tmp_path, server)
-        store = await backend.connect(1000)
-        events = Heard.session_events(store)
-        overdue = []
-        store.add_session_listener(lambda event: overdue.append(store.session_is_overdue))
-        await store.put("/mine", b"1", ephemeral=True)
-        server.pause()
-        waiting = asyncio.create_task(store.put("/other", b""))
-        await events.until_heard(SessionEvent.SESSION_LOST)
-        with pytest.raises((SessionLostError, StoreUnavailableError)):
-            await waiting
-        with pytest.raises(SessionLostError):
-            await store.put("/mine", b"2", ephemeral=True)
-        with pytest.raises(StoreUnavailableError):
-            await store.get("/mine")
-        server.go_on()
-        await events.until_heard(SessionEvent.SESSION_REESTABLISHED)
-        assert events.told == LOSS
-        assert overdue[1]
-        assert not overdue[-1]
-        assert (await store.put("/again", b"", ephemeral=True)).created_by_self
-        await backend.close()
+        async with closing_clients(InZooKeeper(tmp_path, server)) as backend:
+            store = await backend.connect(1000)
+            events = Heard.session_events(store)
+            overdue = []
+            store.add_session_listener(lambda event: overdue.append(store.session_is_overdue))
+            await store.put("/mine", b"1", ephemeral=True)
+            server.pause()
+            waiting = asyncio.create_task(store.put("/other", b""))
+            await events.until_heard(SessionEvent.SESSION_LOST)
+            with pytest.raises((SessionLostError, StoreUnavailableError)):
+                await waiting
+            with pytest.raises(SessionLostError):
+                await store.put("/mine", b"2", ephemeral=True)
+            with pytest.raises(StoreUnavailableError):
+                await store.get("/mine")
+            server.go_on()
+            await events.until_heard(SessionEvent.SESSION_REESTABLISHED)
+            assert events.told == LOSS
+            assert overdue[1]
+            assert not overdue[-1]
+            assert (await store.put("/again", b"", ephemeral=True)).created_by_self
 
 
 async def test_a_server_that_starts_again_still_has_the_keys_and_the_session(tmp_path):
     with zookeeper_server(tmp_path) as server:
-        backend = InZooKeeper(tmp_path, server)
-        store = await backend.connect(NEVER_MS)
-        events = Heard.session_events(store)
-        await store.put("/mine", b"1", ephemeral=True)
-        await store.put("/lasting", b"1")
-        server.kill()
-        await events.until_heard(SessionEvent.CONNECTION_LOST)
-        server.start()
-        assert await asyncio.to_thread(server.wait_ready)
-        await events.until_heard(SessionEvent.RECONNECTED)
-        assert events.told == CUT
-        assert (await store.get("/mine")).stat.created_by_self
-        assert (await store.get("/lasting")).value == b"1"
-        await backend.close()
+        async with closing_clients(InZooKeeper(tmp_path, server)) as backend:
+            store = await backend.connect(NEVER_MS)
+            events = Heard.session_events(store)
+            await store.put("/mine", b"1", ephemeral=True)
+            await store.put("/lasting", b"1")
+            server.kill()
+            await events.until_heard(SessionEvent.CONNECTION_LOST)
+            server.start()
+            assert await asyncio.to_thread(server.wait_ready)
+            await events.until_heard(SessionEvent.RECONNECTED)
+            assert events.told == CUT
+            assert (await store.get("/mine")).stat.created_by_self
+            assert (await store.get("/lasting")).value == b"1"
 
 
 async def test_a_thousand_ephemeral_keys_are_written_and_written_again_after_a_lost_session(backend):

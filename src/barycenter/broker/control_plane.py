@@ -214,7 +214,6 @@ class ControlPlane:
                 is_leader=self.leadership.may_act,
                 leader_epoch=self.leadership.epoch,
                 leader_store=self.leadership.store,
-                leader_web_url=self._leader_web_url,
                 boundaries=self._boundaries,
                 channel=None if self.channel is None else self.channel.ownership,
                 system_topics=None if self.channel is None else self.channel.topics,
@@ -350,10 +349,6 @@ class ControlPlane:
         self.bundles.close()
         await self.policies.close()
         await self.dynamic_configuration.close()
-
-    def _leader_web_url(self) -> str | None:
-        leader = self.leadership.leader()
-        return leader.service_url if leader is not None and leader.service_url else None
 
     def _leader_duties(self) -> tuple[Duty, ...]:
         def current_minutes(key: str) -> Callable[[], float]:

@@ -2,12 +2,19 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Reason
 from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
 from barycenter.load.strategy import Memory, Strategy
+
+
+class UsageSpread(NamedTuple):
+    """Mean and standard deviation of the usages of brokers, fractions."""
+
+    mean: float
+    deviation: float
 
 
 class SheddingPlan(Protocol):
@@ -31,6 +38,11 @@ class SheddingPlan(Protocol):
     @property
     def reason(self) -> Reason:
         """Why anything, or nothing, is shed."""
+        ...
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        """How the usages of brokers spread, if the strategy went by that."""
         ...
 
     def __len__(self) -> int: ...

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.shedder import UsageSpread
 from barycenter.load.snapshot.extensible_document import TrafficFigures
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
 
@@ -388,6 +389,12 @@ class TransferPlan(ShedPlan):
                     yield Refusal("unload", names[row], reason)
                 if row == turn.stopped:
                     break
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        """How usages spread at the start of the cycle; None if they could not be used."""
+        found = self.verdicts.statistics
+        return UsageSpread(found.mean, found.deviation) if found.skip is None else None
 
     @property
     def unload_reason(self) -> str:

@@ -126,6 +126,11 @@ class SimpleShedPlan:
             cause = self.broker_reason(int(np.argmax(highest)))
         return Reason(code=Code.BALANCED, strategy=NAME, settings=(_OVERLOAD_KEY,), cause=cause)
 
+    @property
+    def usage_spread(self) -> None:
+        """None: each broker is judged by itself."""
+        return None
+
     def broker_reason(self, broker: int) -> Reason:
         """Say whether the broker in that row is overloaded, by its most used resource."""
         percent = self.snapshot.brokers.percent

@@ -50,6 +50,7 @@ def test_the_worked_example_moves_three_bundles_and_exchanges_a_fourth() -> None
     assert codes == [Code.FITTING_TOP_BUNDLE] * 3 + [Code.GIVEN_IN_EXCHANGE, Code.EXCHANGED]
     assert plan.verdicts.turns[0].target == pytest.approx(350 * MEGA)
     assert plan.verdicts.statistics.deviation == pytest.approx(0.2867, abs=1e-4)
+    assert plan.usage_spread == (pytest.approx(1.3 / 3), plan.verdicts.statistics.deviation)
     assert len(plan.verdicts.turns) == 1
     assert memory == TransferMemory()
     assert isinstance(plan, ShedPlan)
@@ -236,6 +237,7 @@ def test_a_broker_that_gave_bundles_is_left_to_settle() -> None:
     memory = TransferMemory(2).after_unload("b2", NOW_MS - 179_999).after_unload("gone", 1)
     plan, after = TransferShedder(AT_ONCE).decide(seen.snapshot(), memory)
     assert (len(plan), plan.reason.code, plan.unload_reason) == (0, Code.COOLING_DOWN, "CoolDown")
+    assert plan.usage_spread is None
     assert "b2: a broker's load was measured too soon after bundles left it (time 179.999 s < limit 180 s)" in render(
         plan.reason
     )

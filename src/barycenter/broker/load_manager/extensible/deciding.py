@@ -211,6 +211,8 @@ class ExtensibleDecisions:
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.tell_round(plan.reason)
+        if plan.usage_spread is not None:
+            self._metrics.usage_stats(*plan.usage_spread)
         destinations = selection.destinations(plan, snapshot, self._selection_memory, self._context.env.random)
 
         async def unload(unload: Unload) -> Carried:

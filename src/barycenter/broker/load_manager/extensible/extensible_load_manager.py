@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
@@ -45,8 +44,6 @@ from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOP
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
-
-log = structlog.get_logger(__name__)
 
 
 class ExtensibleLoadManager:

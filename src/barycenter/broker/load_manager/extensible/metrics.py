@@ -67,7 +67,7 @@ class ExtensibleMetrics:
         """Show how even the cluster is; only if both are positive, as in Pulsar."""
         if mean > 0 and deviation > 0:
             for stat, value in (("avg", mean), ("std", deviation)):
-                labels = {**self._labels, "metric": "loadBalancing", "feature": "max_ema", "stat": stat}
+                labels = {**self._labels, "metric": "bundleUnloading", "feature": "max_ema", "stat": stat}
                 self._usage_stats.labels(**labels).set(value)
 
     def unloaded(self, *, brokers: int, bundles: int, reasons: Mapping[tuple[str, str], int]) -> None:

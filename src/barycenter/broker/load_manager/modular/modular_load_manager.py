@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
@@ -40,8 +39,6 @@ from barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager.modular.leader import ModularLeader
-
-log = structlog.get_logger(__name__)
 
 
 class ModularLoadManager:

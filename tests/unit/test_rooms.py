@@ -60,7 +60,7 @@ metadata
     errors store
     clock codec conditions listeners serials session
     store_client
-    cache subtree
+    cache
     coordination
     leased
     memory sqlite
@@ -90,7 +90,7 @@ ledger
     reader tail_cache
     caches
     storage
-    files memory_storage
+    files
     managed
     inspection one_folder
 

@@ -1,8 +1,8 @@
 """Where messages lie: append-only ledgers, and the unbroken row of them that a topic is.
 
 Read `position`, then the two interfaces, `reader` and `storage`: append, make durable, fence, read. `files` keeps
-ledgers in a shared folder, `memory_storage` in a process for units and simulation; `managed` makes topics of ledgers,
-with cursors, for one owner at a time. `tail_cache` and `caches` are the memory that all topics of a storage share.
+ledgers in a shared folder; `managed` makes topics of ledgers, with cursors, for one owner at a time. `tail_cache` and
+`caches` are the memory that all topics of a storage share.
 The promise of the room: an entry that was reported as durable is found again, in order, by whoever takes over, and a
 former owner gets nothing more reported.
 

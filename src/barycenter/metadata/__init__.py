@@ -1,7 +1,7 @@
 """What brokers agree on: versioned keys, ephemeral keys that die with their session, notifications.
 
 Read `store`, the interface with its promises, and `errors`. `cache` keeps typed values (`codec`) until the store says
-that they changed; `coordination` builds locks, elections and counters on any store; `subtree` deletes a whole branch.
+that they changed; `coordination` builds locks, elections and counters on any store.
 By `leased` a leader writes for all and grants their sessions: of the store no more is asked than a key of the leader's.
 The stores themselves: `memory` for units and simulation, `sqlite` for the processes of one machine, `zookeeper` and
 `etcd` for those of many; they are made of `store_client`, `listeners`, `conditions` and the state machine of `session`.

@@ -29,7 +29,6 @@ from barycenter.load.reports.load_report import (
     ResourceQuota,
     ResourceUsage,
     SystemResourceUsage,
-    encode_without_none,
     max_resource_usage,
     sum_stats,
     with_stats,
@@ -123,11 +122,6 @@ def complete(report: LoadReport) -> LoadReport:
 
 
 _DECODER: Final = msgspec.json.Decoder(LoadReport)
-
-
-def encode_load_report(report: LoadReport) -> bytes:
-    """Return the JSON of `report`, without fields that are None."""
-    return encode_without_none(report)
 
 
 def decode_load_report(document: bytes) -> LoadReport:

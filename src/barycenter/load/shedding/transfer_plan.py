@@ -396,11 +396,6 @@ class TransferPlan(ShedPlan):
         found = self.verdicts.statistics
         return UsageSpread(found.mean, found.deviation) if found.skip is None else None
 
-    @property
-    def unload_reason(self) -> str:
-        """What Pulsar's metrics call the reason of the cycle; that of an unload is UNLOAD_REASONS of its cause."""
-        return UNLOAD_REASONS[self.reason.code]
-
 
 def extensible_load(snapshot: LoadSnapshot) -> ExtensibleLoad:
     if snapshot.extensible is None:

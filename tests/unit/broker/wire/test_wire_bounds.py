@@ -9,11 +9,11 @@ import pytest
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.wire.bounds import QUEUED_BYTES
-from barycenter.ledger.memory_storage import MemoryDisk
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry
+from support.memory_ledgers import MemoryDisk
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
 

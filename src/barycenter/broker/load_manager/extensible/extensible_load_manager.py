@@ -32,7 +32,6 @@ from barycenter.broker.load_manager.reporting.report_identity import lookup_data
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.load.decisions import Placement
 from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import BrokerLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.service_units.report_tombstones import ReportEffect, effect_on_reports
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
@@ -134,9 +133,6 @@ class ExtensibleLoadManager:
     def load_report(self) -> LocalBrokerData:
         """Return this broker's figures of now, as the modular load manager would report them."""
         return self._reporter.current()
-
-    def broker_load(self) -> BrokerLoadData:
-        return self._load_reporter.current
 
     @property
     def decisions(self) -> DecisionLog:

@@ -85,8 +85,3 @@ def shed(shedder: Shedder[Memory], snapshot: LoadSnapshot, memory: Memory) -> tu
     part, brokers, bundles = without_brokers(snapshot, gone)
     decided, memory = shedder.decide(part, memory)
     return PlanBesideDrained(decided, snapshot, brokers, bundles), memory
-
-
-def decided_by(plan: SheddingPlan) -> SheddingPlan:
-    """Return the plan as its shedder made it."""
-    return plan.decided if isinstance(plan, PlanBesideDrained) else plan

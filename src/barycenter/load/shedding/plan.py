@@ -9,7 +9,7 @@ decision nothing.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -82,6 +82,10 @@ class ShedPlan:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def decided(self) -> Self:
+        return self
 
     @property
     def reason(self) -> Reason:

@@ -21,6 +21,11 @@ class SheddingPlan(Protocol):
     """The bundles that shall leave, and the verdict on each broker. Iterating makes the decisions, in their order."""
 
     @property
+    def decided(self) -> "SheddingPlan":
+        """The plan as its shedder made it, which may not know of all brokers."""
+        ...
+
+    @property
     def strategy(self) -> str:
         """The name of the shedder."""
         ...

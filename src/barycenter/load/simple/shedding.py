@@ -103,6 +103,10 @@ class SimpleShedPlan:
     refused: tuple[tuple[int, Code, int], ...]
 
     @property
+    def decided(self) -> Self:
+        return self
+
+    @property
     def strategy(self) -> str:
         return NAME
 

@@ -58,7 +58,7 @@ credentials
 
 metadata
     errors store
-    clock codec conditions listeners serials session
+    clock codec conditions listeners serials session settings_file
     store_client
     cache
     coordination

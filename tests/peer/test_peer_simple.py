@@ -23,15 +23,14 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.simple_load_report import (
     LoadReport,
-    SimpleReportRule,
     complete,
     decode_load_report,
     gains_and_losses,
     is_above_load_level,
     is_below_load_level,
-    judge_report,
     with_quotas,
 )
+from barycenter.load.reports.simple_report_rule import SimpleReportRule, judge_report
 from barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
 from barycenter.load.simple.quotas import (
     Quotas,

@@ -14,19 +14,21 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.simple_load_report import (
     LoadReport,
-    ReportVerdict,
-    SimpleReportRule,
     as_local_broker_data,
     complete,
     decode_load_report,
     gains_and_losses,
     is_above_load_level,
     is_below_load_level,
+    reported_stats,
+    with_quotas,
+)
+from barycenter.load.reports.simple_report_rule import (
+    ReportVerdict,
+    SimpleReportRule,
     judge_report,
     largest_usage_change,
-    reported_stats,
     smoothed_memory,
-    with_quotas,
 )
 
 PULSARS = b"""{"name":"broker-1:8080","brokerVersionString":"3.1.0-SNAPSHOT","webServiceUrl":"http://broker-1:8080",

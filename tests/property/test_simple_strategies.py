@@ -104,7 +104,7 @@ def test_the_weighted_draw_is_by_free_room_squared_and_remembers_nothing(rng: ra
     line = oracle.candidates(bundle, allowed, set(reports))
     weights = [oracle.ranked[name].rank for name in line]
 
-    class Told(random.Random):
+    class ScriptedDraws(random.Random):
         """Draws what it was told to."""
 
         number = 0
@@ -113,7 +113,7 @@ def test_the_weighted_draw_is_by_free_room_squared_and_remembers_nothing(rng: ra
             assert start == (sum(weights) or len(line))
             return self.number
 
-    draws = Told()
+    draws = ScriptedDraws()
     for place, name in enumerate(line):
         if sum(weights):
             if not weights[place]:

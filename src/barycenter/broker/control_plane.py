@@ -384,7 +384,7 @@ class ControlPlane:
 
     async def _refuse_mixed_ownership(self) -> None:
         assert self.urls is not None
-        mine = BY_LOCKS if self.channel is None else self.channel.keeping
+        mine = BY_LOCKS if self.channel is None else self.channel.mode
         class_name = manager_in_force(self.config.current).class_name
         await refuse_mixed_ownership(
             self.env.store,

@@ -84,7 +84,7 @@ class ExtensibleLoadManager:
     async def _deciding(self) -> "ExtensibleDecisions":
         """Return the deciding half, which is made when it is first asked for: the same to all who ask at once."""
         if self._decisions is None:
-            made = await self._environment.aside(_decisions_class)
+            made = await self._environment.offload(_decisions_class)
             if self._decisions is None:
                 self._decisions = made(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
         return self._decisions

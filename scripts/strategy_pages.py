@@ -169,7 +169,7 @@ SHEDDING = (
         also=(
             ("What is known of bundles", "load/shedding/least_disturbance/bundle_loads.py"),
             ("What is known of brokers", "load/shedding/least_disturbance/usage_lines.py"),
-            ("What can be reached", "load/shedding/least_disturbance/outlook.py"),
+            ("What can be reached", "load/shedding/least_disturbance/prediction.py"),
             ("Which bundles go where", "load/shedding/least_disturbance/assignment.py"),
             ("As placement", "load/placement/least_disturbance.py"),
         ),

@@ -15,9 +15,9 @@ from barycenter.ledger.errors import (
     LedgerNotFoundError,
 )
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.position import EntryInfo
 from barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.stale_files import two_machines
 
 DEADLINE_S = 30

@@ -23,7 +23,6 @@ from barycenter.metadata.errors import (
     StoreClosedError,
 )
 from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
-from barycenter.metadata.subtree import delete_recursive
 from support.metadata_backends import Heard, eventually
 
 CREATED, MODIFIED = NotificationType.CREATED, NotificationType.MODIFIED
@@ -91,17 +90,6 @@ async def test_a_key_with_children_cannot_be_deleted(store):
     await store.delete("/a/b", expected_version=0)
     await store.delete("/a")
     assert not await store.exists("/a")
-
-
-async def test_deleting_recursively_removes_exactly_the_subtree(store):
-    """[testDeleteRecursive]"""
-    for path in ("/a", "/a/b/c", "/a/b/c/d", "/a/e", "/ab", "/a-b/c", "/z"):
-        await store.put(path, b"")
-    await delete_recursive(store, "/a")
-    assert await store.children("/") == ["a-b", "ab", "z"]
-    await delete_recursive(store, "/a")
-    await delete_recursive(store, "/")
-    assert await store.children("/") == []
 
 
 async def test_names_that_lead_to_no_key_any_more_vanish_from_the_children(store):

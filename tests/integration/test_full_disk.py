@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support import client_requests
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import Admin, eventually, running_cluster
 from support.wire_client import TYPE, WireClient
@@ -59,7 +59,7 @@ def beats(metadata: Path) -> dict[int, int]:
 async def connected(port: int, topic: str) -> WireClient:
     """A client with a producer, on the broker that a lookup makes the owner."""
     client = await WireClient.connect(port)
-    await client.ask(client_commands.lookup(client.request_id(), topic, authoritative=False), TYPE.LOOKUP_RESPONSE)
+    await client.ask(client_requests.lookup(client.request_id(), topic, authoritative=False), TYPE.LOOKUP_RESPONSE)
     answer = await client.produce(topic)
     assert isinstance(answer, api.CommandProducerSuccess), answer
     return client

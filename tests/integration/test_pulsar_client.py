@@ -15,9 +15,9 @@ from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.caches import Caches
 from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.memory_storage import MemoryDisk
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryDisk
 from support.one_broker import BrokerThread, OneBroker
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.topics.states import TopicState
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
+from support import client_requests
 from support.one_broker import BrokerThread
 from support.two_brokers import BUNDLE, TwoBrokers
 from support.wire_client import TYPE, WireClient
@@ -288,7 +288,7 @@ async def _ignoring_the_address(cluster: TwoBrokers) -> None:
     await client.produce(TOPIC)
     await cluster.transfer(cluster.a)
     assert (await client.expect(TYPE.CLOSE_PRODUCER)).assignedBrokerServiceUrl == cluster.b.lookup.url
-    question = client_commands.lookup(client.request_id(), TOPIC)
+    question = client_requests.lookup(client.request_id(), TOPIC)
     _, answer = await client.ask(question, TYPE.LOOKUP_RESPONSE)
     assert answer.brokerServiceUrl == cluster.b.lookup.url
     there = await WireClient.connect(cluster.b.port)

@@ -236,7 +236,7 @@ def test_the_leader_finds_and_mends_what_pulsars_does(complete_peer: PulsarPeer,
             for name, one in case.records.items()
         }
         ours = look_over(
-            records, case.live, now_ms, in_flight_ms=case.in_flight_ms, tombstone_ms=case.tombstone_s * 1000
+            records.items(), case.live, now_ms, in_flight_ms=case.in_flight_ms, tombstone_ms=case.tombstone_s * 1000
         )
         assert sorted(ours.outlived) == sorted(there["deleted"]), number
         assert set(there["lost"]) <= ours.lost_brokers, number

@@ -182,7 +182,8 @@ def said(policy: dict[str, Any]) -> Any:
     except PolicyError:
         return "refused"
     hosts = {host: [checked.is_primary(f"{host}:8080"), checked.is_secondary(f"{host}:8080")] for host in HOSTS}
-    covered = {namespace: checked.covers(namespace) for namespace in NAMESPACES}
+    found = IsolationPolicies((checked,))
+    covered = {namespace: found.of_namespace(namespace) is not None for namespace in NAMESPACES}
     return {**hosts, **covered, **{str(count): count < checked.min_limit for count in range(5)}}
 
 

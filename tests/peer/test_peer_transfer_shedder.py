@@ -36,7 +36,7 @@ from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferSh
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, stats, usage
 from support.pulsar_peer import PulsarPeer
-from support.transfer_cases import TransferCase, TransferRound, draw_case, our_configuration
+from support.transfer_cases import TransferCase, TransferRound, draw_case, our_configuration, unload_reason
 
 pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("peer"), pytest.mark.timeout(1800)]
 
@@ -63,7 +63,7 @@ def our_rounds(case: TransferCase) -> tuple[Answer, bool]:
                 "decisions": decisions,
                 "hits": memory.hits,
                 "unloaded": memory.unloaded_at_ms,
-                "label": "" if decisions else plan.unload_reason,
+                "label": "" if decisions else unload_reason(plan),
                 "mean": plan.verdicts.statistics.mean,
                 "deviation": plan.verdicts.statistics.deviation,
             }

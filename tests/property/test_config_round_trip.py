@@ -15,7 +15,7 @@ WORDS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_cha
 
 
 def values(key: Key) -> st.SearchStrategy[Any]:
-    if not key.offered or key.name == "configurationMetadataStoreUrl":
+    if not key.offered or key.name in ("configurationMetadataStoreUrl", "internalListenerName"):
         return st.just(key.default)
     if key.kind is bool:
         return st.booleans()

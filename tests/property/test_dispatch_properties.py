@@ -14,9 +14,9 @@ from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionTyp
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.caches import Caches
-from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.position import EARLIEST, Position
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
 from support.wire_client import entry_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding.least_disturbance.alignment import rows_before
 from barycenter.load.shedding.least_disturbance.assignment import BY_NUMBER, EXCHANGED, RETURNED
-from barycenter.load.shedding.least_disturbance.least_disturbance import LeastDisturbance, Seen
+from barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
 from barycenter.load.shedding.least_disturbance.settings import Settings
 from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -35,7 +35,7 @@ def of_sizes(held: Sequence[Sequence[int]]) -> LoadSnapshot:
 
 
 def decide(snapshot: LoadSnapshot) -> DisturbancePlan:
-    return LeastDisturbance(Settings(band=BAND)).decide(snapshot, Seen())[0]
+    return LeastDisturbance(Settings(band=BAND)).decide(snapshot, DisturbanceMemory())[0]
 
 
 @settings(max_examples=150, deadline=None)

@@ -6,9 +6,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barycenter.ledger.errors import LedgerError
-from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import LedgerWorld, Owner
+from support.memory_ledgers import MemoryLedgerStorage
 
 STEPS = st.lists(
     st.one_of(

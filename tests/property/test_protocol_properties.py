@@ -8,6 +8,7 @@ from barycenter.protocol import client_commands, commands, frames, parsing
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import ProtocolError
 from barycenter.protocol.parsing import parse_command
+from support import client_requests
 
 ids = st.integers(0, 2**64 - 1)
 names = st.text(min_size=0, max_size=30)
@@ -25,7 +26,7 @@ def sends(draw):
 wire_frames = st.one_of(
     sends(),
     st.builds(commands.send_receipt, ids, ids, ids, ids, ids),
-    st.builds(client_commands.lookup, ids, names, authoritative=st.booleans()),
+    st.builds(client_requests.lookup, ids, names, authoritative=st.booleans()),
     st.builds(commands.error, ids, st.sampled_from([v for _, v in api.ServerError.items()]), names),
     st.just(commands.PING),
     st.builds(commands.topics_of_namespace_response, ids, st.lists(names, max_size=5)),

@@ -20,6 +20,7 @@ from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot, MessageColumns
 from barycenter.replay.bundles import NOBODY
+from support.load_cases import bundles_of_namespace
 from support.replayed_world import BROKERS, CONFIG, SHAPE, World
 
 
@@ -71,7 +72,9 @@ def test_the_modular_leader_would_know_the_same(seed: int) -> None:
         np.testing.assert_allclose(found.preallocated_long_rate, wanted.preallocated_long_rate)
         np.testing.assert_array_equal(found.preallocated_topics, wanted.preallocated_topics)
         for namespace in found.namespaces:
-            np.testing.assert_array_equal(found.bundles_of_namespace(namespace), wanted.bundles_of_namespace(namespace))
+            np.testing.assert_array_equal(
+                bundles_of_namespace(found, namespace), bundles_of_namespace(wanted, namespace)
+            )
         world.move_some()
 
 

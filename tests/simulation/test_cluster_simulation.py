@@ -86,14 +86,14 @@ def check_that_fails(seeds, **options):
 def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
     """Without noticing and without fences a broker that wakes up goes on serving what another one took over."""
     monkeypatch.setattr("barycenter.broker.ownership.term.PauseDetector.has_paused", lambda self: False)
-    monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
+    monkeypatch.setattr("support.memory_ledgers.MemoryLedgerStorage.fence", _fence_nothing)
     found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
     assert found in {"one server", "fencing", "every message in order"}
 
 
 def test_ledgers_that_are_not_fenced_are_caught(monkeypatch):
     """When the store ends a session early only the fence keeps the former owner from acknowledging what is lost."""
-    monkeypatch.setattr("barycenter.ledger.memory_storage.MemoryLedgerStorage.fence", _fence_nothing)
+    monkeypatch.setattr("support.memory_ledgers.MemoryLedgerStorage.fence", _fence_nothing)
     hard_times = Settings(session_timeout_ms=8_000, faults_per_s=4.0)
     found = check_that_fails(range(40), faults=("session loss", "lookups", "reset", "burst"), settings=hard_times)
     assert found in {"every message in order", "every message arrives"}
@@ -107,7 +107,7 @@ async def _fence_nothing(self, ledger_id, *, epoch):
 def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
     """A crash that takes acknowledged entries along shows as messages that are missing."""
     from barycenter.ledger.entry_index import EntryIndex
-    from barycenter.ledger.memory_storage import MemoryLedgerStorage
+    from support.memory_ledgers import MemoryLedgerStorage
 
     honest = MemoryLedgerStorage.crash
 

@@ -16,6 +16,7 @@ from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry, payload_header, simple_frame
 from barycenter.protocol.parsing import FIELD_OF_TYPE
+from support import client_requests
 from support.wire_client import TYPE, entry_of
 
 TOPIC = "persistent://public/default/t"
@@ -121,10 +122,10 @@ def valid_frames() -> list[bytes]:
         client_commands.flow(2, 100),
         client_commands.send(1, 0, entry_of(b"x", key="k")),
         client_commands.get_last_message_id(4, 1),
-        client_commands.consumer_stats(5, 1),
+        client_requests.consumer_stats(5, 1),
         commands.close_producer(1, 6),
         commands.close_consumer(1, 7),
-        client_commands.lookup(8, TOPIC),
+        client_requests.lookup(8, TOPIC),
         commands.PING,
     ]
 

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from barycenter.ledger.errors import LedgerError, LedgerFencedError
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.position import EARLIEST, Position, positions
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 
 DEADLINE_S = 30
 TOPIC = TopicName.parse("persistent://tenant/space/topic")

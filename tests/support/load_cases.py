@@ -19,10 +19,16 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.reports.windows import broker_averages
 from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot, counted
 
 MEBIBYTE = 1_048_576
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+
+
+def bundles_of_namespace(snapshot: LoadSnapshot, namespace: str) -> Integers:
+    """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once)."""
+    arriving = snapshot.on_their_way.arriving.get_or_none(namespace) or {}
+    return counted(snapshot.bundles, snapshot.namespace_row(namespace), len(snapshot.brokers), arriving)
 
 
 def bundle_name(index: int, namespace: str = "t/ns") -> str:

@@ -41,7 +41,7 @@ def _record(data: Path, kind: ManagerKind) -> None:
             FileReportLog(data / "load-reports", retention_hours=24),
             NoPipeline(),
             DecisionLog(context.urls.broker_id, data / "decisions"),
-            aside=at_once,
+            offload=at_once,
         )
         managers.append(MANAGERS[kind](context, environment))
         return managers[0]

@@ -16,7 +16,6 @@ from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.server import WireServer
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.memory.memory_store import MemoryBackend
@@ -24,6 +23,7 @@ from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import FULL_RANGE, Bundle
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 
 T = TypeVar("T")
 DEADLINE_S = 60

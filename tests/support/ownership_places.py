@@ -20,7 +20,6 @@ from barycenter.broker.ownership.channel.topic_records import TopicRecords, keep
 from barycenter.broker.system_topics.client import SystemTopicClient
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.load.service_units import events
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
@@ -28,6 +27,7 @@ from barycenter.metadata.store import Notification
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.simulation.cluster import BROKER_PORT, SimClock
 from support.simulation.loop import NODE, Node, VirtualTimeLoop

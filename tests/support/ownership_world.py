@@ -252,7 +252,7 @@ class World:
         """What a leader may mend, by what he knows; he may lose patience with a change at any time."""
         live = self.live()
         for leader in self.brokers.values():
-            found = look_over(leader.view, live, self.now, in_flight_ms=-1, tombstone_ms=-1)
+            found = look_over(leader.view.items(), live, self.now, in_flight_ms=-1, tombstone_ms=-1)
             for bundle, record in leader.view.items():
                 gone = [name for name in sorted(found.lost_brokers) if concerns(record, name)]
                 if gone and self.fault is not Fault.IDLE_LEADER:
@@ -265,7 +265,7 @@ class World:
     def _tombstones(self) -> Iterator[Step]:
         busy = {each.bundle for each in [*self.on_their_way(), *self.log[self._read_by_all() :]]}
         for leader in self.brokers.values():
-            found = look_over(leader.view, self.live(), self.now, in_flight_ms=0, tombstone_ms=-1)
+            found = look_over(leader.view.items(), self.live(), self.now, in_flight_ms=0, tombstone_ms=-1)
             for bundle in found.outlived:
                 if bundle not in busy:
                     yield partial(self.deliver, Published(bundle, None))
@@ -383,7 +383,7 @@ class World:
         # the leader loses patience; it leaves old records alone
         leader = min(self.brokers)
         for bundle, record in list(self.brokers[leader].view.items()):
-            found = look_over({bundle: record}, self.live(), self.now + 1, in_flight_ms=0, tombstone_ms=1 << 40)
+            found = look_over([(bundle, record)], self.live(), self.now + 1, in_flight_ms=0, tombstone_ms=1 << 40)
             gone = sorted(found.lost_brokers)
             if self.fault is not Fault.IDLE_LEADER and (gone or found.orphans):
                 successor = self._successors(record, self.live(), gone[0] if gone else record.dst_broker)[0]

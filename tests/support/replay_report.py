@@ -9,7 +9,7 @@ from barycenter.cli.replay.series import series_of
 from barycenter.replay.grid import Scenario
 from barycenter.replay.inputs.generated import START_MS, broker_names
 from barycenter.replay.measures import measure
-from barycenter.replay.outcome import Carried, Divided, Moved, Outcome
+from barycenter.replay.outcome import BundleRates, Divided, Moved, Outcome
 
 MINUTE_MS = 60_000
 ODD_NAME = "</script><script>alert(1)</script><!--<b onclick=x>'\"&"
@@ -90,9 +90,9 @@ def run_of(
         unserved_topic_s=12.0 if moving else 0.0,
         event_ms=(START_MS + 60 * MINUTE_MS, START_MS + 80 * MINUTE_MS) if moving else (),
         bundles=5,
-        carried=Carried((WHOLE, LOW, HIGH, LOWER, UPPER), tuple(range(0, steps, -(-steps // 12))), rates)
+        carried=BundleRates((WHOLE, LOW, HIGH, LOWER, UPPER), tuple(range(0, steps, -(-steps // 12))), rates)
         if moving
-        else Carried(),
+        else BundleRates(),
     )
     return RunFile(
         scenario=Scenario(strategy=strategy, settings=settings or {}, seed=seed, period=(0, steps)),

@@ -18,10 +18,10 @@ from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.contract import LoadManagerFactory
 from barycenter.broker.rest.server import start_web
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.control_cluster import HashLoadManager
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 
 SESSION_MS = 10_000
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,9 +15,15 @@ from barycenter.load.reports.windows import broker_averages
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategy import MemoryDocument
+from barycenter.snapshots.snapshot_file import read_snapshot_file
 from support.load_cases import Cluster, clusters, histories
 
 odd_numbers = st.sampled_from([float("nan"), float("inf"), float("-inf")])
+
+
+def read_snapshot(path: Path, at_ms: int | None = None) -> LoadSnapshot:
+    """Return the snapshot in a file or folder; see `read_snapshot_file`."""
+    return read_snapshot_file(path, at_ms).snapshot
 
 
 def document_of(cluster: Cluster, **fields: Any) -> SnapshotDocument:

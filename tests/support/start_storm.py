@@ -20,8 +20,8 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support import client_requests
 from support.wire_client import TYPE, WireClient
 
 _FIRST_PAUSE_S: Final = 0.1
@@ -85,7 +85,7 @@ class _Client:
         port, authoritative = self._port, False
         for _ in range(_MOST_REDIRECTS):
             connection = await self._connected(port)
-            request = client_commands.lookup(connection.request_id(), topic, authoritative=authoritative)
+            request = client_requests.lookup(connection.request_id(), topic, authoritative=authoritative)
             _, answer = await connection.ask(request, TYPE.LOOKUP_RESPONSE)
             if answer.response == api.CommandLookupTopicResponse.Failed:
                 raise _RefusedError(api.ServerError.Name(answer.error))

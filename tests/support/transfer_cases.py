@@ -17,6 +17,7 @@ from barycenter.load.reports.extensible_reports import (
     TopBundlesLoadData,
 )
 from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, TimeAverageMessageData
+from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan
 from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
 from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot, windows_of_owners
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -25,6 +26,11 @@ from support.peer_cases import configuration, pick
 
 NOW_MS: Final = 1_700_000_000_000
 NAMESPACES: Final = ("t/a", "t/a", "t/b", "t/c", "other/c")
+
+
+def unload_reason(plan: TransferPlan) -> str:
+    """Return what Pulsar's metrics call the reason of the cycle."""
+    return UNLOAD_REASONS[plan.reason.code]
 
 
 @dataclass

@@ -13,12 +13,12 @@ from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import Everything, LookupHere, OneBroker
 
 BUNDLE = Bundle.full(NamespaceName.parse("public/default"))

@@ -9,6 +9,7 @@ from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection, Received, Role
 from barycenter.protocol.frames import encode_entry
+from support import client_requests
 
 DEADLINE_S = 30
 TYPE = api.BaseCommand
@@ -121,7 +122,7 @@ class WireClient(asyncio.Protocol):
 
     async def settled(self) -> None:
         """Wait until the broker has handled everything sent so far."""
-        await self.ask(client_commands.get_schema(self.request_id(), "persistent://a/b/c"), TYPE.GET_SCHEMA_RESPONSE)
+        await self.ask(client_requests.get_schema(self.request_id(), "persistent://a/b/c"), TYPE.GET_SCHEMA_RESPONSE)
 
     async def produce(self, topic: str, producer_id: int = 1, **options: Any) -> Any:
         """Create a producer and return its PRODUCER_SUCCESS, or the ERROR."""

@@ -11,8 +11,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "barycenter"
 ONE_FILE_A_THING = {"broker/rest", "doctor/checks", "replay/experiments", "replay/scenarios"}
 """Folders of files alike, one a resource, a subject, an experiment, a scenario: the docstring says what each is."""
 
-NOT_NAMED = {"metadata/subtree", "ledger/memory_storage"}
-
 
 def packages() -> list[str]:
     return sorted(init.parent.relative_to(SOURCE).as_posix() for init in SOURCE.rglob("__init__.py"))
@@ -25,8 +23,7 @@ def children(package: str) -> set[str]:
     if package in ONE_FILE_A_THING:
         modules.clear()
     below = {path.parent.name for path in folder.glob("*/__init__.py")}
-    there = (modules | below) - {"__init__", "errors"}
-    return {name for name in there if f"{package}/{name}" not in NOT_NAMED}
+    return (modules | below) - {"__init__", "errors"}
 
 
 @pytest.mark.parametrize("package", packages())

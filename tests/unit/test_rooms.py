@@ -58,9 +58,9 @@ credentials
 
 metadata
     errors store
-    clock codec conditions listeners serials session
+    clock codec conditions listeners serials session settings_file
     store_client
-    cache subtree
+    cache
     coordination
     leased
     memory sqlite
@@ -90,7 +90,7 @@ ledger
     reader tail_cache
     caches
     storage
-    files memory_storage
+    files
     managed
     inspection one_folder
 

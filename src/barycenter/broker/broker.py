@@ -229,6 +229,7 @@ class Broker:
             config.advertised_listeners,
             broker_port_tls=ports[1],
             web_port_tls=web_port_tls,
+            internal_listener=config.internal_listener_name,
         )
         await self._try_own_proof(config)
         if self.control.leader_writes is not None:

@@ -93,7 +93,8 @@ class ControlPlane:
         self._warnings = ConfigurationWarnings(config)
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
-        self.registration = Registration(store, session_timeout_s=former_session_s)
+        refresh_after_s = config.current.metadata_store_cache_expiry_seconds
+        self.registration = Registration(store, session_timeout_s=former_session_s, refresh_after_s=refresh_after_s)
         self.policies = ClusterPolicyWatch(
             store, config.current.cluster_name, drained=lambda: config.current.barycenter_drained_brokers
         )
@@ -101,7 +102,10 @@ class ControlPlane:
         config.add_check(check_change)
         uses_channel = manager_in_force(config.current) is ManagerKind.EXTENSIBLE
         self.leadership = Leadership(
-            self._election, CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH, writes=election and store
+            self._election,
+            CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH,
+            writes=election and store,
+            refresh_after_s=refresh_after_s,
         )
         if leader_writes is not None:
             leader_writes.attach(self.leadership)
@@ -214,7 +218,6 @@ class ControlPlane:
                 is_leader=self.leadership.may_act,
                 leader_epoch=self.leadership.epoch,
                 leader_store=self.leadership.store,
-                leader_web_url=self._leader_web_url,
                 boundaries=self._boundaries,
                 channel=None if self.channel is None else self.channel.ownership,
                 system_topics=None if self.channel is None else self.channel.topics,
@@ -351,10 +354,6 @@ class ControlPlane:
         await self.policies.close()
         await self.dynamic_configuration.close()
 
-    def _leader_web_url(self) -> str | None:
-        leader = self.leadership.leader()
-        return leader.service_url if leader is not None and leader.service_url else None
-
     def _leader_duties(self) -> tuple[Duty, ...]:
         def current_minutes(key: str) -> Callable[[], float]:
             return lambda: float(getattr(self.config.current, key)) * 60
@@ -385,7 +384,7 @@ class ControlPlane:
 
     async def _refuse_mixed_ownership(self) -> None:
         assert self.urls is not None
-        mine = BY_LOCKS if self.channel is None else self.channel.keeping
+        mine = BY_LOCKS if self.channel is None else self.channel.mode
         class_name = manager_in_force(self.config.current).class_name
         await refuse_mixed_ownership(
             self.env.store,

@@ -228,6 +228,10 @@ def _check_together(config: BrokerConfig) -> None:
     shared = config.configuration_metadata_store_url
     if shared and shared != config.effective_metadata_store_url:
         raise ConfigError("configurationMetadataStoreUrl", shared, "blank or equal to metadataStoreUrl")
+    internal = config.internal_listener_name
+    names = {listener.partition(":")[0].strip() for listener in config.advertised_listeners.split(",")}
+    if internal and internal not in names:
+        raise ConfigError("internalListenerName", internal, "blank or the name of one of advertisedListeners")
     if config.authorization_enabled and not config.authentication_enabled:
         raise ConfigError(
             "authorizationEnabled",

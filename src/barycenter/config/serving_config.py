@@ -65,7 +65,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     advertised_listeners: Annotated[
         str, about("Further addresses that clients may ask for: `name:pulsar://host:port,…`.")
     ] = ""
-    internal_listener_name: Annotated[str, about("Listener that brokers use among themselves.")] = ""
+    internal_listener_name: Annotated[
+        str, about("The one of `advertisedListeners` that brokers use among themselves, and clients that name none.")
+    ] = ""
     broker_shutdown_timeout_ms: Annotated[
         Millis, about("Time for an orderly shutdown; 0 ends at once.", dynamic=True)
     ] = 60_000

@@ -37,7 +37,7 @@ class TokenRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Believed:
+class VerifiedToken:
     """`expires_at_s` is when it ends to be so, the skew included; None is never."""
 
     role: str
@@ -52,7 +52,7 @@ class Refused:
     reason: str
 
 
-Verdict: TypeAlias = Believed | Refused
+Verdict: TypeAlias = VerifiedToken | Refused
 
 
 def verdict(token: str, rules: TokenRules, now_s: float) -> Verdict:
@@ -67,7 +67,7 @@ def verdict(token: str, rules: TokenRules, now_s: float) -> Verdict:
     if role is None:
         return Refused(f"the token names no role in its claim {rules.role_claim}")
     expires_at_s = claims.get("exp")
-    return Believed(role, None if expires_at_s is None else expires_at_s + rules.clock_skew_s, claims)
+    return VerifiedToken(role, None if expires_at_s is None else expires_at_s + rules.clock_skew_s, claims)
 
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:

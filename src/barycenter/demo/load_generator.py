@@ -8,8 +8,6 @@ What brokers say of their resources follows from the rates, by the constants bel
 has 200 msg/s out (two subscriptions), 100 KiB/s in and 200 KiB/s out; it takes 300 × 10 µs = 0.3 % of a core.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Where ledgers live, as managed ledgers see it: append, make durable, fence, read.
 
-`FileLedgerStorage` keeps each ledger in a file of a shared folder; `MemoryLedgerStorage` keeps them in a
-process for units and simulation. One suite, `tests/contract/test_ledger_storage.py`, runs on both.
+`FileLedgerStorage` keeps each ledger in a file of a shared folder. `tests/contract/test_ledger_storage.py` holds it to
+this, and the ledgers in memory that tests and simulation run on.
 
 Fencing. A ledger is written by one owner under one epoch. A later owner fences it first and reads it
 afterwards; a writer looks for the fence after its bytes are durable and before it reports them. So every entry

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 ROUND_KEY: Final = "barycenterMaxBundlesPerRound"
+OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 NO_LIMIT: Final = 2**31 - 1
 """More than any round decides."""
 

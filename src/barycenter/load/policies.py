@@ -142,10 +142,6 @@ class IsolationPolicy:
         lists = data.namespaces, data.primary, data.secondary or ()
         return IsolationPolicy(name, *lists, min_limit, data.unload_scope or "changed", steps)
 
-    def covers(self, namespace: str) -> bool:
-        """Tell whether the policy is for `tenant/namespace`."""
-        return bool(RegexSet(self.namespaces).matching(namespace))
-
     def is_primary(self, broker_id: str) -> bool:
         return bool(BrokerHosts((broker_id,), self.primary).matching(self.primary))
 

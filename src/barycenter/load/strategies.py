@@ -50,7 +50,6 @@ OWN_PACKAGE: Final = "barycenter"
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
-SIMPLE_PLACEMENT_KEY: Final = "loadBalancerPlacementStrategy"
 
 
 class Role(enum.StrEnum):

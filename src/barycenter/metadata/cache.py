@@ -5,7 +5,7 @@ old. So an invalidation also detaches the reads that are under way: their caller
 change, get the answer, but the cache does not keep it.
 
 Lost notifications do not make an entry wrong for ever: one older than `refresh_after_s` is read again in
-the background when it is used, one older than `expire_after_s` is not used at all.
+the background when it is used, one of twice that age is not used at all.
 
 Source: Pulsar's `MetadataCache`, and the children cache of its `AbstractMetadataStore`.
 """
@@ -35,6 +35,8 @@ V = TypeVar("V")
 FIRST_BACKOFF_S = 0.005
 MAX_BACKOFF_S = 3.0
 GIVE_UP_AFTER_S = 30.0
+REFRESH_AFTER_S = 300.0
+"""Unless a broker's `metadataStoreCacheExpirySeconds` says otherwise."""
 
 
 @dataclass(slots=True)
@@ -55,13 +57,12 @@ class _LoadingCache(Generic[V]):
         load: Callable[[str], Coroutine[Any, Any, V]],
         *,
         refresh_after_s: float,
-        expire_after_s: float,
         max_entries: int,
     ) -> None:
         self._name = name
         self._load = load
         self._refresh_after_s = refresh_after_s
-        self._expire_after_s = expire_after_s
+        self._expire_after_s = refresh_after_s * 2
         self._max_entries = max_entries
         self._entries: dict[str, _Entry[V]] = {}
         self._loads: dict[str, asyncio.Task[V]] = {}
@@ -145,8 +146,7 @@ class MetadataCache(Generic[T]):
         value_type: type[T],
         *,
         codec: Codec[T] | None = None,
-        refresh_after_s: float = 300.0,
-        expire_after_s: float = 600.0,
+        refresh_after_s: float = REFRESH_AFTER_S,
         max_entries: int = 100_000,
     ) -> None:
         self._store = store
@@ -156,14 +156,12 @@ class MetadataCache(Generic[T]):
             name,
             self._load_value,
             refresh_after_s=refresh_after_s,
-            expire_after_s=expire_after_s,
             max_entries=max_entries,
         )
         self._children = _LoadingCache(
             f"{name}, children",
             self._load_children,
             refresh_after_s=refresh_after_s,
-            expire_after_s=expire_after_s,
             max_entries=max_entries,
         )
         self._stop_watching = store.add_invalidator(self._invalidated)

@@ -1,7 +1,7 @@
 """Values to bytes: builders for what a client sends.
 
-The codec serves both roles: a `Connection` of a client says CONNECT by these, and whatever drives a broker over the
-wire, as tests and load generators do, asks by these. `commands` has what both roles send.
+The codec serves both roles: a `Connection` of a client says CONNECT by these, and the broker's own client of system
+topics produces and consumes by these. `commands` has what both roles send.
 Source: binary-protocol reference, section 2.
 """
 
@@ -14,7 +14,7 @@ from barycenter.protocol.frames import payload_header
 
 EARLIEST: Final = message_id(-1, -1)
 LATEST: Final = message_id(2**63 - 1, 2**63 - 1)
-"""Where `subscribe` and `seek` begin if not at a message: before all there are, after all there are."""
+"""Where `subscribe` begins if not at a message: before all there are, after all there are."""
 
 
 def _key_values(properties: dict[str, str] | None) -> list[api.KeyValue] | None:
@@ -50,22 +50,6 @@ def auth_response(client_version: str, auth_method_name: str, auth_data: bytes |
     response = api.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
     return command_frame(
         TYPE.AUTH_RESPONSE, client_version=client_version, response=response, protocol_version=PROTOCOL_VERSION
-    )
-
-
-def partitioned_metadata(request_id: int, topic: str, *, auto_create: bool | None = None) -> bytes:
-    return command_frame(
-        TYPE.PARTITIONED_METADATA, topic=topic, request_id=request_id, metadata_auto_creation_enabled=auto_create
-    )
-
-
-def lookup(request_id: int, topic: str, *, authoritative: bool = False, listener: str = "") -> bytes:
-    return command_frame(
-        TYPE.LOOKUP,
-        topic=topic,
-        request_id=request_id,
-        authoritative=authoritative,
-        advertised_listener_name=listener,
     )
 
 
@@ -190,52 +174,5 @@ def ack(
     )
 
 
-def redeliver(consumer_id: int, message_ids: Sequence[api.MessageIdData] = (), *, epoch: int | None = None) -> bytes:
-    """Ask for unacknowledged messages again: those of `message_ids`, or all if there are none."""
-    return command_frame(
-        TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES,
-        consumer_id=consumer_id,
-        message_ids=list(message_ids),
-        consumer_epoch=epoch,
-    )
-
-
-def unsubscribe(request_id: int, consumer_id: int, *, force: bool | None = None) -> bytes:
-    return command_frame(TYPE.UNSUBSCRIBE, consumer_id=consumer_id, request_id=request_id, force=force)
-
-
-def seek(
-    request_id: int,
-    consumer_id: int,
-    *,
-    position: api.MessageIdData | None = None,
-    publish_time_ms: int | None = None,
-) -> bytes:
-    """Move the subscription so that `position`, or the first entry published at or after the time, comes next."""
-    return command_frame(
-        TYPE.SEEK,
-        consumer_id=consumer_id,
-        request_id=request_id,
-        message_id=position,
-        message_publish_time=publish_time_ms,
-    )
-
-
 def get_last_message_id(request_id: int, consumer_id: int) -> bytes:
     return command_frame(TYPE.GET_LAST_MESSAGE_ID, consumer_id=consumer_id, request_id=request_id)
-
-
-def get_topics_of_namespace(
-    request_id: int,
-    namespace: str,
-    mode: api.CommandGetTopicsOfNamespace.Mode.ValueType = api.CommandGetTopicsOfNamespace.PERSISTENT,
-) -> bytes:
-    return command_frame(TYPE.GET_TOPICS_OF_NAMESPACE, request_id=request_id, namespace=namespace, mode=mode)
-
-
-def get_schema(request_id: int, topic: str, *, schema_version: bytes | None = None) -> bytes:
-    return command_frame(TYPE.GET_SCHEMA, request_id=request_id, topic=topic, schema_version=schema_version)
-
-
-def consumer_stats(request_id: int, consumer_id: int) -> bytes:
-    return command_frame(TYPE.CONSUMER_STATS, request_id=request_id, consumer_id=consumer_id)

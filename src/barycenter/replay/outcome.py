@@ -39,7 +39,7 @@ class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class BundleRates:
     """What some bundles carried: `rate` is msg/s in + out, a row for each of `steps`, which are some of the run, and a
     column a bundle; NaN while there was no such bundle."""
 
@@ -68,7 +68,7 @@ class Samples:
         if step % self._every == 0:
             self._taken.append((step, names, rate.astype(np.float32)))
 
-    def of(self, bundles: Iterable[str]) -> Carried:
+    def of(self, bundles: Iterable[str]) -> BundleRates:
         """Return what these bundles carried, each told once, the first `MOST_CARRIED` of them."""
         wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
         rate = np.full((len(self._taken), len(wanted)), np.nan)
@@ -80,7 +80,7 @@ class Samples:
             there = [(column, rows[name]) for column, name in enumerate(wanted) if name in rows]
             for column, row in there:
                 rate[place, column] = rates[row]
-        return Carried(wanted, tuple(step for step, _, _ in self._taken), rate)
+        return BundleRates(wanted, tuple(step for step, _, _ in self._taken), rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,5 +112,5 @@ class Outcome:
     event_ms: tuple[int, ...]
     bundles: int
     overload_limit: float = 0.85
-    carried: Carried = field(default_factory=Carried)
+    carried: BundleRates = field(default_factory=BundleRates)
     """Of the bundles that moved or were divided, and of their parts."""

@@ -54,7 +54,7 @@ REFERENCES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class ActualLoad:
     """How things are. `wanted` is what bundles take of a resource: steps × resources × bundles; `limit` and `base`, in
     the same units, what brokers have of it and what they take idle: resources × brokers. `owner` is each bundle's
     broker, negative for nobody, who may neither give nor get."""
@@ -66,28 +66,28 @@ class Truth:
     live: Flags
 
 
-def best_moves(truth: Truth, most: int) -> list[tuple[int, int]]:
+def best_moves(actual: ActualLoad, most: int) -> list[tuple[int, int]]:
     """Return bundles with the brokers they go to, at most so many, the one that evens out most first."""
-    return _Search(truth).run(most)
+    return _Search(actual).run(most)
 
 
 class _Search:
-    def __init__(self, truth: Truth) -> None:
-        self._truth, self._owner = truth, truth.owner.copy()
-        steps, resources, _ = truth.wanted.shape
-        brokers = truth.limit.shape[1]
+    def __init__(self, actual: ActualLoad) -> None:
+        self._actual, self._owner = actual, actual.owner.copy()
+        steps, resources, _ = actual.wanted.shape
+        brokers = actual.limit.shape[1]
         served = np.flatnonzero(self._owner >= 0)
         load = np.zeros((brokers, steps, resources))
-        np.add.at(load, self._owner[served], truth.wanted[:, :, served].transpose(2, 0, 1))
-        self._load = load + truth.base.T[:, None, :]
-        self._limit: Floats = truth.limit.T[:, None, :]
-        self._usage: Floats = np.where(truth.live[:, None], (self._load / self._limit).max(axis=2), 0.0)
+        np.add.at(load, self._owner[served], actual.wanted[:, :, served].transpose(2, 0, 1))
+        self._load = load + actual.base.T[:, None, :]
+        self._limit: Floats = actual.limit.T[:, None, :]
+        self._usage: Floats = np.where(actual.live[:, None], (self._load / self._limit).max(axis=2), 0.0)
 
     def run(self, most: int) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         while len(found) < most and (move := self._best()) is not None:
             bundle, to = move
-            source, wanted = int(self._owner[bundle]), self._truth.wanted[:, :, bundle]
+            source, wanted = int(self._owner[bundle]), self._actual.wanted[:, :, bundle]
             for broker, change in ((source, -wanted), (to, wanted)):
                 self._load[broker] += change
                 self._usage[broker] = (self._load[broker] / self._limit[broker]).max(axis=1)
@@ -97,8 +97,8 @@ class _Search:
 
     def _best(self) -> tuple[int, int] | None:
         """Return the move that evens out most, from the broker that weighs most; None if none is worth it."""
-        truth, powers = self._truth, self._usage**_POWER
-        live = np.flatnonzero(truth.live)
+        actual, powers = self._actual, self._usage**_POWER
+        live = np.flatnonzero(actual.live)
         if len(live) < 2:
             return None
         source = int(live[np.argmax(powers[live].sum(axis=1))])
@@ -106,11 +106,11 @@ class _Search:
         takers = live[live != source]
         takers = takers[np.argsort(powers[takers].sum(axis=1), kind="stable")[:_TAKERS]]
         bundles = np.flatnonzero(self._owner == source)
-        weight = (truth.wanted[:, :, bundles] / truth.limit[None, :, source, None]).max(axis=1).sum(axis=0)
+        weight = (actual.wanted[:, :, bundles] / actual.limit[None, :, source, None]).max(axis=1).sum(axis=0)
         bundles = bundles[np.argsort(-weight, kind="stable")[:_LOOKED_AT]]
         if not len(bundles):
             return None
-        wanted = truth.wanted[:, :, bundles].transpose(2, 0, 1)
+        wanted = actual.wanted[:, :, bundles].transpose(2, 0, 1)
         kept = ((self._load[source] - wanted) / self._limit[source]).max(axis=2)
         before = float((total ** (1 / _POWER)).mean())
         best, least = None, before - LEAST_GAIN

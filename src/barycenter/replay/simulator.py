@@ -44,7 +44,7 @@ from barycenter.replay.events import (
     SettingChanged,
 )
 from barycenter.replay.outcome import Divided, Moved, Outcome, Samples
-from barycenter.replay.references import EVERY_MS, Reference, Truth, best_moves
+from barycenter.replay.references import EVERY_MS, ActualLoad, Reference, best_moves
 from barycenter.replay.reports import Measured, Reports
 
 if TYPE_CHECKING:
@@ -400,8 +400,8 @@ class _Run:
         base[0] = idle[_CPU] / self._slowdown
         taken = np.array(wanted)
         taken[:, 0] -= model.idle_cpu
-        truth = Truth(taken, limit, base, bundles.owner.astype(np.int64), self._live)
-        for row, broker in best_moves(truth, reference.at_once):
+        actual = ActualLoad(taken, limit, base, bundles.owner.astype(np.int64), self._live)
+        for row, broker in best_moves(actual, reference.at_once):
             source, name = self._names[int(bundles.owner[row])], bundles.names[row]
             self._reports.unloaded_at_ms[row] = now_ms
             self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)

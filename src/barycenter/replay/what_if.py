@@ -67,7 +67,7 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     sentence: str
 
 
-class BrokerOutlook(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A broker as it is, and in the end: usage as a fraction, msg/s in + out; None: not there."""
 
     broker: str
@@ -78,17 +78,17 @@ class BrokerOutlook(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """What would happen. `limit` is the usage above which a broker counts as overloaded."""
 
-    brokers: tuple[BrokerOutlook, ...]
+    brokers: tuple[BrokerForecast, ...]
     moves: tuple[PlannedMove, ...]
     splits: tuple[Divided, ...]
     limit: float
     unserved_topic_s: float
 
 
-def outlook(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question, *, seed: int = 0) -> Outlook:
+def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question, *, seed: int = 0) -> Forecast:
     """Return what would become of the cluster of a snapshot.
 
     Raises:
@@ -196,9 +196,9 @@ def _demand(snapshot: LoadSnapshot, question: Question) -> Demand:
     )
 
 
-def _told(outcome: Outcome, demand: Demand) -> Outlook:
+def _told(outcome: Outcome, demand: Demand) -> Forecast:
     brokers = tuple(
-        BrokerOutlook(
+        BrokerForecast(
             broker=name,
             usage_before=_at(outcome, outcome.usage, 0, column),
             usage_after=_at(outcome, outcome.usage, -1, column),
@@ -207,7 +207,7 @@ def _told(outcome: Outcome, demand: Demand) -> Outlook:
         )
         for column, name in enumerate(outcome.brokers)
     )
-    return Outlook(
+    return Forecast(
         brokers, _net_moves(outcome, demand), outcome.splits, outcome.overload_limit, outcome.unserved_topic_s
     )
 

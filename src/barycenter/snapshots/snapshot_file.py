@@ -91,11 +91,6 @@ class SnapshotFile:
         return (*doubts(self.snapshot), *self.remarks)
 
 
-def read_snapshot(path: Path | str, at_ms: int | None = None) -> LoadSnapshot:
-    """Return the snapshot in a file or folder; see `read_snapshot_file`."""
-    return read_snapshot_file(path, at_ms).snapshot
-
-
 def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotFile:
     """Return the snapshot in a file or folder with what came with it.
 

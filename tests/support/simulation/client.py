@@ -16,6 +16,7 @@ from barycenter.protocol import client_commands, commands, frames
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection, KeepAlive, Role
 from barycenter.protocol.errors import ProtocolError
+from support import client_requests
 from support.simulation.loop import Node, SimulationError
 
 TYPE = api.BaseCommand
@@ -130,7 +131,7 @@ class ClientLink(asyncio.Protocol):
     async def lookup(self, topic: str, *, authoritative: bool) -> api.CommandLookupTopicResponse:
         number = self._next_lookup
         self._next_lookup += 1
-        frame = client_commands.lookup(number, topic, authoritative=authoritative)
+        frame = client_requests.lookup(number, topic, authoritative=authoritative)
         answer: api.CommandLookupTopicResponse = await self._ask(self._lookups, number, frame)
         return answer
 

@@ -22,7 +22,6 @@ from barycenter.broker.load_manager.modular.modular_load_manager import ModularL
 from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.broker.ownership.channel.places.place import SOURCES
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.load.managers import ManagerKind, manager_in_force
 from barycenter.load.service_units.service_unit_state import StorageType
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
@@ -30,6 +29,7 @@ from barycenter.metadata.store import Notification
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop
 from support.simulation.network import Network
 from support.simulation.referee import Referee, RefereedBackend

@@ -23,13 +23,13 @@ from barycenter.broker.system_topics.settings import ClientSettings
 from barycenter.broker.system_topics.table_view import TableView
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.ledger.position import EARLIEST
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.bundle import FULL_RANGE, Bundle
 from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC
 from barycenter.naming.topic import TopicName
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import Everything, OneBroker
 from support.simulation.cluster import BROKER_PORT, SimClock, quiet_logs
 from support.simulation.loop import Node, SimulationError, VirtualTimeLoop

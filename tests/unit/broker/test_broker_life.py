@@ -18,11 +18,11 @@ from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.broker.wire.server import PortInUseError
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.load.managers import ManagerKind
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
 from support.control_cluster import LoopClock, NoPeers
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loop import Node, VirtualTimeLoop
 from support.simulation.network import Network
 

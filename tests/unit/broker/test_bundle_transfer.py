@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from barycenter.broker.broker import Broker
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
+from support import client_requests
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient
 
@@ -74,7 +74,7 @@ async def test_clients_go_on_at_the_next_owner_by_the_address_that_they_are_told
         }
         assert await dropped(cluster, target) == {}
 
-        question = client_commands.lookup(client.request_id(), TOPIC)
+        question = client_requests.lookup(client.request_id(), TOPIC)
         _, answer = await client.ask(question, TYPE.LOOKUP_RESPONSE)
         assert answer.brokerServiceUrl == target.urls.broker_url
         client.close()

@@ -19,7 +19,7 @@ from barycenter.credentials.token_keys import (
     secret_key,
     signing_secret_key,
 )
-from barycenter.credentials.tokens import Believed, Refused, TokenRules, create_token, unverified, verdict
+from barycenter.credentials.tokens import Refused, TokenRules, VerifiedToken, create_token, unverified, verdict
 from support.proofs import KEY, NOW_S, SECRET, SECRET_URL
 
 RULES = TokenRules(secret_key(SECRET_URL))
@@ -42,7 +42,7 @@ def reason(token: str, rules: TokenRules = RULES, now_s: float = NOW_S) -> str:
 @given(st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=40), st.integers(1, 10**9))
 def test_what_was_signed_is_believed_until_it_expires(role: str, life_s: int) -> None:
     token = create_token(KEY, role, expires_at_s=NOW_S + life_s)
-    assert verdict(token, RULES, NOW_S + life_s - 1) == Believed(
+    assert verdict(token, RULES, NOW_S + life_s - 1) == VerifiedToken(
         role, NOW_S + life_s, {"sub": role, "exp": NOW_S + life_s}
     )
     assert "expired" in reason(token, now_s=NOW_S + life_s)
@@ -66,7 +66,7 @@ def test_a_key_pair_signs_and_verifies(algorithm: str) -> None:
     private, public = new_key_pair(algorithm)
     token = create_token(private_key(url(private), algorithm, "test"), "alice")
     found = verdict(token, TokenRules(public_key(url(public), algorithm)), NOW_S)
-    assert isinstance(found, Believed)
+    assert isinstance(found, VerifiedToken)
     assert (found.role, found.expires_at_s) == ("alice", None)
     assert "not signed" in reason(token)
 
@@ -77,7 +77,7 @@ def test_a_secret_key_signs_by_the_strongest_algorithm_that_it_is_long_enough_fo
     token = create_token(signing_secret_key(key, "test"), "alice")
     header, _ = unverified(token)  # type: ignore[misc]
     assert header["alg"] == algorithm
-    assert isinstance(verdict(token, TokenRules(secret_key(key)), NOW_S), Believed)
+    assert isinstance(verdict(token, TokenRules(secret_key(key)), NOW_S), VerifiedToken)
 
 
 def test_a_token_without_a_signature_is_refused() -> None:
@@ -143,16 +143,16 @@ def test_the_skew_counts_on_both_sides() -> None:
     rules = TokenRules(RULES.key, clock_skew_s=10)
     expired, early = signed({"sub": "a", "exp": NOW_S - 9}), signed({"sub": "a", "nbf": NOW_S + 9})
     found = verdict(expired, rules, NOW_S)
-    assert isinstance(found, Believed)
+    assert isinstance(found, VerifiedToken)
     assert found.expires_at_s == NOW_S + 1
-    assert isinstance(verdict(early, rules, NOW_S), Believed)
+    assert isinstance(verdict(early, rules, NOW_S), VerifiedToken)
     assert "expired" in reason(expired, rules, NOW_S + 1)
 
 
 def test_the_role_may_be_another_claim_and_the_first_of_a_list() -> None:
     rules = TokenRules(RULES.key, role_claim="groups")
     found = verdict(signed({"sub": "a", "groups": ["b", "c"]}), rules, NOW_S)
-    assert isinstance(found, Believed)
+    assert isinstance(found, VerifiedToken)
     assert found.role == "b"
 
 
@@ -163,7 +163,7 @@ def test_the_role_may_be_another_claim_and_the_first_of_a_list() -> None:
 def test_the_audience_must_be_this_one(audience: Any, is_believed: bool) -> None:
     rules = TokenRules(RULES.key, audience_claim="aud", audience="here")
     found = verdict(signed({"sub": "a", "aud": audience}), rules, NOW_S)
-    assert isinstance(found, Believed) is is_believed
+    assert isinstance(found, VerifiedToken) is is_believed
 
 
 @pytest.mark.parametrize("headers", [{"crit": ["exp"]}, {"kid": "x"}, {"jku": "http://127.0.0.1:1/keys"}])

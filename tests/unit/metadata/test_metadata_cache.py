@@ -263,22 +263,23 @@ async def test_a_closed_cache_says_so_to_those_who_wait_too(store):
             await operation("/key")
 
 
-def test_entries_are_refreshed_and_expire_in_case_a_notification_was_lost():
+@pytest.mark.parametrize("age_s", [300, 10])
+def test_entries_are_refreshed_and_expire_in_case_a_notification_was_lost(age_s: int) -> None:
     async def scenario(world: World) -> None:
         store, other = world.machine("reader").store, world.machine("writer").store
         world.backend.route_notifications(store, lambda change: None)
-        cache = MetadataCache(store, int)
+        cache = MetadataCache(store, int) if age_s == 300 else MetadataCache(store, int, refresh_after_s=age_s)
         await other.put("/key", b"1")
         assert await cache.get("/key") == 1
         await other.put("/key", b"2")
-        await asyncio.sleep(299)
+        await asyncio.sleep(age_s - 1)
         assert await cache.get("/key") == 1
         await asyncio.sleep(2)
         assert await cache.get("/key") == 1  # this reader sets off the refresh
         await asyncio.sleep(1)
         assert await cache.get("/key") == 2
         await other.put("/key", b"3")
-        await asyncio.sleep(601)
+        await asyncio.sleep(age_s * 2 + 1)
         assert cache.get_if_cached("/key") is None
         assert await cache.get("/key") == 3
         cache.close()

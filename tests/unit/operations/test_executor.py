@@ -55,7 +55,7 @@ class Cluster:
             raise self.answers.pop(0)
 
 
-class Told:
+class MoveLog:
     def __init__(self) -> None:
         self.entries: list[tuple[str, MoveState]] = []
         self.details: list[str] = []
@@ -76,7 +76,7 @@ def played(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_each_move_is_written_down_before_it_begins_and_once_it_is_served() -> None:
     async def scene() -> None:
-        cluster, told = Cluster({"x": A, "y": A}), Told()
+        cluster, told = Cluster({"x": A, "y": A}), MoveLog()
         outcome = await execute(moves("x", "y"), cluster, Pace(), told)
         assert outcome == Outcome(2, 0)
         assert cluster.owners == {"x": B, "y": B}
@@ -90,7 +90,7 @@ def test_moves_begin_no_faster_and_no_more_at_once_than_allowed() -> None:
     async def scene() -> None:
         names = [f"x{number}" for number in range(9)]
         cluster = Cluster(dict.fromkeys(names, A), takes_s=5.0)
-        await execute(moves(*names), cluster, Pace(at_once=2, per_minute=30), Told())
+        await execute(moves(*names), cluster, Pace(at_once=2, per_minute=30), MoveLog())
         times = [time for time, _ in cluster.unloads]
         assert cluster.most_at_once == 2
         assert all(after - before >= 2.0 - 1e-9 for before, after in pairwise(times))
@@ -101,7 +101,7 @@ def test_moves_begin_no_faster_and_no_more_at_once_than_allowed() -> None:
 
 def test_what_is_where_it_was_to_go_is_done_and_not_touched() -> None:
     async def scene() -> None:
-        cluster, told = Cluster({"x": B}), Told()
+        cluster, told = Cluster({"x": B}), MoveLog()
         assert await execute(moves("x"), cluster, Pace(), told) == Outcome(1, 0)
         assert (cluster.unloads, told.entries) == ([], [("x", MoveState.SERVED)])
 
@@ -112,7 +112,7 @@ def test_a_bundle_that_was_on_its_way_when_the_tool_died_is_gone_on_with() -> No
     async def scene() -> None:
         cluster = Cluster({"x": A})
         cluster.owners["x"] = None
-        assert await execute(moves("x"), cluster, Pace(), Told()) == Outcome(1, 0)
+        assert await execute(moves("x"), cluster, Pace(), MoveLog()) == Outcome(1, 0)
         assert cluster.owners["x"] == B
 
     played(scene)
@@ -121,7 +121,7 @@ def test_a_bundle_that_was_on_its_way_when_the_tool_died_is_gone_on_with() -> No
 @pytest.mark.parametrize("moved", ["before", "instead"])
 def test_somebody_elses_move_stops_the_plan(moved: str) -> None:
     async def scene() -> None:
-        cluster, told = Cluster({"x": C if moved == "before" else A, "y": A}), Told()
+        cluster, told = Cluster({"x": C if moved == "before" else A, "y": A}), MoveLog()
         cluster.goes_to = {"x": C}
         outcome = await execute(moves("x", "y"), cluster, Pace(), told)
         assert (outcome.served, outcome.failed) == (0, 1)
@@ -137,16 +137,16 @@ def test_answers_that_pass_are_waited_for_and_a_refusal_stops() -> None:
     async def scene() -> None:
         cluster = Cluster({"x": A, "y": A})
         cluster.answers = [NotNowError("503")] * 7
-        assert await execute(moves("x"), cluster, Pace(), Told()) == Outcome(1, 0)
+        assert await execute(moves("x"), cluster, Pace(), MoveLog()) == Outcome(1, 0)
         cluster.answers = [RefusedError("403: no")]
-        assert await execute(moves("y"), cluster, Pace(), Told()) == Outcome(0, 1, "y: 403: no")
+        assert await execute(moves("y"), cluster, Pace(), MoveLog()) == Outcome(0, 1, "y: 403: no")
 
     played(scene)
 
 
 def test_a_move_that_does_not_end_fails_in_time_and_others_under_way_end() -> None:
     async def scene() -> None:
-        cluster, told = Cluster({"x": A, "y": A, "z": A}, takes_s=3.0), Told()
+        cluster, told = Cluster({"x": A, "y": A, "z": A}, takes_s=3.0), MoveLog()
         cluster.goes_to = {"x": A}
         outcome = await execute(moves("x", "y", "z"), cluster, Pace(at_once=2, per_minute=6000, timeout_s=10), told)
         assert (outcome.served, outcome.failed) == (2, 1)
@@ -165,7 +165,7 @@ def test_asked_to_stop_it_ends_what_is_under_way_and_begins_nothing_more() -> No
             moves("x", "y", "z"),
             cluster,
             Pace(per_minute=1),
-            Told(),
+            MoveLog(),
             lambda: "somebody asked to stop" if loop.time() >= asked_at else "",
         )
         assert outcome == Outcome(2, 0, "somebody asked to stop")
@@ -178,7 +178,7 @@ def test_asked_to_stop_it_ends_what_is_under_way_and_begins_nothing_more() -> No
 def test_cancelled_it_begins_nothing_more() -> None:
     async def scene() -> None:
         cluster = Cluster({"x": A, "y": A}, takes_s=5.0)
-        running = asyncio.create_task(execute(moves("x", "y"), cluster, Pace(), Told()))
+        running = asyncio.create_task(execute(moves("x", "y"), cluster, Pace(), MoveLog()))
         await asyncio.sleep(1)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -9,6 +9,7 @@ from barycenter.protocol.errors import (
     RemoteProtocolError,
     UnsupportedCommandError,
 )
+from support import client_requests
 
 
 def open_pair():
@@ -31,18 +32,18 @@ def test_a_handshake_opens_both_sides_with_the_lower_version():
 def test_nothing_is_taken_before_connect():
     broker = Connection(Role.BROKER)
     with pytest.raises(RemoteProtocolError, match="lookupTopic in state fresh"):
-        broker.receive_data(client_commands.lookup(1, "t"))
+        broker.receive_data(client_requests.lookup(1, "t"))
     assert broker.state is State.CLOSED
 
 
 def test_nothing_is_taken_between_connect_and_connected():
     """What comes behind CONNECT waits, in its order, for the answer."""
     broker = Connection(Role.BROKER)
-    received = broker.receive_data(client_commands.connect("c") + client_commands.lookup(1, "t"))
-    received += broker.receive_data(client_commands.lookup(2, "t"))
+    received = broker.receive_data(client_commands.connect("c") + client_requests.lookup(1, "t"))
+    received += broker.receive_data(client_requests.lookup(2, "t"))
     assert [number for number, _, _ in received] == [api.BaseCommand.CONNECT]
     broker.accept("b")
-    received = broker.receive_data(client_commands.lookup(3, "t"))
+    received = broker.receive_data(client_requests.lookup(3, "t"))
     assert [message.request_id for _, message, _ in received] == [1, 2, 3]
 
 
@@ -50,7 +51,7 @@ def test_what_waits_for_connected_is_bounded():
     broker = Connection(Role.BROKER, max_frame_size=10_000)
     broker.receive_data(client_commands.connect("c"))
     with pytest.raises(RemoteProtocolError, match="more than 10000 bytes before CONNECT was answered"):
-        broker.receive_data(client_commands.lookup(1, "t") * 1000)
+        broker.receive_data(client_requests.lookup(1, "t") * 1000)
 
 
 def test_a_second_connect_is_refused():

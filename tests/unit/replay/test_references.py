@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.replay.front import dominates, not_dominated
-from barycenter.replay.references import LEAST_GAIN, REFERENCES, Reference, Truth, best_moves
+from barycenter.replay.references import LEAST_GAIN, REFERENCES, ActualLoad, Reference, best_moves
 from barycenter.replay.scenario import NONE, OURS, catalogue, run_case
 
 
-def truth(seed: int, brokers: int = 4, bundles: int = 12, steps: int = 3) -> Truth:
+def truth(seed: int, brokers: int = 4, bundles: int = 12, steps: int = 3) -> ActualLoad:
     """Return a cluster whose last broker is gone, and one bundle that nobody has."""
     drawn = np.random.default_rng(seed)
     live = np.ones(brokers, bool)
@@ -17,10 +17,10 @@ def truth(seed: int, brokers: int = 4, bundles: int = 12, steps: int = 3) -> Tru
     owner = drawn.integers(0, brokers - 1, bundles)
     owner[0] = -1
     wanted = drawn.lognormal(0.0, 1.0, (steps, 3, bundles)) * 4
-    return Truth(wanted, drawn.uniform(50, 150, (3, brokers)), np.full((3, brokers), 1.0), owner, live)
+    return ActualLoad(wanted, drawn.uniform(50, 150, (3, brokers)), np.full((3, brokers), 1.0), owner, live)
 
 
-def evenness(of: Truth, owner: np.ndarray) -> float:
+def evenness(of: ActualLoad, owner: np.ndarray) -> float:
     """The smoothed greatest usage, added up bundle by bundle."""
     steps = len(of.wanted)
     total = 0.0
@@ -48,7 +48,7 @@ def test_each_move_evens_out_by_what_it_has_to_and_none_is_made_of_what_is_not_t
 
 def test_of_four_full_brokers_and_an_empty_one_each_gives_its_share() -> None:
     wanted = np.full((1, 3, 20), 0.15)
-    of = Truth(wanted, np.ones((3, 5)), np.zeros((3, 5)), np.repeat(np.arange(4), 5), np.ones(5, bool))
+    of = ActualLoad(wanted, np.ones((3, 5)), np.zeros((3, 5)), np.repeat(np.arange(4), 5), np.ones(5, bool))
     moves = best_moves(of, 100)
     assert sorted(of.owner[bundle] for bundle, _ in moves) == [0, 1, 2, 3]
     assert {broker for _, broker in moves} == {4}
@@ -59,8 +59,8 @@ def test_who_knows_the_next_hour_moves_before_the_load_comes() -> None:
     now, later = np.full((1, 3, 4), 0.1), np.full((3, 3, 4), 0.1)
     later[1:, :, :2] = 0.4
     owner, live = np.array([0, 0, 1, 1]), np.ones(2, bool)
-    assert best_moves(Truth(now, np.ones((3, 2)), np.zeros((3, 2)), owner, live), 9) == []
-    assert best_moves(Truth(later, np.ones((3, 2)), np.zeros((3, 2)), owner, live), 9) != []
+    assert best_moves(ActualLoad(now, np.ones((3, 2)), np.zeros((3, 2)), owner, live), 9) == []
+    assert best_moves(ActualLoad(later, np.ones((3, 2)), np.zeros((3, 2)), owner, live), 9) != []
 
 
 def test_moves_an_hour_are_bounded() -> None:

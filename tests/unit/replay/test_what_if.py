@@ -9,7 +9,7 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.what_if import LONGEST_MINUTES, Outlook, Question, outlook
+from barycenter.replay.what_if import LONGEST_MINUTES, Forecast, Question, forecast
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 
 STILL = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false"}
@@ -29,12 +29,12 @@ def three() -> Cluster:
     return cluster.add("c:1", cpu=40, bundles=equal_bundles(2, throughput=2e8, rate=2000, first=16))
 
 
-def ask(cluster: Cluster, texts: dict[str, str], **question: object) -> Outlook:
+def ask(cluster: Cluster, texts: dict[str, str], **question: object) -> Forecast:
     config = with_overrides(BrokerConfig(), texts)
-    return outlook(cluster.snapshot(), config, Question(**question))  # type: ignore[arg-type]
+    return forecast(cluster.snapshot(), config, Question(**question))  # type: ignore[arg-type]
 
 
-def usages(found: Outlook) -> list[tuple[str, float | None, float | None]]:
+def usages(found: Forecast) -> list[tuple[str, float | None, float | None]]:
     def percent(usage: float | None) -> float | None:
         return None if usage is None else round(usage * 100, 1)
 
@@ -113,12 +113,12 @@ def test_a_snapshot_without_load_cannot_be_gone_on_with() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(cluster=clusters(), kind=st.sampled_from([ManagerKind.MODULAR, ManagerKind.SIMPLE]), added=st.integers(0, 2))
-def test_any_snapshot_has_an_outlook_that_adds_up(cluster: Cluster, kind: ManagerKind, added: int) -> None:
+def test_any_snapshot_has_a_forecast_that_adds_up(cluster: Cluster, kind: ManagerKind, added: int) -> None:
     """What was carried is carried in the end, wherever it is; what has an owner has one."""
     snapshot = cluster.snapshot()
     if snapshot.bundles.broker_bound.all() or not len(snapshot.brokers):
         return
-    found = outlook(
+    found = forecast(
         snapshot,
         with_overrides(BrokerConfig(), {"loadManagerClassName": kind.class_name}),
         Question(added=added, minutes=5),

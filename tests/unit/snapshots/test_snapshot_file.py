@@ -18,17 +18,18 @@ from barycenter.load.reports.load_report import (
     ResourceUsage,
     SystemResourceUsage,
     encode_report,
+    encode_without_none,
     with_stats,
 )
-from barycenter.load.reports.simple_load_report import LoadReport, encode_load_report
+from barycenter.load.reports.simple_load_report import LoadReport
 from barycenter.load.reports.windows import LiveFold
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from barycenter.snapshots.parquet_snapshot import write_columns
-from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot, read_snapshot_file, write_snapshot
+from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
-from support.snapshot_cases import assert_same_snapshot, document_of
+from support.snapshot_cases import assert_same_snapshot, document_of, read_snapshot
 from support.table_cases import write_tables
 
 NOON_MS = 1_790_000_000_000
@@ -126,9 +127,9 @@ def test_reports_of_the_simple_load_manager(tmp_path: Path) -> None:
         for offset, name in enumerate(("a:1", "b:1"))
     }
     for name, each in reports.items():
-        (tmp_path / f"{name}.json").write_bytes(encode_load_report(each))
+        (tmp_path / f"{name}.json").write_bytes(encode_without_none(each))
     older = msgspec.structs.replace(reports["a:1"], timestamp=1)
-    (tmp_path / "z.json").write_bytes(encode_load_report(older))
+    (tmp_path / "z.json").write_bytes(encode_without_none(older))
     found = read_snapshot_file(tmp_path)
     assert found.manager is ManagerKind.SIMPLE
     assert set(found.reports) == {"a:1", "b:1"}
@@ -253,7 +254,7 @@ def test_folders_that_hold_none(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(encode_report(report("a:1", 40)))
     with pytest.raises(SnapshotFileError, match="is of one time only"):
         read_snapshot(tmp_path, NOON_MS)
-    (tmp_path / "b.json").write_bytes(encode_load_report(LoadReport(name="b:1")))
+    (tmp_path / "b.json").write_bytes(encode_without_none(LoadReport(name="b:1")))
     with pytest.raises(SnapshotFileError, match=r"a.json is of the modular load manager, b.json is of the simple"):
         read_snapshot(tmp_path)
     (tmp_path / "b.json").write_text('{"brokers": {}}')

@@ -74,7 +74,7 @@ class Public:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Authenticated:
     """To be somebody: any role, whatever it was granted."""
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ class OfTopic:
         return f"{self.operation} at topic {self.topic}{of_subscription}"
 
 
-Need: TypeAlias = Public | Known | SuperUser | OfTenant | OfNamespace | OfPolicy | OfTopic
+Need: TypeAlias = Public | Authenticated | SuperUser | OfTenant | OfNamespace | OfPolicy | OfTopic
 
 
 def tenant_of(need: Need) -> str | None:

@@ -25,7 +25,7 @@ from barycenter.broker.access.principal import Principal
 from barycenter.broker.authorization.grants import NO_GRANTS, PREFIX, Actions, Grants, names_of
 from barycenter.broker.authorization.needs import (
     AuthAction,
-    Known,
+    Authenticated,
     NamespaceOperation,
     Need,
     OfNamespace,
@@ -127,7 +127,7 @@ def _improper(who: Principal, roles: Roles) -> str | None:
 def _decide_for(role: str, need: Need, roles: Roles, grants: Grants, admins: AbstractSet[str]) -> Verdict:
     if role in roles.super_users:
         return Verdict(True, f"{role!r} is a super user")
-    if isinstance(need, Known):
+    if isinstance(need, Authenticated):
         return Verdict(True, f"{role!r} is known")
     tenant = tenant_of(need)
     if tenant is None:

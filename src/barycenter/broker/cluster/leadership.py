@@ -28,7 +28,7 @@ import structlog
 
 from barycenter.broker.changes import NextChange
 from barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
-from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
 from barycenter.metadata.coordination.epochs import Epoch, FencedStore, epoch_path, read_epoch, take_epoch
 from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
 from barycenter.metadata.errors import MetadataError, NotLeadingError
@@ -67,13 +67,20 @@ def _never(_stored: LeaderValue, _mine: LeaderValue) -> bool:
 
 
 class Leadership:
-    def __init__(self, store: MetadataStore, path: str = LEADER_PATH, *, writes: MetadataStore | None = None) -> None:
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str = LEADER_PATH,
+        *,
+        writes: MetadataStore | None = None,
+        refresh_after_s: float = REFRESH_AFTER_S,
+    ) -> None:
         """`writes` is the store that leaders write to, where that is not the one that they are elected in: there a key
         of a former life of this broker is left to the end of its session, for whoever leads does more than that."""
         self._store = store
         self.path = path
         self._same_owner: Callable[[LeaderValue, LeaderValue], bool] = operator.eq if writes is None else _never
-        self._cache = MetadataCache(store, LeaderValue)
+        self._cache = MetadataCache(store, LeaderValue, refresh_after_s=refresh_after_s)
         self._election: LeaderElection[LeaderValue] | None = None
         self._session_lost = False
         self._resigned = False

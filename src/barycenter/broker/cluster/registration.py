@@ -22,7 +22,7 @@ from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.start_errors import BrokerIdInUseError
 from barycenter.load.managers import ManagerKind, StrategyError, manager_kind
 from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
 from barycenter.metadata.codec import JsonCodec
 from barycenter.metadata.coordination.locks import LockManager, ResourceLock
 from barycenter.metadata.errors import LockBusyError, MetadataError
@@ -65,10 +65,12 @@ class RecordCodec:
 class Registration:
     """This broker's key and the list of all; the load manager decides what the key says."""
 
-    def __init__(self, store: MetadataStore, *, session_timeout_s: float) -> None:
+    def __init__(
+        self, store: MetadataStore, *, session_timeout_s: float, refresh_after_s: float = REFRESH_AFTER_S
+    ) -> None:
         self._store = store
         self._session_timeout_s = session_timeout_s
-        self._cache = MetadataCache(store, LocalBrokerData)
+        self._cache = MetadataCache(store, LocalBrokerData, refresh_after_s=refresh_after_s)
         self._locks: LockManager[BrokerRecord] = LockManager(
             store, cast("type[BrokerRecord]", LocalBrokerData), same_owner=same_process, codec=RecordCodec()
         )

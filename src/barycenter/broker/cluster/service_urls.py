@@ -32,16 +32,25 @@ class ServiceUrls:
         *,
         broker_port_tls: int | None = None,
         web_port_tls: int | None = None,
+        internal_listener: str = "",
     ) -> "ServiceUrls":
-        """Compute the URLs from the ports that were really bound; `listeners` is `advertisedListeners`."""
+        """Compute the URLs from the ports that were really bound; `listeners` is `advertisedListeners`.
+
+        What the `internal_listener`, if there is one, has of broker URLs are those of whoever names no listener.
+
+        Raises:
+            ValueError: the listeners cannot be read; the text says which.
+        """
         host = f"[{advertised_address}]" if ":" in advertised_address else advertised_address
+        found = parse_advertised_listeners(listeners)
+        internal = found.get(internal_listener, ListenerUrls())
         return cls(
             broker_id=f"{advertised_address}:{web_port if web_port is not None else web_port_tls or 0}",
-            broker_url=_url("pulsar", host, broker_port),
-            broker_url_tls=_url("pulsar+ssl", host, broker_port_tls),
+            broker_url=internal.broker_url or _url("pulsar", host, broker_port),
+            broker_url_tls=internal.broker_url_tls or _url("pulsar+ssl", host, broker_port_tls),
             web_url=_url("http", host, web_port),
             web_url_tls=_url("https", host, web_port_tls),
-            listeners=parse_advertised_listeners(listeners),
+            listeners=found,
         )
 
     def broker_urls(self, listener: str | None) -> tuple[str | None, str | None]:

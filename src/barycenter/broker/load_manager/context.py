@@ -46,7 +46,6 @@ class LoadManagerContext:
     is_leader: Callable[[], bool]
     leader_epoch: Callable[[], Epoch]
     leader_store: MetadataStore
-    leader_web_url: Callable[[], str | None]
     policies: ClusterPolicyWatch
     sequences: Iterator[int] = field(default_factory=lambda: count(1))
     """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""

@@ -19,7 +19,7 @@ from barycenter.logs.load_report_log import FileReportLog, NoReportLog, ReportLo
 T = TypeVar("T")
 
 
-class Aside(Protocol):
+class Offload(Protocol):
     """How work is done that would hold the event loop for long and touches nothing that the loop's own code does."""
 
     async def __call__(self, work: Callable[[], T]) -> T: ...
@@ -41,7 +41,7 @@ class LoadManagerEnvironment:
     report_log: ReportLog
     pipeline: PipelineFeed
     decisions: DecisionLog
-    aside: Aside = in_a_thread
+    offload: Offload = in_a_thread
 
     @staticmethod
     def of_machine(context: LoadManagerContext, decisions: DecisionLog | None = None) -> "LoadManagerEnvironment":
@@ -81,5 +81,5 @@ class LoadManagerEnvironment:
             report_log or NoReportLog(),
             pipeline or NoPipeline(),
             DecisionLog(context.urls.broker_id),
-            aside=at_once,
+            offload=at_once,
         )

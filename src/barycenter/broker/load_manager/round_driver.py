@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
-from barycenter.load.cycle.round import Carried, RoundOutcome
+from barycenter.load.cycle.round import RoundOutcome, UnloadOutcome
 from barycenter.load.decisions import Refusal, Unload
 
 
 async def carry_out_round(
-    steps: Generator[Unload | Refusal, Carried | None, RoundOutcome],
+    steps: Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome],
     executor: DecisionExecutor,
-    unload: Callable[[Unload], Awaitable[Carried]],
+    unload: Callable[[Unload], Awaitable[UnloadOutcome]],
     *,
     may_go_on: Callable[[], bool],
     stays: Callable[[Refusal], None] = lambda _refusal: None,
@@ -35,7 +35,7 @@ async def carry_out_round(
                 step = next(steps)
                 continue
             carried = await unload(step)
-            if carried.out:
+            if carried.done:
                 unloaded.append(step)
             step = steps.send(carried)
     except StopIteration:

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from barycenter.metadata.cache import MetadataCache
+from barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
 from barycenter.metadata.errors import BadVersionError, InvalidValueError, NotFoundError
 from barycenter.metadata.store import MetadataStore
 
@@ -23,11 +23,13 @@ _PAUSE_S: Final = 0.02
 class Records(Generic[T]):
     """The records of one type below `root`; `name` is the path below it, without a leading slash."""
 
-    def __init__(self, store: MetadataStore, value_type: type[T], root: str) -> None:
+    def __init__(
+        self, store: MetadataStore, value_type: type[T], root: str, refresh_after_s: float = REFRESH_AFTER_S
+    ) -> None:
         self.root = root
         self._store = store
         self._type = value_type
-        self._cache = MetadataCache(store, value_type)
+        self._cache = MetadataCache(store, value_type, refresh_after_s=refresh_after_s)
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"

@@ -56,14 +56,15 @@ class Resources:
         self.store = store
         self._config = config
         self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
-        self.clusters = Records(store, ClusterData, CLUSTERS_ROOT)
-        self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT)
-        self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT)
-        self.resource_quotas = Records(store, ResourceQuota, "/loadbalance/resource-quota")
-        self.tenants = Records(store, TenantInfo, "/admin/policies")
-        self.namespaces = Records(store, Policies, "/admin/policies")
-        self.local_policies = Records(store, LocalPolicies, "/admin/local-policies")
-        self.partitioned_topics = Records(store, PartitionedTopicMetadata, "/admin/partitioned-topics")
+        age_s = config.current.metadata_store_cache_expiry_seconds
+        self.clusters = Records(store, ClusterData, CLUSTERS_ROOT, age_s)
+        self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT, age_s)
+        self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT, age_s)
+        self.resource_quotas = Records(store, ResourceQuota, "/loadbalance/resource-quota", age_s)
+        self.tenants = Records(store, TenantInfo, "/admin/policies", age_s)
+        self.namespaces = Records(store, Policies, "/admin/policies", age_s)
+        self.local_policies = Records(store, LocalPolicies, "/admin/local-policies", age_s)
+        self.partitioned_topics = Records(store, PartitionedTopicMetadata, "/admin/partitioned-topics", age_s)
 
     def attach_loaded_topics(self, loaded_topics: Callable[[], Iterable[TopicName]]) -> None:
         """Say which topics this broker has in memory; non-persistent topics exist nowhere else."""

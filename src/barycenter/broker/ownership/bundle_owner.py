@@ -18,7 +18,7 @@ from barycenter.broker.cluster.lookup_answers import (
 )
 from barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.broker.ownership.holdings import Holdings, Won
+from barycenter.broker.ownership.holdings import Holdings, OwnershipProof
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.ownership.term import PauseDetector
@@ -31,7 +31,7 @@ from barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-W = TypeVar("W", bound=Won)
+W = TypeVar("W", bound=OwnershipProof)
 
 
 class Topics(Protocol):

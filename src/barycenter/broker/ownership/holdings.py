@@ -52,14 +52,14 @@ TRANSITIONS: Final[Mapping[tuple[HoldingState, HoldingEvent], HoldingState]] = {
 }
 
 
-class Won(Protocol):
+class OwnershipProof(Protocol):
     """What makes a bundle this broker's, for one term."""
 
     @property
     def epoch(self) -> int: ...
 
 
-W = TypeVar("W", bound=Won)
+W = TypeVar("W", bound=OwnershipProof)
 
 
 @dataclass(slots=True, eq=False)

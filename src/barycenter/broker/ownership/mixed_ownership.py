@@ -29,7 +29,7 @@ LOCKS: Final = "barycenter.ownership.locks"
 """Properties of the registration of a broker that owns by records."""
 
 
-class Keeping(NamedTuple):
+class OwnershipMode(NamedTuple):
     """How a broker keeps ownership; `place` is that of its records, empty if it owns by locks alone."""
 
     place: str
@@ -39,18 +39,18 @@ class Keeping(NamedTuple):
         """Return what a broker that owns by records says of it in its registration."""
         return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
 
-    def fits(self, other: "Keeping") -> bool:
+    def fits(self, other: "OwnershipMode") -> bool:
         """Tell whether both may run in one cluster."""
         if self.place and other.place:
             return True
         return self.holds_locks and other.holds_locks
 
 
-BY_LOCKS: Final = Keeping("", holds_locks=True)
+BY_LOCKS: Final = OwnershipMode("", holds_locks=True)
 
 
 async def refuse_mixed_ownership(
-    store: MetadataStore, registration: Registration, mine: Keeping, me: str, class_name: str, *, is_synced: bool
+    store: MetadataStore, registration: Registration, mine: OwnershipMode, me: str, class_name: str, *, is_synced: bool
 ) -> None:
     """Look at the other registered brokers, and at where the records are; `is_synced` tells whether they are moved.
 
@@ -72,7 +72,7 @@ async def refuse_mixed_ownership(
         theirs = BY_LOCKS
         if owns_by_records(report):
             said = msgspec.json.decode(stored.value, type=BrokerLookupData).properties
-            theirs = Keeping(said.get(PLACE, mine.place or PLACE), said.get(LOCKS) == "true")
+            theirs = OwnershipMode(said.get(PLACE, mine.place or PLACE), said.get(LOCKS) == "true")
         if not mine.fits(theirs):
             others[broker] = f"{report.load_manager_class_name}, {theirs.place or 'locks'}"
     if others:

@@ -29,8 +29,10 @@ from barycenter.broker.rest.leader_writes import LeaderWritesResource
 from barycenter.broker.rest.lookup import Lookup
 from barycenter.broker.rest.metrics import Metrics
 from barycenter.broker.rest.namespace_limits import NamespaceLimits
+from barycenter.broker.rest.namespace_policies import NamespacePolicies
 from barycenter.broker.rest.namespaces import Namespaces
 from barycenter.broker.rest.openapi import OpenApi
+from barycenter.broker.rest.partitioned_topics import PartitionedTopics
 from barycenter.broker.rest.permissions import Permissions
 from barycenter.broker.rest.principals import principals
 from barycenter.broker.rest.relay import relay
@@ -38,6 +40,7 @@ from barycenter.broker.rest.requests import text_response
 from barycenter.broker.rest.resource_quotas import ResourceQuotas
 from barycenter.broker.rest.rights import rights
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.rest.subscriptions import Subscriptions
 from barycenter.broker.rest.tenants import Tenants
 from barycenter.broker.rest.topic_figures import TopicFigures
 from barycenter.broker.rest.topics import Topics
@@ -61,10 +64,13 @@ def build_app(services: BrokerServices) -> web.Application:
         FailureDomains,
         Tenants,
         Namespaces,
+        NamespacePolicies,
         NamespaceLimits,
         ResourceQuotas,
         Permissions,
         Topics,
+        PartitionedTopics,
+        Subscriptions,
         TopicFigures,
         Compaction,
         Brokers,

@@ -10,11 +10,10 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from barycenter.broker.namespaces.policies import Policies
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import takes
-from barycenter.broker.rest.ownership import require_writable_policies
+from barycenter.broker.rest.ownership import policies_of, require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content
 from barycenter.broker.rest.services import BrokerServices
 
@@ -48,7 +47,7 @@ class NamespaceLimits:
 
     def _of(self, name: str, field: str) -> tuple[_Answer, _Answer, _Answer]:
         async def show(request: web.Request) -> web.Response:
-            limit = getattr(await self._policies(request), field)
+            limit = getattr(await policies_of(self._services, namespace_of(request)), field)
             return no_content() if limit is None else json_response(limit)
 
         @by_leader
@@ -72,13 +71,6 @@ class NamespaceLimits:
 
     async def _set(self, request: web.Request, field: str, limit: int | None) -> web.Response:
         await require_writable_policies(self._services)
-        await self._policies(request)
+        await policies_of(self._services, namespace_of(request))
         await self._namespaces.update(str(namespace_of(request)), lambda found: replace(found, **{field: limit}))
         return no_content()
-
-    async def _policies(self, request: web.Request) -> Policies:
-        namespace = namespace_of(request)
-        policies = await self._namespaces.get(str(namespace))
-        if policies is None:
-            raise RestError(404, f"Namespace {namespace} does not exist")
-        return policies

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from barycenter.broker.cluster.leadership import LeaderValue
 from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from barycenter.broker.namespaces.policies import Policies
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.requests import flag
 from barycenter.broker.rest.services import BrokerServices
@@ -61,6 +62,18 @@ async def require_namespace(services: BrokerServices, namespace: NamespaceName) 
         return
     if await services.resources.namespaces.get(str(namespace)) is None:
         raise RestError(404, f"Namespace {namespace} does not exist")
+
+
+async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Policies:
+    """Return the policies of a namespace.
+
+    Raises:
+        RestError: 404.
+    """
+    policies = await services.resources.namespaces.get(str(namespace))
+    if policies is None:
+        raise RestError(404, f"Namespace {namespace} does not exist")
+    return policies
 
 
 async def require_writable_policies(services: BrokerServices) -> None:

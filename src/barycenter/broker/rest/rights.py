@@ -58,7 +58,7 @@ class _Metrics:
     who: str = "everybody; with `authenticateMetricsEndpoint=true` whoever is known"
 
     def need(self, request: web.Request, services: BrokerServices) -> Need:
-        return needs.Known() if services.config.authenticate_metrics_endpoint else needs.Public()
+        return needs.Authenticated() if services.config.authenticate_metrics_endpoint else needs.Public()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _LookedUp:
 
 
 _PUBLIC: Final = _Plain(needs.Public(), "everybody")
-_KNOWN: Final = _Plain(needs.Known(), "whoever is known")
+_KNOWN: Final = _Plain(needs.Authenticated(), "whoever is known")
 _SUPER: Final = _Plain(needs.SuperUser(), "super users")
 _READ, _WRITE = PolicyOperation.READ, PolicyOperation.WRITE
 

@@ -10,8 +10,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import structlog
-
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from barycenter.broker.subscriptions.source import DispatchSource
@@ -19,8 +17,6 @@ from barycenter.ledger.position import Entry, Position
 from barycenter.protocol.errors import MalformedFrameError
 from barycenter.protocol.frames import read_metadata
 from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
-
-log = structlog.get_logger(__name__)
 
 ENTRIES_PER_TURN: Final = 20
 """How many entries a consumer gets before the next one's turn. Pulsar's dispatcherMaxRoundRobinBatchSize."""

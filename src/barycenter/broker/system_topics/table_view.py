@@ -50,7 +50,6 @@ class TableView:
         self._settings = settings
         self._values: dict[str, bytes] = {}
         self._listeners: list[Listener] = []
-        self._refusal_listeners: list[Listener] = []
         self._told: set[str] = set()
         self._reader: Reader | None = None
         self._publisher: Publisher | None = None
@@ -61,10 +60,6 @@ class TableView:
         Listeners may not wait; what one raises is logged.
         """
         self._listeners.append(listener)
-
-    def listen_to_refusals(self, listener: Listener) -> None:
-        """Call `listener` with each change that `accepts` refused."""
-        self._refusal_listeners.append(listener)
 
     # ---- life ----
 
@@ -138,13 +133,16 @@ class TableView:
         if after is not None and not self._has_room(key, before, after):
             return
         if not self._accepts(before, after):
-            self._tell(self._refusal_listeners, key, before, after)
             return
         if after is None:
             self._values.pop(key, None)
         else:
             self._values[key] = after
-        self._tell(self._listeners, key, before, after)
+        for listener in list(self._listeners):
+            try:
+                listener(key, before, after)
+            except Exception:
+                log.exception("system_topic_listener_failed", topic=self.topic, key=key)
 
     def _has_room(self, key: str, before: bytes | None, after: bytes) -> bool:
         if len(after) > self._settings.max_value_bytes:
@@ -162,10 +160,3 @@ class TableView:
         if reason not in self._told:
             self._told.add(reason)
             log.error("system_topic_value_ignored", topic=self.topic, key=key, reason=reason)
-
-    def _tell(self, listeners: list[Listener], key: str, before: bytes | None, after: bytes | None) -> None:
-        for listener in list(listeners):
-            try:
-                listener(key, before, after)
-            except Exception:
-                log.exception("system_topic_listener_failed", topic=self.topic, key=key)

@@ -8,8 +8,6 @@ last message id. Where an answer is due it is not ServiceNotReady: of that, clie
 from collections.abc import Coroutine
 from typing import Any, Final
 
-import structlog
-
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.errors import InvalidPositionError
 from barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -20,8 +18,6 @@ from barycenter.ledger.position import Position, positions_of
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
-
-log = structlog.get_logger(__name__)
 
 _CUMULATIVE: Final = int(api.CommandAck.Cumulative)
 _NO_CONSUMER: Final = "Consumer not found"

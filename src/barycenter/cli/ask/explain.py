@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from barycenter.cli.ask.decision_tables import print_state, print_tables, sources_of
-from barycenter.cli.ask.past.known import known_then, of_cluster, of_files
-from barycenter.cli.ask.past.then import Subject, known_range, then
-from barycenter.cli.ask.past.then import in_words as told_then
+from barycenter.cli.ask.past.decisions import known_then, of_cluster, of_files
+from barycenter.cli.ask.past.state import Subject, known_range, state_at
+from barycenter.cli.ask.past.state import in_words as told_then
 from barycenter.cli.ask.running_cluster import ClusterError, asked_url, decisions_of, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
 from barycenter.cli.failure import fail, in_words
@@ -142,7 +142,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
         fail(in_words(error))
     for broker in page.silent:
         click.echo(f"barycenter: {broker} does not answer: what it alone logged is missing", err=True)
-    answer = then(subject, at_ms, records)
+    answer = state_at(subject, at_ms, records)
     if not lines and answer.last is None and not answer.recent and not answer.refused:
         fail(f"nothing is known of {subject.kind} {subject.name} at that time; {known_range(page)}")
     if form == "json":

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url, decisions_of, snapshot_of
-from barycenter.cli.ask.top_screen import Seen, TopScreen
+from barycenter.cli.ask.top_screen import ClusterView, TopScreen
 from barycenter.cli.failure import fail
 from barycenter.load.managers import short_name
 from barycenter.status.board import board_of
@@ -45,7 +45,7 @@ def command(url: str | None, interval_s: float) -> None:
         fail("the screen ended with an error")
 
 
-async def seen_at(address: str) -> Seen:
+async def seen_at(address: str) -> ClusterView:
     """Return what the cluster of the broker at `address` says now.
 
     Raises:
@@ -57,4 +57,4 @@ async def seen_at(address: str) -> Seen:
     board = board_of(snapshot)
     about = f"{len(board.brokers):,} brokers, {len(board.bundles):,} bundles"
     strategy = short_name(snapshot.configuration.get("loadBalancerLoadSheddingStrategy", ""))
-    return Seen(f"{about}, sheds by {strategy}" if strategy else about, board, decisions)
+    return ClusterView(f"{about}, sheds by {strategy}" if strategy else about, board, decisions)

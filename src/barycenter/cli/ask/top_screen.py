@@ -29,7 +29,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterView:
     """What the cluster said at one moment: `about` is a line on the whole, `decisions` are the last ones, oldest
     first."""
 
@@ -38,7 +38,7 @@ class Seen:
     decisions: Sequence[DecisionRecord]
 
 
-Ask = Callable[[], Awaitable[Seen]]
+Ask = Callable[[], Awaitable[ClusterView]]
 """Asks the cluster.
 
 Raises:
@@ -201,7 +201,7 @@ class TopScreen(App[None]):
         super().__init__()
         self._ask = ask
         self._interval_s = interval_s
-        self._seen: Seen | None = None
+        self._seen: ClusterView | None = None
         self._paused = False
         self._places = {table.name: table.place for table in TABLES}
         self._reversed = dict.fromkeys(self._places, False)
@@ -346,7 +346,7 @@ class TopScreen(App[None]):
             rows.move_cursor(row=rows.get_row_index(kept))
         self._show_about(len(found))
 
-    def _all(self, table: _Table[Any], seen: Seen) -> Sequence[Any]:
+    def _all(self, table: _Table[Any], seen: ClusterView) -> Sequence[Any]:
         if table is _BROKERS:
             return seen.board.brokers
         return seen.board.bundles if table is _BUNDLES else seen.decisions

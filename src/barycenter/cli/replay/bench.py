@@ -15,7 +15,7 @@ from barycenter.cli.progress import with_progress
 from barycenter.cli.replay.asked import seeds_of
 from barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
 from barycenter.cli.replay.processes import pool_of
-from barycenter.cli.replay.published_page import Told, print_published, published_page
+from barycenter.cli.replay.published_page import ExperimentRuns, print_published, published_page
 from barycenter.cli.replay.running import write_whole
 from barycenter.load.managers import StrategyError, in_its_place
 from barycenter.replay.demand import ReplayInputError
@@ -143,14 +143,14 @@ def _run(
 
 def _beside_published(
     chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
-) -> list[Told]:
+) -> list[ExperimentRuns]:
     jobs = [
         (each.name, strategy, seed)
         for each in chosen
         for strategy in dict.fromkeys((*each.strategies, *strategies))
         for seed in seeds
     ]
-    told = {each.name: Told(each, {}) for each in chosen}
+    told = {each.name: ExperimentRuns(each, {}) for each in chosen}
     for (name, strategy, _), figures in zip(jobs, _together(_figures, jobs, processes), strict=True):
         told[name].runs.setdefault(strategy, []).append(figures)
     return list(told.values())

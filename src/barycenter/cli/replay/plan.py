@@ -20,11 +20,11 @@ from barycenter.replay.demand import ReplayInputError
 from barycenter.replay.what_if import (
     LONGEST_MINUTES,
     MOST_ADDED,
-    BrokerOutlook,
-    Outlook,
+    BrokerForecast,
+    Forecast,
     PlannedMove,
     Question,
-    outlook,
+    forecast,
 )
 from barycenter.snapshots.decided_by import UNUSABLE, WrongWordError, configured, manager_of
 
@@ -84,7 +84,7 @@ def command(
         config = configured(found, conf, changes, strategy, placement)
         manager = manager_of(found, strategy)
         question = Question(without=without, added=added, scale=scale, minutes=minutes)
-        foreseen = outlook(
+        foreseen = forecast(
             found.snapshot, with_overrides(config, {MANAGER_KEY: manager.class_name}), question, seed=seed
         )
     except WrongWordError as error:
@@ -105,7 +105,7 @@ def command(
     click.echo(_verdict(foreseen, minutes))
 
 
-def _print_brokers_then(brokers: tuple[BrokerOutlook, ...]) -> None:
+def _print_brokers_then(brokers: tuple[BrokerForecast, ...]) -> None:
     columns = [Column("broker"), *(Column(title, Kind.FIGURE) for title in ("usage", "then", "msg/s", "then"))]
     rows = [
         [
@@ -120,7 +120,7 @@ def _print_brokers_then(brokers: tuple[BrokerOutlook, ...]) -> None:
     print_table(columns, rows, plain_width=_WIDTH)
 
 
-def _print_json(foreseen: Outlook) -> None:
+def _print_json(foreseen: Forecast) -> None:
     splits = ({"kind": "split", **msgspec.to_builtins(each)} for each in foreseen.splits)
     brokers = ({"kind": "broker", **msgspec.to_builtins(each)} for each in foreseen.brokers)
     for line in (*foreseen.moves, *splits, *brokers):
@@ -153,7 +153,7 @@ def _in_short(move: PlannedMove) -> str:
     return told.removeprefix(f"{move.bundle}: ")
 
 
-def _verdict(foreseen: Outlook, minutes: int) -> str:
+def _verdict(foreseen: Forecast, minutes: int) -> str:
     """Return in a sentence what came of it."""
     after = {each.broker: each.usage_after for each in foreseen.brokers if each.usage_after is not None}
     fullest = max(after, key=lambda name: (after[name], name))

@@ -13,7 +13,7 @@ from barycenter.replay.experiments.experiment import FIGURES, Experiment, Observ
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExperimentRuns:
     """An experiment with the figures of each run, by strategy."""
 
     experiment: Experiment
@@ -39,7 +39,7 @@ class Told:
 _BESIDE: Final = ("strategy", "figure", "published", "here", "has to be", "for")
 
 
-def _beside(told: Told) -> list[list[str]]:
+def _beside(told: ExperimentRuns) -> list[list[str]]:
     rows = []
     for each in told.experiment.observed:
         expected = each.expected
@@ -49,7 +49,7 @@ def _beside(told: Told) -> list[list[str]]:
     return rows
 
 
-def print_published(all_told: Sequence[Told]) -> None:
+def print_published(all_told: Sequence[ExperimentRuns]) -> None:
     """Print for each experiment what was published beside what a replay makes of it, and then all figures."""
     for told in all_told:
         click.echo(f"\n{told.experiment.name}: {told.experiment.about}")
@@ -58,7 +58,7 @@ def print_published(all_told: Sequence[Told]) -> None:
         print_table(columns, _all(told), plain_width=200)
 
 
-def published_page(all_told: Sequence[Told], seeds: str) -> str:
+def published_page(all_told: Sequence[ExperimentRuns], seeds: str) -> str:
     """Return the page in Markdown."""
     words = [
         "# Published experiments, replayed",
@@ -90,7 +90,7 @@ def published_page(all_told: Sequence[Told], seeds: str) -> str:
     return "\n".join(words) + "\n"
 
 
-def _all(told: Told) -> list[list[str]]:
+def _all(told: ExperimentRuns) -> list[list[str]]:
     return [
         [strategy, *(_text(median(run[name] for run in runs)) for name in FIGURES)]
         for strategy, runs in told.runs.items()

@@ -23,6 +23,7 @@ from barycenter.cli.run.process_log import configure_logging
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.credentials.errors import CredentialsError
+from barycenter.ledger.caches import Caches
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.files.folder_needs import Access
@@ -90,7 +91,7 @@ async def _serve(config: BrokerConfig) -> None:
         config_path=config.metadata_store_config_path,
     )
     try:
-        ledgers = await _ledgers(store, str(data / LEDGERS), several_machines=not url.startswith(OF_ONE_MACHINE))
+        ledgers = await ledgers_of(config, store)
     except (LedgerError, MetadataError):
         await store.close()
         raise
@@ -102,17 +103,20 @@ async def _serve(config: BrokerConfig) -> None:
         await store.close()
 
 
-async def _ledgers(store: MetadataStore, folder: str, *, several_machines: bool) -> FileLedgerStorage:
-    """Return the storage of ledgers in a folder that was found fit for it.
+async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerStorage:
+    """Return the storage of a broker's ledgers, in a folder that was found fit for it.
 
     Raises:
         LedgerError: it is not fit, or cannot be used.
         MetadataError: the store did not answer.
     """
+    folder = str(Path(config.barycenter_data_dir) / LEDGERS)
+    several_machines = not config.effective_metadata_store_url.startswith(OF_ONE_MACHINE)
     access = await asyncio.to_thread(fit_access, folder, several_machines=several_machines)
     if several_machines:
         await check_one_folder(store, folder)
-    return FileLedgerStorage(folder, direct=access is Access.DIRECT)
+    caches = Caches.of(tail_bytes=config.managed_ledger_cache_size_mb << 20)
+    return FileLedgerStorage(folder, caches=caches, direct=access is Access.DIRECT)
 
 
 async def _until_stopped(config: BrokerConfig, env: Environment) -> None:

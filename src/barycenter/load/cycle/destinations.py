@@ -18,7 +18,6 @@ from barycenter.load.reports.load_report import default_bundle_data
 from barycenter.load.selection.extensible_selection import select_broker_extensible
 from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from barycenter.load.selection.unload_veto import unload_veto
-from barycenter.load.shedding.beside_drained import decided_by
 from barycenter.load.shedding.shedder import SheddingPlan
 from barycenter.load.snapshot.drained import with_drained
 from barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -178,7 +177,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         self._load = snapshot
         self._rng = rng
         self._requests = requests
-        self.memory = memory.updated(selection.placer, lambda placer, before: placer.planned(decided_by(plan), before))
+        self.memory = memory.updated(selection.placer, lambda placer, before: placer.planned(plan.decided, before))
 
     @property
     def load(self) -> LoadSnapshot:
@@ -215,5 +214,5 @@ class FilteredDestinations(Destinations[SelectionMemory]):
     def close(self) -> None:
         """Forget the destinations that were planned."""
         self.memory = self.memory.updated(
-            self._selection.placer, lambda placer, before: placer.tried(decided_by(self._plan), before)
+            self._selection.placer, lambda placer, before: placer.tried(self._plan.decided, before)
         )

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 
-class Carried(NamedTuple):
+class UnloadOutcome(NamedTuple):
     """What became of an unload. `load` is what is known of the cluster since, the bundle on its way included; None:
     nothing beyond the move."""
 
-    out: bool
+    done: bool
     load: LoadSnapshot | None = None
 
 
-CARRIED_OUT: Final = Carried(True)
+CARRIED_OUT: Final = UnloadOutcome(True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RoundOutcome:
 
 def moves(
     plan: SheddingPlan, destinations: Destinations[Any]
-) -> Generator[Unload | Refusal, Carried | None, RoundOutcome]:
+) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     """Yield what a plan comes to, in its order; is sent what became of each unload (nothing of a refusal).
 
     However it ends, it closes the destinations.
@@ -93,7 +93,7 @@ def moves(
                 move = msgspec.structs.replace(unload, destination=found.broker)
             carried = yield move
             assert carried is not None, "an unload is answered"
-            if carried.out:
+            if carried.done:
                 destinations.leaves(row, found, carried.load)
                 moved.append(move)
                 placements.append(found)

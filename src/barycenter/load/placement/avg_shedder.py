@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from barycenter.load.decisions import OVERLOAD_KEY
 from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, no_choice
 from barycenter.load.reasons import Code, Compared
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
@@ -35,7 +36,7 @@ from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
-_KEYS: Final = ("loadBalancerBrokerOverloadedThresholdPercentage",)
+_KEYS: Final = (OVERLOAD_KEY,)
 
 
 class Move(NamedTuple):

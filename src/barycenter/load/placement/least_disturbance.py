@@ -27,7 +27,7 @@ from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, l
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, of_figures
 from barycenter.load.shedding.least_disturbance.assignment import IDLE
 from barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
-from barycenter.load.shedding.least_disturbance.outlook import typical_work
+from barycenter.load.shedding.least_disturbance.prediction import typical_work
 from barycenter.load.shedding.least_disturbance.settings import NAME, Settings
 from barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
@@ -56,7 +56,7 @@ class Planned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class RoundKnowledge:
     """What the last round knew, at `at_ms`, of bundles and of brokers; `snapshot` is what it was about."""
 
     at_ms: int
@@ -126,7 +126,7 @@ class PlacementMemory(msgspec.Struct, frozen=True):
     """`plan` is there while it is carried out. `pending` was placed since `expected`, the latest first; each is counted
     once the snapshot has it on its way."""
 
-    known: Known | None = None
+    known: RoundKnowledge | None = None
     plan: Mapping[str, Planned] = {}
     expected: Expected | None = None
     pending: Pending | None = None
@@ -192,13 +192,13 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             return source, Code.PLANNED_IS_GONE
         return least, Code.LEAST_PREDICTED
 
-    def _first(self, snapshot: LoadSnapshot) -> Known:
+    def _first(self, snapshot: LoadSnapshot) -> RoundKnowledge:
         """Return what is known before the first round."""
         loads = first_loads(snapshot)
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
-        return Known(snapshot.taken_at_ms, loads, lines, snapshot)
+        return RoundKnowledge(snapshot.taken_at_ms, loads, lines, snapshot)
 
-    def _expected(self, snapshot: LoadSnapshot, known: Known, memory: PlacementMemory) -> Expected:
+    def _expected(self, snapshot: LoadSnapshot, known: RoundKnowledge, memory: PlacementMemory) -> Expected:
         """Return what brokers will have by this snapshot; what was placed and is not on its way was not carried out."""
         before, pairs = memory.expected, snapshot.on_their_way.pairs
         if before is not None and _is_same(before.snapshot, snapshot):
@@ -241,7 +241,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             )
             for move in plan.moves
         }
-        known = Known(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
+        known = RoundKnowledge(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
         return PlacementMemory(known, moves)
 
     def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:

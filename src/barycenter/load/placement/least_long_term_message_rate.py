@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import msgspec
 import numpy as np
 
+from barycenter.load.decisions import OVERLOAD_KEY
 from barycenter.load.placement.placer import Figures, PlacementChoice, Placer, no_choice
 from barycenter.load.placement.score_order import ScoreOrder
 from barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, of_figures
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "LeastLongTermMessageRate"
-_KEYS: Final = ("loadBalancerBrokerOverloadedThresholdPercentage",)
+_KEYS: Final = (OVERLOAD_KEY,)
 
 
 @dataclass(frozen=True, slots=True)

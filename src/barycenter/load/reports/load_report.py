@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+LOAD_REPORT_TOPIC: Final = "persistent://pulsar/system/load-reports"
+"""Where brokers publish their reports, told to by `barycenterLoadReportTopicEnabled`."""
+
 SHORT_SAMPLES: Final = 10
 LONG_SAMPLES: Final = 1000
 DEFAULT_MESSAGE_RATE: Final = 50.0

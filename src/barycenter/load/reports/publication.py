@@ -8,8 +8,6 @@ Figures carry the names and units of Pulsar's BundleData (two TimeAverageMessage
 rates in msg/s, throughput in bytes/s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 

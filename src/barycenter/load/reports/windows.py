@@ -45,7 +45,6 @@ __all__ = [
     "LiveFold",
     "bounded_rate",
     "broker_averages",
-    "closed_form_weights",
     "fold",
     "fold_bundle",
     "fold_window",
@@ -80,32 +79,6 @@ def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple
     """
     count = n + (n < max_samples)
     return ((count - 1) * average + sample) / count, count
-
-
-def closed_form_weights(prior_n: int, k: int, max_samples: int) -> tuple[float, list[float]]:
-    """Return (w0, [w1 .. wk]) with which k samples, oldest first, and a prior average make the folded average.
-
-        average after = w0 * average before + w1 * x1 + ... + wk * xk
-
-    The weights sum to 1 and depend on the counts alone, so a batch needs no order of computation, and partial sums
-    may be merged: with T = `prior_n` + k, N = `max_samples` and r = (N - 1) / N, sample number i of T (the prior
-    stands for the first `prior_n` of them) weighs
-
-        T ≤ N            1 / T
-        T > N, i ≤ N     r^(T - N) / N
-        T > N, i > N     r^(T - i) / N
-
-    and the prior weighs as many times the weight of sample 1 as it has samples. Example: one prior sample, two new
-    ones, N = 2: r = 1/2, T = 3, weights 1/4, 1/4, 1/2.
-    """
-    total = prior_n + k
-    if total <= max_samples:
-        each = 1.0 / total if total else 0.0
-        return prior_n * each, [each] * k
-    ratio = (max_samples - 1) / max_samples
-    oldest = ratio ** (total - max_samples) / max_samples
-    newer = [oldest if i <= max_samples else ratio ** (total - i) / max_samples for i in range(prior_n + 1, total + 1)]
-    return prior_n * oldest, newer
 
 
 def bounded_rate(rate: float) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import msgspec
 
-from barycenter.load.decisions import Placement
+from barycenter.load.decisions import OVERLOAD_KEY, Placement
 from barycenter.load.filters.anti_affinity import anti_affinity
 from barycenter.load.filters.broker_version import broker_version
 from barycenter.load.filters.even_distribution import even_distribution
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _Memory = TypeVar("_Memory")
 
-_OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _SYSTEM: Final = str(SYSTEM_NAMESPACE)
 _IN_TURN: Final = RoundRobinBrokerSelector()
 
@@ -173,7 +172,7 @@ def _chosen_again(placement: Placement, overload: Compared) -> Placement:
     def why() -> Reason:
         reason = placement.reason
         cause = msgspec.structs.replace(reason, subject="")
-        subject, settings = reason.subject, (_OVERLOAD_KEY,)
+        subject, settings = reason.subject, (OVERLOAD_KEY,)
         return Reason(code=Code.CHOSEN_AGAIN, subject=subject, compared=(overload,), settings=settings, cause=cause)
 
     return Placement(placement.bundle, placement.broker, why)

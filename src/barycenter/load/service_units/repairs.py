@@ -6,7 +6,7 @@ orphan, where Pulsar's monitor fails; and a bundle goes back to whoever may serv
 where Pulsar chooses anybody.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from barycenter.load.service_units.service_unit_state import (
@@ -71,17 +71,17 @@ class Findings:
 
 
 def look_over(
-    records: Mapping[str, ServiceUnitStateData] | Iterable[tuple[str, ServiceUnitStateData]],
+    records: Iterable[tuple[str, ServiceUnitStateData]],
     live: Collection[str],
     now_ms: int,
     *,
     in_flight_ms: int,
     tombstone_ms: int,
 ) -> Findings:
-    """Look at all records: whose brokers are not `live`, which changes last longer than `in_flight_ms`, and which
-    records without owner are older than `tombstone_ms`; both strict."""
+    """Look at all records, each with its bundle: whose brokers are not `live`, which changes last longer than
+    `in_flight_ms`, and which records without owner are older than `tombstone_ms`; both strict."""
     found = Findings()
-    for bundle, record in records.items() if isinstance(records, Mapping) else records:
+    for bundle, record in records:
         state, age_ms = record.state, now_ms - record.timestamp
         if not state.is_active:
             if age_ms > tombstone_ms:

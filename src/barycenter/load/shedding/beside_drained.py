@@ -17,7 +17,7 @@ import numpy as np
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.policies import DRAINED_KEY
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.shedding.shedder import Shedder, SheddingPlan
+from barycenter.load.shedding.shedder import Shedder, SheddingPlan, UsageSpread
 from barycenter.load.snapshot.drained import drained_rows, without_brokers
 from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
 from barycenter.load.strategy import Memory
@@ -47,6 +47,10 @@ class PlanBesideDrained:
     @property
     def reason(self) -> Reason:
         return self.decided.reason
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        return self.decided.usage_spread
 
     def __len__(self) -> int:
         return len(self.decided)
@@ -81,8 +85,3 @@ def shed(shedder: Shedder[Memory], snapshot: LoadSnapshot, memory: Memory) -> tu
     part, brokers, bundles = without_brokers(snapshot, gone)
     decided, memory = shedder.decide(part, memory)
     return PlanBesideDrained(decided, snapshot, brokers, bundles), memory
-
-
-def decided_by(plan: SheddingPlan) -> SheddingPlan:
-    """Return the plan as its shedder made it."""
-    return plan.decided if isinstance(plan, PlanBesideDrained) else plan

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from barycenter.load.decisions import NO_LIMIT, bundles_of_round
+from barycenter.load.decisions import NO_LIMIT, OVERLOAD_KEY, bundles_of_round
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from barycenter.load.reports.weights import resource_weights
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "OverloadShedder"
-_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,9 @@ class OverloadVerdicts:
         if len(shedding):
             return self.broker(snapshot, int(shedding[0]))
         if not len(snapshot.brokers):
-            return Reason(code=Code.BALANCED, strategy=NAME, settings=(_KEY,))
+            return Reason(code=Code.BALANCED, strategy=NAME, settings=(OVERLOAD_KEY,))
         highest = self.broker(snapshot, int(np.argmax(self.usage)))
-        return Reason(code=Code.BALANCED, strategy=NAME, settings=(_KEY,), cause=highest)
+        return Reason(code=Code.BALANCED, strategy=NAME, settings=(OVERLOAD_KEY,), cause=highest)
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
         usage, limit = float(self.usage[broker]), self.settings.limit
@@ -100,6 +99,6 @@ class OverloadVerdicts:
             strategy=NAME,
             subject=snapshot.brokers.names[broker],
             compared=tuple(compared),
-            settings=(_KEY,),
+            settings=(OVERLOAD_KEY,),
             flags=snapshot.brokers.flags_of(broker),
         )

@@ -9,7 +9,7 @@ decision nothing.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.ordering import by_group, heaviest_figures, heaviest_first, sheddable_rows
+from barycenter.load.shedding.shedder import UsageSpread
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
@@ -83,6 +84,10 @@ class ShedPlan:
         return len(self.rows)
 
     @property
+    def decided(self) -> Self:
+        return self
+
+    @property
     def reason(self) -> Reason:
         """Why anything, or nothing, is shed."""
         asked = np.flatnonzero(self.verdicts.sheds)
@@ -90,6 +95,11 @@ class ShedPlan:
             return self.broker_reason(int(asked[0]))
         overall = self.verdicts.overall(self.snapshot)
         return overall if self.waiting is None else self._round_full("", overall)
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        """How the usages of brokers spread, if the strategy went by that."""
+        return None
 
     def broker_reason(self, broker: int) -> Reason:
         """Why the broker in that row sheds, or does not."""

@@ -57,10 +57,11 @@ class RangeThresholdShedder(Shedder[UsageHistory]):
         """
         plain = self.plain
         first, after = plain.decide(snapshot, history)
-        if len(first) or _verdicts_of(first).mean == 0:
-            return replace(first, strategy=NAME, verdicts=_Renamed(first.verdicts)), after
+        if len(first) or first.verdicts.mean == 0:
+            renamed = _Renamed(first.verdicts)
+            return ShedPlan(NAME, snapshot, renamed, first.rows, first.before, waiting=first.waiting), after
         second, after = plain.decide(snapshot, after)
-        verdicts = _judge(snapshot, plain, first.verdicts, _verdicts_of(second))
+        verdicts = _judge(snapshot, plain, first.verdicts, second.verdicts)
         rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, plain.most)
         return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), after
 
@@ -69,11 +70,6 @@ class RangeThresholdShedder(Shedder[UsageHistory]):
 
     def remembered(self, document: MemoryDocument) -> UsageHistory:
         return self.plain.remembered(document)
-
-
-def _verdicts_of(plan: ShedPlan) -> ThresholdVerdicts:
-    assert isinstance(plan.verdicts, ThresholdVerdicts)
-    return plan.verdicts
 
 
 def _judge(

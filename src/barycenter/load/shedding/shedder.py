@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Reason
@@ -10,8 +10,20 @@ from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
 from barycenter.load.strategy import Memory, Strategy
 
 
+class UsageSpread(NamedTuple):
+    """Mean and standard deviation of the usages of brokers, fractions."""
+
+    mean: float
+    deviation: float
+
+
 class SheddingPlan(Protocol):
     """The bundles that shall leave, and the verdict on each broker. Iterating makes the decisions, in their order."""
+
+    @property
+    def decided(self) -> "SheddingPlan":
+        """The plan as its shedder made it, which may not know of all brokers."""
+        ...
 
     @property
     def strategy(self) -> str:
@@ -31,6 +43,11 @@ class SheddingPlan(Protocol):
     @property
     def reason(self) -> Reason:
         """Why anything, or nothing, is shed."""
+        ...
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        """How the usages of brokers spread, if the strategy went by that."""
         ...
 
     def __len__(self) -> int: ...

@@ -68,7 +68,7 @@ class ThresholdShedder(Shedder[UsageHistory]):
     def start(self) -> UsageHistory:
         return {}
 
-    def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
+    def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple["ThresholdPlan", UsageHistory]:
         """Return what to unload and the next history.
 
         A broker's history is its weighted usage at first sight, then `history * h + (1 - h) * usage`, one step a call
@@ -83,7 +83,7 @@ class ThresholdShedder(Shedder[UsageHistory]):
             scores = _step(snapshot, usage, _as_history(snapshot, scores), self.history_weight)
             verdicts = _judge_lower_boundary(snapshot, self, usage, scores, verdicts)
             rows, before, waiting = take_heaviest(snapshot, verdicts.sheds, verdicts.need, self.most)
-        return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), _as_history(snapshot, scores)
+        return ThresholdPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), _as_history(snapshot, scores)
 
     def document(self, memory: UsageHistory) -> MemoryDocument:
         return MemoryDocument(usage=dict(memory))
@@ -199,6 +199,11 @@ class ThresholdVerdicts:
                 return (below, worth), ("lowerBoundarySheddingEnabled", threshold_key)
             case _:
                 return (), ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPlan(ShedPlan):
+    verdicts: ThresholdVerdicts
 
 
 def _judge(snapshot: LoadSnapshot, settings: ThresholdShedder, usage: Floats, scores: Floats) -> ThresholdVerdicts:

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from barycenter.load.decisions import Refusal, Unload
+from barycenter.load.decisions import OVERLOAD_KEY, Refusal, Unload
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
 from barycenter.load.shedding.plan import ShedPlan
+from barycenter.load.shedding.shedder import UsageSpread
 from barycenter.load.snapshot.extensible_document import TrafficFigures
 from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
 
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
 STRATEGY: Final = "TransferShedder"
 
 _SPREAD_KEY: Final = "loadBalancerBrokerLoadTargetStd"
-_LIMIT_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _HITS_KEY: Final = "loadBalancerSheddingConditionHitCountThreshold"
 _LIST_KEY: Final = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 _SPLIT_KEY: Final = "loadBalancerAutoBundleSplitEnabled"
 _SETTINGS: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.SPREAD_TOO_WIDE: (_SPREAD_KEY,),
     Code.FAR_ABOVE_LEAST: (_SPREAD_KEY,),
-    Code.ABOVE_LIMIT: (_LIMIT_KEY, _SPREAD_KEY),
-    Code.BALANCED: (_SPREAD_KEY, _LIMIT_KEY),
+    Code.ABOVE_LIMIT: (OVERLOAD_KEY, _SPREAD_KEY),
+    Code.BALANCED: (_SPREAD_KEY, OVERLOAD_KEY),
     Code.CONDITION_TOO_NEW: (_HITS_KEY,),
     Code.COOLING_DOWN: ("loadBalanceSheddingDelayInSeconds",),
     Code.OUTDATED_LOAD_DATA: ("loadBalancerBrokerLoadDataTTLInSeconds",),
@@ -390,9 +390,10 @@ class TransferPlan(ShedPlan):
                     break
 
     @property
-    def unload_reason(self) -> str:
-        """What Pulsar's metrics call the reason of the cycle; that of an unload is UNLOAD_REASONS of its cause."""
-        return UNLOAD_REASONS[self.reason.code]
+    def usage_spread(self) -> UsageSpread | None:
+        """How usages spread at the start of the cycle; None if they could not be used."""
+        found = self.verdicts.statistics
+        return UsageSpread(found.mean, found.deviation) if found.skip is None else None
 
 
 def extensible_load(snapshot: LoadSnapshot) -> ExtensibleLoad:

@@ -30,7 +30,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.decisions import Placement
+from barycenter.load.decisions import OVERLOAD_KEY, Placement
 from barycenter.load.filters.even_distribution import even_distribution
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
@@ -48,7 +48,6 @@ NO_BROKER: Final = 101.0
 """The load taken for the least loaded broker while none is known; above every threshold."""
 _STRATEGY_KEY: Final = "loadBalancerPlacementStrategy"
 _UNDERLOAD_KEY: Final = "loadBalancerBrokerUnderloadedThresholdPercentage"
-_OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
 """Which brokers the policies of a bundle's namespace allow."""
@@ -175,7 +174,7 @@ def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSet
             tuple(_rejected(ranking, code, chosen, row) for row in others[:MAX_ALTERNATIVES].tolist()),
         ),
         rejected_count=len(others),
-        settings=(_STRATEGY_KEY, _UNDERLOAD_KEY) if by_rate else (_STRATEGY_KEY, _UNDERLOAD_KEY, _OVERLOAD_KEY),
+        settings=(_STRATEGY_KEY, _UNDERLOAD_KEY) if by_rate else (_STRATEGY_KEY, _UNDERLOAD_KEY, OVERLOAD_KEY),
     )
 
 

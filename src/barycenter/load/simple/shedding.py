@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from barycenter.load.decisions import Refusal, Unload
+from barycenter.load.decisions import OVERLOAD_KEY, Refusal, Unload
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Compared, Reason, format_figure
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from barycenter.config.broker_config import BrokerConfig
 
 NAME: Final = "SimpleLoadManagerImpl"
-_OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _COMFORT_KEY: Final = "loadBalancerBrokerComfortLoadLevelPercentage"
 _GRACE_KEY: Final = "loadBalancerSheddingGracePeriodMinutes"
 _CPU, _MEMORY, _DIRECT_MEMORY, _BANDWIDTH_IN, _BANDWIDTH_OUT = range(5)
@@ -103,6 +102,10 @@ class SimpleShedPlan:
     refused: tuple[tuple[int, Code, int], ...]
 
     @property
+    def decided(self) -> Self:
+        return self
+
+    @property
     def strategy(self) -> str:
         return NAME
 
@@ -124,7 +127,12 @@ class SimpleShedPlan:
         if len(self.above):
             highest = self.snapshot.brokers.percent[list(_JUDGED)].max(axis=0)
             cause = self.broker_reason(int(np.argmax(highest)))
-        return Reason(code=Code.BALANCED, strategy=NAME, settings=(_OVERLOAD_KEY,), cause=cause)
+        return Reason(code=Code.BALANCED, strategy=NAME, settings=(OVERLOAD_KEY,), cause=cause)
+
+    @property
+    def usage_spread(self) -> None:
+        """None: each broker is judged by itself."""
+        return None
 
     def broker_reason(self, broker: int) -> Reason:
         """Say whether the broker in that row is overloaded, by its most used resource."""
@@ -144,7 +152,7 @@ class SimpleShedPlan:
             strategy=NAME,
             subject=self.snapshot.brokers.names[broker],
             compared=(usage,),
-            settings=(_OVERLOAD_KEY,),
+            settings=(OVERLOAD_KEY,),
             flags=self.snapshot.brokers.flags_of(broker),
         )
 

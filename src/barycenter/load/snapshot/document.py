@@ -25,6 +25,7 @@ Free of numpy, as a leader answers with it while its broker serves.
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -123,9 +124,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
         Raises:
             PolicyError: an isolation policy cannot be what it is said to be.
         """
-        from dataclasses import replace
-
-        from barycenter.load.snapshot.builder import build_snapshot
+        from barycenter.load.snapshot.builder import build_snapshot  # brings numpy
 
         if self.extensible is not None:
             from barycenter.load.snapshot.extensible_snapshot import Windows, build_extensible_snapshot

@@ -358,14 +358,6 @@ class LoadSnapshot:
     def preallocated_topics(self) -> Integers:
         return self.on_their_way.topics
 
-    def bundles_of_namespace(self, namespace: str) -> Integers:
-        """Return how many bundles of `namespace` each broker reports or is about to get (each bundle once).
-
-        Not to be changed.
-        """
-        row, brokers = self.namespace_row(namespace), len(self.brokers)
-        return counted(self.bundles, row, brokers, self.on_their_way.arriving.get_or_none(namespace) or {})
-
     def namespace_row(self, namespace: str) -> int | None:
         """Return the place of a namespace that has bundles."""
         row = bisect_left(self.namespaces, namespace)

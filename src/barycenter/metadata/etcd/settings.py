@@ -8,16 +8,15 @@ Source: Pulsar's `EtcdConfig` and `EtcdMetadataStore`.
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from barycenter.metadata.errors import StoreSettingsError
+from barycenter.metadata.settings_file import read_settings_file
 
 DEFAULT_PORT: Final = 2379
-MAX_FILE_BYTES: Final = 1 << 20
 """Of the file and of each that it names."""
 _CHROOT: Final = re.compile(r"(/[A-Za-z0-9._-]{1,255}){1,16}")
 _FORM: Final = "expected etcd:http://HOST:PORT,http://HOST:PORT, https for TLS, /FOLDER behind the last if wanted"
@@ -107,7 +106,7 @@ def _parse(url: str) -> tuple[set[str], tuple[str, ...], str]:
 
 
 def _read_file(path: str) -> EtcdConfigFile:
-    content = _read(path)
+    content = read_settings_file(path)
     try:
         return msgspec.yaml.decode(content, type=EtcdConfigFile)
     except msgspec.ValidationError as error:  # names keys and types, no values
@@ -117,15 +116,4 @@ def _read_file(path: str) -> EtcdConfigFile:
 
 
 def _pem(path: str | None) -> bytes | None:
-    return _read(path) if path else None
-
-
-def _read(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise StoreSettingsError(path, f"cannot be read: {error.strerror}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise StoreSettingsError(path, f"is larger than {MAX_FILE_BYTES} bytes")
-    return content
+    return read_settings_file(path) if path else None

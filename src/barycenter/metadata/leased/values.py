@@ -3,8 +3,6 @@
 import re
 from typing import Final
 
-SESSION_ID: Final = re.compile(r"[0-9a-f]{32}")
-"""Ids of sessions, drawn at random: no two are alike."""
 _LINE: Final = re.compile(rb'\{"leasedTo":"([0-9a-f]{32})"\}\n')
 
 

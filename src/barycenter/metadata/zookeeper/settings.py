@@ -9,15 +9,13 @@ Source: ZooKeeper's `ZKClientConfig` and `ClientX509Util`.
 
 import ssl
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from kazoo.security import CREATOR_ALL_ACL
 
 from barycenter.config.broker_conf import ConfigError, read_pairs
 from barycenter.metadata.errors import StoreSettingsError
-
-MAX_FILE_BYTES: Final = 1 << 20
+from barycenter.metadata.settings_file import read_settings_file
 
 _SECURE: Final = "zookeeper.client.secure"
 _TRUST: Final = "zookeeper.ssl.trustStore.location"
@@ -113,14 +111,7 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
 
 def _read_pairs(path: str) -> dict[str, str]:
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise StoreSettingsError(path, f"cannot be read: {error.strerror}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise StoreSettingsError(path, f"is larger than {MAX_FILE_BYTES} bytes")
-    try:
-        return read_pairs(content.decode(), path)
+        return read_pairs(read_settings_file(path).decode(), path)
     except (ConfigError, UnicodeDecodeError):  # quotes the line
         raise StoreSettingsError(path, "is not a text of lines key=value") from None
 

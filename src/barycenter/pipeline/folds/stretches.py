@@ -4,9 +4,16 @@ A window's fold is an affine function of what stood before: after a stretch of s
 
     average after = share * average before + sum
 
-with a share and weights that depend on counts alone (`barycenter.load.reports.windows.closed_form_weights`). A stretch
-can thus be folded without knowing the averages before it, if only it is known how many samples came before; stretches
-are composed afterwards, in the order of time.
+with a share and weights that depend on counts alone. With T samples by then, those before included, N = the most that
+the window holds and r = (N - 1) / N, sample number i of T (the prior average stands for the first n of them) weighs
+
+    T ≤ N            1 / T
+    T > N, i ≤ N     r^(T - N) / N
+    T > N, i > N     r^(T - i) / N
+
+and the prior, the share, as much as sample 1 for each of its n. A stretch can thus be folded without knowing the
+averages before it, if only it is known how many samples came before; stretches are composed afterwards, in the order of
+time.
 
 Rows of one bundle must come in the order of their times, from file to file as well; rows of different bundles may be
 mixed. A bundle for which that does not hold is marked `late` and its figures mean nothing.

@@ -10,12 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 from pyspark.sql import types as T  # noqa: N812
 
+from barycenter.load.reports.load_report import LOAD_REPORT_TOPIC as LOAD_REPORT_TOPIC
 from barycenter.pipeline.storage.files import Storage
 from barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
 from barycenter.pipeline.tables.schemas import LAST_TIME_MS, RESOURCES
-
-LOAD_REPORT_TOPIC: Final = "persistent://pulsar/system/load-reports"
-"""Where brokers publish their reports, told to by `barycenterLoadReportTopicEnabled`."""
 
 CORRUPT: Final = "corrupt"
 """The column of a line that holds its text if it is not what it ought to be; null for a good one."""

@@ -39,7 +39,7 @@ from barycenter.pipeline.pulsar_source.positions import (
     positions_to_json,
 )
 from barycenter.pipeline.pulsar_source.rows import MESSAGES, message_batches
-from barycenter.pipeline.pulsar_source.topics import Bookmark, Scout, Tail, Topics
+from barycenter.pipeline.pulsar_source.topics import Bookmark, MessageCounter, Tail, Topics
 
 _PLANNING_THREADS: Final = 16
 
@@ -112,7 +112,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._topics: Topics | None = None
         self._tails: dict[str, Tail] = {}
-        self._scouts: dict[str, Scout] = {}
+        self._counters: dict[str, MessageCounter] = {}
         self._bookmarks: dict[str, Bookmark] = {}
         self._target: Positions | None = None
         self._ends: Positions | None = None
@@ -200,18 +200,18 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for at, name in enumerate(waiting[first:] + waiting[:first]):
             share = -(-limit // (len(waiting) - at))
             start = known.get(name, EARLIEST)
-            scout = self._scout(name, start)
-            limit -= scout.advance(share, ends[name])
-            reached[name] = min(scout.position, ends[name])
+            counter = self._counter(name, start)
+            limit -= counter.advance(share, ends[name])
+            reached[name] = min(counter.position, ends[name])
         return reached
 
-    def _scout(self, name: str, start: Position) -> Scout:
-        scout = self._scouts.pop(name, None)
-        if scout is not None and scout.position != start:
-            scout.close()
-            scout = None
-        self._scouts[name] = scout or Scout(self._connected(), name, start)
-        return self._scouts[name]
+    def _counter(self, name: str, start: Position) -> MessageCounter:
+        counter = self._counters.pop(name, None)
+        if counter is not None and counter.position != start:
+            counter.close()
+            counter = None
+        self._counters[name] = counter or MessageCounter(self._connected(), name, start)
+        return self._counters[name]
 
 
 def _checked(schema: T.StructType, options: SourceOptions) -> SourceOptions:

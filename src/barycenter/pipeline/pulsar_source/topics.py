@@ -251,12 +251,12 @@ class Tail:
 
     def _read_on(self, known: Position) -> Position:
         """Return the position of the last message after `known` by reading all of them."""
-        with closing(Scout(self._topics, self._topic, known)) as scout:
-            scout.advance(None, None)
-            return scout.position
+        with closing(MessageCounter(self._topics, self._topic, known)) as counter:
+            counter.advance(None, None)
+            return counter.position
 
 
-class Scout:
+class MessageCounter:
     """Reads a topic ahead to count its messages."""
 
     def __init__(self, topics: Topics, topic: str, start: Position) -> None:

@@ -33,7 +33,7 @@ class Weighing(_Document, frozen=True, kw_only=True):
     unloads_a_day: float
 
 
-class GoingOver(_Document, frozen=True, kw_only=True):
+class SettlingCost(_Document, frozen=True, kw_only=True):
     """What the first part of the history, in which a configuration settles, cost; no cost or gain counts it."""
 
     unloads: float
@@ -52,7 +52,7 @@ class Configuration(_Document, frozen=True, kw_only=True):
     choosing: Weighing
     held_out: Weighing
     measures: dict[str, float]
-    going_over: GoingOver
+    going_over: SettlingCost
     gain: Gain
     gain_held_out: Gain
 

@@ -39,7 +39,7 @@ MOST_MOVES: Final = 5
 LEAST_SEEDS: Final = 2
 _CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
 
-Known = Mapping[str, Sequence[Trial]]
+TrialsOfScenarios = Mapping[str, Sequence[Trial]]
 """The runs of a configuration, one a seed, in the order of the seeds, by the name of its scenario with seed 0."""
 
 
@@ -77,19 +77,19 @@ class Question:
     def changes(self, scenario: Scenario) -> dict[str, tuple[str, str]]:
         return changes_of(self.today_config, scenario.config(self.base))
 
-    def weigh(self, scenario: Scenario, known: Known) -> Weighed:
+    def weigh(self, scenario: Scenario, known: TrialsOfScenarios) -> Weighed:
         return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
 
     def is_idle(self, scenario: Scenario) -> bool:
         """Whether it balances nothing. Unless it is today's, such a one is run for comparison, and never advised."""
         return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
 
-    def gain(self, known: Known, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
+    def gain(self, known: TrialsOfScenarios, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
         """Return what a configuration saves on the parts used for choosing; over today's unless told."""
         before = known[(over or self.today).name]
         return gain(self.weights.choosing(before), self.weights.choosing(known[scenario.name]))
 
-    def gain_held_out(self, known: Known, scenario: Scenario) -> Gain:
+    def gain_held_out(self, known: TrialsOfScenarios, scenario: Scenario) -> Gain:
         """Return what a configuration saves over today's on the parts held out."""
         before = known[self.today.name]
         return gain(self.weights.telling(before), self.weights.telling(known[scenario.name]))
@@ -139,7 +139,7 @@ def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
     return tuple(found.values())
 
 
-def wanted(question: Question, known: Known) -> list[Scenario]:
+def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
     """Return the configurations to run next, with seed 0; none once all that can be said can be said."""
     missing = _missing(question.starts(), known)
     if missing:
@@ -151,7 +151,7 @@ def wanted(question: Question, known: Known) -> list[Scenario]:
     return _missing([*question.around(best), *set_back(question, best).values()], known)
 
 
-def candidate(question: Question, known: Known) -> Scenario:
+def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
     """Return what is best by the rule of all whose gain over today's counts on the parts used for choosing; if there is
     none, today's.
 
@@ -169,7 +169,7 @@ def set_back(question: Question, scenario: Scenario) -> dict[str, Scenario]:
     return {key: with_setting(scenario, key, text_of(today, key), today) for key in keys_set}
 
 
-def _searched(question: Question, known: Known) -> tuple[list[Scenario], list[Scenario]]:
+def _searched(question: Question, known: TrialsOfScenarios) -> tuple[list[Scenario], list[Scenario]]:
     """Return the configurations that the search has come upon, and those that it has to know to go on."""
     starts = question.starts()
     others = [each for each in starts if each != question.today and not question.is_idle(each)]
@@ -195,5 +195,5 @@ def _order(found: Weighed) -> tuple[float, float, int, str]:
     return found.cost, found.unloads, found.changed_keys, found.title
 
 
-def _missing(found: Iterable[Scenario], known: Known) -> list[Scenario]:
+def _missing(found: Iterable[Scenario], known: TrialsOfScenarios) -> list[Scenario]:
     return list({each.name: each for each in found if each.name not in known}.values())

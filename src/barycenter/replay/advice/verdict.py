@@ -13,18 +13,18 @@ from barycenter.replay.advice.document import (
     Compared,
     Configuration,
     Difference,
-    GoingOver,
     Notch,
     Observed,
     OfSeed,
     Period,
     Rule,
+    SettlingCost,
     Verdict,
     Weighing,
 )
 from barycenter.replay.advice.finding import Finding
 from barycenter.replay.advice.parts import Parts, Trial
-from barycenter.replay.advice.search import Known, Question, candidate, set_back
+from barycenter.replay.advice.search import Question, TrialsOfScenarios, candidate, set_back
 from barycenter.replay.advice.settings import changes_of, in_words
 from barycenter.replay.advice.weighing import LEAST_GAIN, NOISES, TIE, Gain, least
 from barycenter.replay.demand import Demand
@@ -38,7 +38,7 @@ _DAY_MS: Final = 86_400_000
 
 def advice_of(
     question: Question,
-    known: Known,
+    known: TrialsOfScenarios,
     parts: Parts,
     demand: Demand,
     *,
@@ -88,7 +88,7 @@ def advice_of(
 
 
 class _Teller:
-    def __init__(self, question: Question, known: Known) -> None:
+    def __init__(self, question: Question, known: TrialsOfScenarios) -> None:
         self._question, self._known = question, known
         self.all = sorted((self._plain(trials[0]) for trials in known.values()), key=lambda each: each.title)
         self._words = in_words(question.today.config(question.base))
@@ -126,7 +126,7 @@ class _Teller:
             choosing=self._weighing([trial.choosing for trial in known], weights.choosing_hours),
             held_out=self._weighing([trial.telling for trial in known], weights.telling_hours),
             measures=_means([trial.held_out for trial in known], sum(weights.telling_hours)),
-            going_over=GoingOver(
+            going_over=SettlingCost(
                 unloads=fmean(trial.settling.unloads for trial in known),
                 sessions_disturbed=fmean(trial.settling.sessions_disturbed for trial in known),
                 regret=fmean(trial.settling.regret for trial in known),

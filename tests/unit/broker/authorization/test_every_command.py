@@ -18,6 +18,7 @@ from barycenter.protocol import client_commands as say
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import command_frame
 from barycenter.protocol.parsing import FIELD_OF_TYPE
+from support import client_requests as ask
 from support.known_roles import ASKED, ROOT, as_role, connect_as, port_of
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import DEADLINE_S, TYPE, WireClient
@@ -104,7 +105,7 @@ async def refuse_every_command(broker: Broker, role: str) -> None:
     for number in sorted(set(HANDLERS) - {TYPE.CONNECT, TYPE.AUTH_RESPONSE}):
         client = await connect_as(port_of(broker), role)
         client.write(frame_of(number, filled(number)))
-        await client.ask(say.consumer_stats(99, 99), TYPE.CONSUMER_STATS_RESPONSE)  # all before has its answer, or none
+        await client.ask(ask.consumer_stats(99, 99), TYPE.CONSUMER_STATS_RESPONSE)  # all before has its answer, or none
         expected = EXPECTED_OF_NOBODY.get(number)
         if expected is not None:
             answer = await client.expect(expected)
@@ -144,12 +145,12 @@ async def test_a_grant_opens_what_it_is_for(cluster: RestCluster, actions: list[
     await granted(cluster, role, *actions)
     client = await client_of(cluster, role)
     answers = {
-        "lookup": await client.ask(say.lookup(1, TOPIC), TYPE.LOOKUP_RESPONSE),
-        "partitions": await client.ask(say.partitioned_metadata(2, TOPIC), TYPE.PARTITIONED_METADATA_RESPONSE),
+        "lookup": await client.ask(ask.lookup(1, TOPIC), TYPE.LOOKUP_RESPONSE),
+        "partitions": await client.ask(ask.partitioned_metadata(2, TOPIC), TYPE.PARTITIONED_METADATA_RESPONSE),
         "topics": await client.ask(
-            say.get_topics_of_namespace(3, "acme/orders"), TYPE.GET_TOPICS_OF_NAMESPACE_RESPONSE, TYPE.ERROR
+            ask.get_topics_of_namespace(3, "acme/orders"), TYPE.GET_TOPICS_OF_NAMESPACE_RESPONSE, TYPE.ERROR
         ),
-        "schema": await client.ask(say.get_schema(4, TOPIC), TYPE.GET_SCHEMA_RESPONSE),
+        "schema": await client.ask(ask.get_schema(4, TOPIC), TYPE.GET_SCHEMA_RESPONSE),
         "produce": (0, await client.produce(TOPIC, 1)),
         "consume": (0, await client.subscribe(TOPIC, "s", 1)),
         "both": (0, await client.produce(TOPIC, 2, initial_subscription_name="dead")),
@@ -172,7 +173,7 @@ async def test_a_consumer_seeks_asks_and_unsubscribes_by_its_right(cluster: Rest
     assert (await client.ask(say.get_last_message_id(5, 1), TYPE.GET_LAST_MESSAGE_ID_RESPONSE, TYPE.ERROR))[
         0
     ] != TYPE.ERROR
-    assert (await client.ask(say.unsubscribe(6, 1), TYPE.SUCCESS, TYPE.ERROR))[0] == TYPE.SUCCESS
+    assert (await client.ask(ask.unsubscribe(6, 1), TYPE.SUCCESS, TYPE.ERROR))[0] == TYPE.SUCCESS
     client.close()
 
 
@@ -236,7 +237,7 @@ async def test_the_operator_hears_of_refusals_with_the_reason_but_not_of_each(cl
     client = await client_of(cluster, "mallory")
     with capture_logs() as logs:
         for number in range(200):
-            await client.ask(say.lookup(number, TOPIC), TYPE.LOOKUP_RESPONSE)
+            await client.ask(ask.lookup(number, TOPIC), TYPE.LOOKUP_RESPONSE)
     told = [line for line in logs if line["event"] == "access_refused"]
     assert authorizer.refusals.total == 200
     assert 0 < len(told) < 200
@@ -280,7 +281,11 @@ async def test_a_right_that_goes_while_the_topic_is_loaded_attaches_nobody(
 
 @pytest.mark.parametrize(
     "frame",
-    [say.seek(5, 1, position=say.EARLIEST), say.unsubscribe(5, 1), say.get_last_message_id(5, 1)],
+    [
+        ask.seek(5, 1, position=say.EARLIEST),
+        ask.unsubscribe(5, 1),
+        say.get_last_message_id(5, 1),
+    ],
     ids=["seek", "unsubscribe", "last message id"],
 )
 @pytest.mark.asyncio(loop_scope="module")

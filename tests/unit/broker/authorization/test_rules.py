@@ -8,7 +8,7 @@ from barycenter.broker.access.principal import NOBODY, Principal
 from barycenter.broker.authorization.grants import Grants
 from barycenter.broker.authorization.needs import (
     AuthAction,
-    Known,
+    Authenticated,
     NamespaceOperation,
     Need,
     OfNamespace,
@@ -47,7 +47,7 @@ def allowed(need: Need, grants: Grants, who: Principal = ALICE, roles: Roles = R
 
 
 EVERY_NEED: list[Need] = [
-    Known(),
+    Authenticated(),
     SuperUser(),
     *(OfTenant("acme", operation) for operation in TenantOperation),
     *(OfNamespace(NAMESPACE, operation) for operation in NamespaceOperation),
@@ -67,7 +67,7 @@ def test_every_operation_has_its_row() -> None:
 @pytest.mark.parametrize("need", EVERY_NEED, ids=str)
 def test_a_super_user_may_all_and_a_known_role_without_grants_only_be_known(need: Need) -> None:
     assert allowed(need, Grants(), Principal("root"))
-    assert allowed(need, Grants()) is isinstance(need, Known)
+    assert allowed(need, Grants()) is isinstance(need, Authenticated)
     assert decide(ALICE, need, ROLES, Grants(), {"alice"}).allowed is not isinstance(need, SuperUser)
 
 

@@ -322,6 +322,16 @@ def test_advertised_listeners_are_parsed_and_answered_by_name():
         urls.redirect(authoritative=True, listener="nowhere")
 
 
+def test_the_internal_listener_is_that_of_whoever_names_none():
+    listeners = "outside:pulsar://out:1, inside:pulsar://in:2,outside:pulsar+ssl://out:3"
+    plain = ServiceUrls.of_ports("b", 6650, 80, listeners)
+    assert plain.broker_urls("") == ("pulsar://b:6650", None)
+    inside = ServiceUrls.of_ports("b", 6650, 80, listeners, broker_port_tls=6651, internal_listener="inside")
+    assert inside.broker_urls("") == ("pulsar://in:2", "pulsar+ssl://b:6651")
+    assert inside.broker_urls("outside") == ("pulsar://out:1", "pulsar+ssl://out:3")
+    assert (inside.broker_id, inside.web_url, inside.listeners) == ("b:80", "http://b:80", plain.listeners)
+
+
 def test_a_registration_without_balancing_tells_all_that_a_broker_is():
     """Every URL of every listener, and which topics it serves."""
     listener = ListenerUrls("pulsar://out:1", "pulsar+ssl://out:2", "http://out:3", "https://out:4")

@@ -75,11 +75,11 @@ def test_all_who_ask_while_a_leaders_code_is_loaded_ask_one_leader() -> None:
 
     class SlowlyLoaded(Balanced):
         def make(self, context: LoadManagerContext, environment: LoadManagerEnvironment) -> ModularLoadManager:
-            async def aside(work: Callable[[], T]) -> T:
+            async def offload(work: Callable[[], T]) -> T:
                 await asyncio.sleep(1)
                 return work()
 
-            return super().make(context, dataclasses.replace(environment, aside=aside))
+            return super().make(context, dataclasses.replace(environment, offload=offload))
 
     async def scenario(cluster: ControlCluster) -> None:
         b0 = await SlowlyLoaded(cluster, 8080).start()

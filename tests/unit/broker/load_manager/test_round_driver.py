@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import Any
 
 from barycenter.broker.load_manager.round_driver import carry_out_round
-from barycenter.load.cycle.round import Carried, RoundOutcome
+from barycenter.load.cycle.round import RoundOutcome, UnloadOutcome
 from barycenter.load.decisions import Refusal, Unload
 from barycenter.load.reasons import Code, Reason
 from support.control_cluster import on_virtual_time
@@ -13,7 +13,7 @@ from support.control_cluster import on_virtual_time
 WHY = Reason(code=Code.ABOVE_LIMIT)
 
 
-class Told:
+class RefusalLog:
     """Who is told of refusals, and remembers them."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Told:
         self.refused.append(subject)
 
 
-def steps_of(*steps: Unload | Refusal) -> Generator[Unload | Refusal, Carried | None, RoundOutcome]:
+def steps_of(*steps: Unload | Refusal) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
     answers = []
     for step in steps:
         answers.append((yield step))
@@ -37,11 +37,11 @@ def refused(*bundles: str) -> list[Refusal]:
 
 def test_a_broker_that_lost_the_lead_between_two_refusals_stops_there() -> None:
     async def scenario(_: Any) -> None:
-        told, leads, unloaded = Told(), True, []
+        told, leads, unloaded = RefusalLog(), True, []
 
-        async def unload(step: Unload) -> Carried:
+        async def unload(step: Unload) -> UnloadOutcome:
             unloaded.append(step.bundle)
-            return Carried(True)
+            return UnloadOutcome(True)
 
         async def lose_it_after_two() -> None:
             nonlocal leads
@@ -61,10 +61,10 @@ def test_a_broker_that_lost_the_lead_between_two_refusals_stops_there() -> None:
 
 def test_a_round_to_its_end_tells_every_refusal_and_returns_what_went_out() -> None:
     async def scenario(_: Any) -> None:
-        told, stays = Told(), []
+        told, stays = RefusalLog(), []
 
-        async def unload(step: Unload) -> Carried:
-            return Carried(step.bundle != "2")
+        async def unload(step: Unload) -> UnloadOutcome:
+            return UnloadOutcome(step.bundle != "2")
 
         steps = steps_of(*refused("0"), Unload("1", "a:1", WHY), Unload("2", "a:1", WHY), *refused("3"))
         out = await carry_out_round(

@@ -1,5 +1,6 @@
 """What is stored of namespaces and topics, and when a topic comes into being by use."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from barycenter.metadata.store import Stat
 from barycenter.naming.errors import InvalidBundlesError
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
+from support.virtual_time import World, on_virtual_time
 
 NAMESPACE = NamespaceName.parse("t/ns")
 TOPIC = TopicName.parse("persistent://t/ns/x")
@@ -47,6 +49,25 @@ async def resources(store: MemoryStore, policies: Policies | None = None, **conf
 async def exists(store: MemoryStore, *names: str) -> None:
     for name in names:
         await store.put(f"/managed-ledgers/{TopicName.parse(name).persistence_name}", b"{}")
+
+
+def test_records_are_read_again_at_the_age_that_is_configured() -> None:
+    async def scenario(world: World) -> None:
+        store, other = world.machine("reader").store, world.machine("writer").store
+        world.backend.route_notifications(store, lambda change: None)
+        config = BrokerConfig(metadata_store_cache_expiry_seconds=10)
+        await Resources(other, ConfigHolder(config)).tenants.create("t", TenantInfo())
+        tenants = Resources(store, ConfigHolder(config)).tenants
+        assert await tenants.get("t") is not None
+        await other.delete(tenants.path("t"))
+        await asyncio.sleep(9)
+        assert await tenants.get("t") is not None
+        await asyncio.sleep(2)
+        assert await tenants.get("t") is not None, "this reader sets off the refresh"
+        await asyncio.sleep(1)
+        assert await tenants.get("t") is None
+
+    on_virtual_time(scenario)
 
 
 async def test_a_topic_is_created_by_use_if_configuration_and_namespace_allow_it(store: MemoryStore) -> None:

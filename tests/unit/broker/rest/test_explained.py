@@ -2,7 +2,7 @@
 
 import pytest
 
-from barycenter.broker.rest.dashboard.explained import Explanation, explained, pondered
+from barycenter.broker.rest.dashboard.explained import Explanation, decisions_upon, explained
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
@@ -45,7 +45,7 @@ def cluster(policies: PoliciesDocument = NO_POLICIES) -> SnapshotDocument:
 
 def told(document: SnapshotDocument, **asked: str) -> Explanation:
     config, manager = BrokerConfig(load_balancer_load_shedding_strategy="ThresholdShedder"), ManagerKind.MODULAR
-    return explained(pondered(document, config, manager), config, manager, **asked)
+    return explained(decisions_upon(document, config, manager), config, manager, **asked)
 
 
 def test_a_bundle_has_its_owners_verdict_its_place_and_what_would_become_of_it() -> None:

@@ -13,6 +13,7 @@ from barycenter.naming.topic import TopicName
 from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import message_id
+from support import client_requests
 from support.compaction_cases import Message, batch, messages_in, single
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient
@@ -203,7 +204,7 @@ async def test_what_is_not_acknowledged_comes_again_though_later_ones_are(broker
     got = [position for position, _ in await received(client, 4)]
     assert got == [places[0], places[11], places[12], places[13]]
     await ack(client, got[1], got[3])
-    client.write(client_commands.redeliver(1))
+    client.write(client_requests.redeliver(1))
     assert [position for position, _ in await received(client, 2)] == [got[0], got[2]]
     await ack(client, got[0])
     client.close()
@@ -228,7 +229,7 @@ async def test_a_compaction_while_a_consumer_reads_does_not_lose_what_it_has_not
     client.write(client_commands.flow(1, 10))
     assert await received(client, 1) == [(places[3], "c=2")]
     await ack(client, places[3])
-    client.write(client_commands.redeliver(1))
+    client.write(client_requests.redeliver(1))
     assert await texts(client, 2) == ["a=1", "b=1"]
     await ack(client, places[0], places[1])
     assert (await topic_of(broker)).subscriptions["s"].cursor.mark_delete == places[-1]
@@ -259,7 +260,7 @@ async def test_a_seek_goes_to_what_was_kept(broker: OneBroker) -> None:
     ]:
         client = await WireClient.connect(broker.port)
         await client.subscribe(TOPIC, **FROM_START)
-        await client.ask(client_commands.seek(client.request_id(), 1, position=position), TYPE.SUCCESS)
+        await client.ask(client_requests.seek(client.request_id(), 1, position=position), TYPE.SUCCESS)
         await client.subscribe(TOPIC, permits=100, **FROM_START)
         assert await texts(client, len(expected)) == expected
         client.close()
@@ -280,7 +281,7 @@ async def test_a_seek_to_a_time_finds_what_was_kept_of_what_was_trimmed(broker: 
     assert topic.ledger.stats.entries < 5
     client = await WireClient.connect(broker.port)
     await client.subscribe(TOPIC, **FROM_START)
-    seek = client_commands.seek(client.request_id(), 1, publish_time_ms=1_600_000_000_000)
+    seek = client_requests.seek(client.request_id(), 1, publish_time_ms=1_600_000_000_000)
     await client.ask(seek, TYPE.SUCCESS)
     await client.subscribe(TOPIC, permits=100, **FROM_START)
     assert await texts(client, 4) == ["once=1", "k0=9", "k1=10", "k2=11"]

@@ -27,9 +27,7 @@ class Played:
         self.producer = producer
         self.consumer = consumer
         self.changes: list[tuple[str, bytes | None, bytes | None]] = []
-        self.refusals: list[tuple[str, bytes | None, bytes | None]] = []
         view.listen(lambda *change: self.changes.append(change))
-        view.listen_to_refusals(lambda *change: self.refusals.append(change))
         self._entries = 0
 
     async def say(self, *messages: tuple[str | None, bytes | None]) -> None:
@@ -67,7 +65,7 @@ def test_the_newest_value_of_each_key_is_kept_and_tombstones_remove() -> None:
     in_a_scene(test)
 
 
-def test_a_rule_decides_what_replaces_what_and_refusals_are_told_apart() -> None:
+def test_a_rule_decides_what_replaces_what_and_nobody_hears_of_refusals() -> None:
     def greater(before: bytes | None, after: bytes | None) -> bool:
         return before is None or (after is not None and after > before)
 
@@ -76,7 +74,6 @@ def test_a_rule_decides_what_replaces_what_and_refusals_are_told_apart() -> None
         await played.say(("a", b"2"), ("a", b"1"), ("a", b"3"), ("a", None))
         assert played.view.items() == [("a", b"3")]
         assert played.changes == [("a", None, b"2"), ("a", b"2", b"3")]
-        assert played.refusals == [("a", b"2", b"1"), ("a", b"3", None)]
 
     in_a_scene(test)
 

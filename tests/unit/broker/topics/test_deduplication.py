@@ -8,11 +8,11 @@ from barycenter.broker.topics.deduplication import CURSOR_NAME
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.wire.connection import Connection
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.memory_storage import MemoryDisk, MemoryLedgerStorage
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry
+from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
 

@@ -11,13 +11,13 @@ from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.states import TopicState
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.load.splitting.request import TopicLoad
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import pulsar_api_pb2 as api
+from support.memory_ledgers import MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient
 

@@ -25,6 +25,7 @@ from barycenter.ledger.position import EARLIEST
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support import client_requests
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
 from support.two_brokers import BUNDLE, HeldLedgers, TwoBrokers, running_topics, turns
@@ -416,14 +417,14 @@ async def test_what_clients_say_during_a_transfer_is_dropped_and_counted(cluster
     client.send(4, batch=10)
     client.write(client_commands.flow(1, 100))
     client.write(client_commands.ack(1, ids[:2]))
-    client.write(client_commands.redeliver(1))
+    client.write(client_requests.redeliver(1))
     await client.settled()
     assert client.received == []
     _, answer = await client.ask(client_commands.ack(1, ids[:1], request_id=99), TYPE.ACK_RESPONSE)
     assert answer.error == api.ConsumerNotFound
     for question in (
-        client_commands.unsubscribe(client.request_id(), 1),
-        client_commands.seek(client.request_id(), 1, position=ids[0]),
+        client_requests.unsubscribe(client.request_id(), 1),
+        client_requests.seek(client.request_id(), 1, position=ids[0]),
     ):
         _, answer = await client.ask(question, TYPE.ERROR)
         assert answer.error == api.MetadataError
@@ -497,7 +498,7 @@ async def test_a_client_is_sent_to_the_listener_for_which_it_looked_up(
 ) -> None:
     client = await WireClient.connect(cluster.a.port)
     if asked is not None:
-        question = client_commands.lookup(client.request_id(), str(TOPIC), listener=asked)
+        question = client_requests.lookup(client.request_id(), str(TOPIC), listener=asked)
         await client.ask(question, TYPE.LOOKUP_RESPONSE)
     await client.produce(str(TOPIC))
     await client.subscribe(str(TOPIC))

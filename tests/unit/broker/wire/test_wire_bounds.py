@@ -9,11 +9,12 @@ import pytest
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.wire.bounds import QUEUED_BYTES
-from barycenter.ledger.memory_storage import MemoryDisk
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import client_commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import encode_entry
+from support import client_requests
+from support.memory_ledgers import MemoryDisk
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
 
@@ -193,10 +194,10 @@ class UnreadTransport(asyncio.Transport):
 def requests_of_every_kind() -> list[bytes]:
     """Requests with an answer, each of which a client may repeat without end."""
     return [
-        client_commands.lookup(1, TOPIC),
-        client_commands.lookup(1, "what://is/this"),
-        client_commands.get_schema(1, TOPIC),
-        client_commands.consumer_stats(1, 1),
+        client_requests.lookup(1, TOPIC),
+        client_requests.lookup(1, "what://is/this"),
+        client_requests.get_schema(1, TOPIC),
+        client_requests.consumer_stats(1, 1),
         client_commands.producer(1, 1, TOPIC),
         client_commands.get_last_message_id(1, 404),
     ]
@@ -241,7 +242,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(
 async def test_frames_behind_connect_wait_for_its_answer(broker: OneBroker) -> None:
     client = await WireClient.open(broker.port)
     client.wire.connect("Test")
-    client.write(client.wire.data_to_send() + client_commands.lookup(1, TOPIC) + client_commands.get_schema(2, TOPIC))
+    client.write(client.wire.data_to_send() + client_requests.lookup(1, TOPIC) + client_requests.get_schema(2, TOPIC))
     await client.expect(TYPE.CONNECTED)
     assert (await client.expect(TYPE.LOOKUP_RESPONSE)).request_id == 1
     assert (await client.expect(TYPE.GET_SCHEMA_RESPONSE)).request_id == 2

@@ -19,6 +19,7 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support import client_requests
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
 
@@ -54,7 +55,7 @@ async def test_a_client_learns_that_it_may_ask_for_partitions_without_creating_t
 @pytest.mark.parametrize(
     "data",
     [
-        client_commands.lookup(1, TOPIC),
+        client_requests.lookup(1, TOPIC),
         (6 << 20).to_bytes(4, "big") + bytes(4),
         b"\x00\x00\x00\x05\x00\x00\x00\x09\x08",
         b"\x00\x00\x00\x06\x00\x00\x00\x02\xff\xff",
@@ -127,7 +128,7 @@ async def test_a_port_that_is_taken_is_named(broker: OneBroker) -> None:
 
 
 async def look_up(client: WireClient, topic: str = TOPIC) -> api.CommandLookupTopicResponse:
-    answer = await client.ask(client_commands.lookup(client.request_id(), topic), TYPE.LOOKUP_RESPONSE)
+    answer = await client.ask(client_requests.lookup(client.request_id(), topic), TYPE.LOOKUP_RESPONSE)
     found: api.CommandLookupTopicResponse = answer[1]
     return found
 
@@ -175,7 +176,7 @@ async def test_only_a_broker_out_of_service_says_so_in_a_lookup(
     monkeypatch.setattr(broker.lookup, "partitions", fail)
     client = await WireClient.connect(broker.port)
     assert (await look_up(client)).error == code
-    frame = client_commands.partitioned_metadata(client.request_id(), TOPIC)
+    frame = client_requests.partitioned_metadata(client.request_id(), TOPIC)
     assert (await client.ask(frame, TYPE.PARTITIONED_METADATA_RESPONSE))[1].error == code
 
 
@@ -196,7 +197,7 @@ async def test_a_slow_lookup_holds_nothing_up(broker: OneBroker, monkeypatch: py
     monkeypatch.setattr(broker.lookup, "lookup_cached", lambda *_: None)
     monkeypatch.setattr(broker.lookup, "lookup", wait)
     client = await WireClient.connect(broker.port)
-    client.write(client_commands.lookup(99, TOPIC))
+    client.write(client_requests.lookup(99, TOPIC))
     await client.settled()
     assert client.pending(TYPE.LOOKUP_RESPONSE) == []
     owner_known.set()
@@ -206,14 +207,14 @@ async def test_a_slow_lookup_holds_nothing_up(broker: OneBroker, monkeypatch: py
 async def test_topics_of_a_namespace_are_listed(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     await client.produce(TOPIC)
-    frame = client_commands.get_topics_of_namespace(client.request_id(), "public/default")
+    frame = client_requests.get_topics_of_namespace(client.request_id(), "public/default")
     answer = await client.ask(frame, TYPE.GET_TOPICS_OF_NAMESPACE_RESPONSE)
     assert list(answer[1].topics) == [TOPIC]
 
 
 async def test_a_topic_has_no_schema_and_any_is_accepted(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
-    absent = await client.ask(client_commands.get_schema(client.request_id(), TOPIC), TYPE.GET_SCHEMA_RESPONSE)
+    absent = await client.ask(client_requests.get_schema(client.request_id(), TOPIC), TYPE.GET_SCHEMA_RESPONSE)
     assert absent[1].error_code == api.TopicNotFound
     schema = api.Schema(name="STRING", schema_data=b"null", type=api.Schema.String)
     create = api.BaseCommand(type=TYPE.GET_OR_CREATE_SCHEMA)

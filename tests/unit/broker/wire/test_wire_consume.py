@@ -12,6 +12,7 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.naming.topic import TopicName
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support import client_requests
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of
 
@@ -109,7 +110,7 @@ async def test_an_acknowledged_message_does_not_come_again(broker: OneBroker, cl
     sent = await client.send_all(5)
     await client.messages(5)
     client.write(client_commands.ack(1, ids(sent[0], sent[3])))
-    client.write(client_commands.redeliver(1))
+    client.write(client_requests.redeliver(1))
     assert await payloads(client, 3) == [1, 2, 4]
     assert subscription_of(broker).cursor.backlog_entries == 3
 
@@ -180,7 +181,7 @@ async def test_redelivered_messages_come_first_and_are_counted(client: WireClien
     await client.subscribe(TOPIC, permits=4, sub_type=SHARED)
     await client.send_all(6)
     first = await client.messages(4)
-    client.write(client_commands.redeliver(1, ids(place(first[1][0]), place(first[2][0]))))
+    client.write(client_requests.redeliver(1, ids(place(first[1][0]), place(first[2][0]))))
     client.write(client_commands.flow(1, 4))
     again = await client.messages(4)
     assert [(place(m), m.redelivery_count) for m, _ in again] == [
@@ -259,7 +260,7 @@ async def test_a_consumer_epoch_is_echoed_after_a_redelivery(client: WireClient)
     await client.subscribe(TOPIC, permits=10, consumer_epoch=4)
     await client.send_all(2)
     assert [message.consumer_epoch for message, _ in await client.messages(2)] == [4, 4]
-    client.write(client_commands.redeliver(1, epoch=5))
+    client.write(client_requests.redeliver(1, epoch=5))
     assert [message.consumer_epoch for message, _ in await client.messages(2)] == [5, 5]
 
 
@@ -354,7 +355,7 @@ async def test_an_unload_closes_consumers_and_ignores_what_they_still_say(
     await client.messages(3)
     await broker.unload()
     assert (await client.expect(TYPE.CLOSE_CONSUMER)).consumer_id == 1
-    client.write(client_commands.ack(1, ids(sent[0])) + client_commands.flow(1, 10) + client_commands.redeliver(1))
+    client.write(client_commands.ack(1, ids(sent[0])) + client_commands.flow(1, 10) + client_requests.redeliver(1))
     await client.settled()
     await client.subscribe(TOPIC, permits=10)
     assert await payloads(client, 3) == [0, 1, 2]
@@ -369,7 +370,7 @@ async def test_acknowledgements_outlive_an_unload(broker: OneBroker, client: Wir
     await client.subscribe(TOPIC, permits=10)
     await client.expect(TYPE.CLOSE_CONSUMER)
     client.received.clear()
-    client.write(client_commands.redeliver(1))
+    client.write(client_requests.redeliver(1))
     assert await payloads(client, 2) == [2, 4]
 
 
@@ -386,12 +387,12 @@ async def test_a_topic_that_must_exist_is_not_created(client: WireClient) -> Non
 async def test_unsubscribe_needs_the_only_consumer(broker: OneBroker, client: WireClient) -> None:
     await client.subscribe(TOPIC, "s", 1, sub_type=SHARED)
     await client.subscribe(TOPIC, "s", 2, sub_type=SHARED)
-    refused = await client.ask(client_commands.unsubscribe(31, 1), TYPE.SUCCESS, TYPE.ERROR)
+    refused = await client.ask(client_requests.unsubscribe(31, 1), TYPE.SUCCESS, TYPE.ERROR)
     assert refused[1].error == api.ConsumerBusy
     await client.ask(commands.close_consumer(2, 32), TYPE.SUCCESS)
-    done = await client.ask(client_commands.unsubscribe(33, 1), TYPE.SUCCESS, TYPE.ERROR)
+    done = await client.ask(client_requests.unsubscribe(33, 1), TYPE.SUCCESS, TYPE.ERROR)
     assert done[0] == TYPE.SUCCESS
-    again = await client.ask(client_commands.unsubscribe(34, 1), TYPE.SUCCESS, TYPE.ERROR)
+    again = await client.ask(client_requests.unsubscribe(34, 1), TYPE.SUCCESS, TYPE.ERROR)
     assert again[1].error == api.MetadataError
 
 
@@ -400,7 +401,7 @@ async def test_unsubscribe_needs_the_only_consumer(broker: OneBroker, client: Wi
 
 async def seek(client: WireClient, request_id: int, **where: Any) -> list[int]:
     """Seek and return the types of what was said until SUCCESS or ERROR, that included."""
-    client.write(client_commands.seek(request_id, 1, **where))
+    client.write(client_requests.seek(request_id, 1, **where))
     said = []
     while not said or said[-1] not in (TYPE.SUCCESS, TYPE.ERROR):
         said.append((await client.take(lambda number, _: number != TYPE.MESSAGE))[0])
@@ -473,9 +474,9 @@ async def test_consumer_statistics_are_told(client: WireClient) -> None:
     await client.subscribe(TOPIC, permits=10, sub_type=SHARED)
     await client.send_all(3)
     await client.messages(3)
-    stats = (await client.ask(client_commands.consumer_stats(5, 1), TYPE.CONSUMER_STATS_RESPONSE))[1]
+    stats = (await client.ask(client_requests.consumer_stats(5, 1), TYPE.CONSUMER_STATS_RESPONSE))[1]
     assert (stats.availablePermits, stats.unackedMessages, stats.msgBacklog, stats.type) == (7, 3, 3, "Shared")
-    unknown = (await client.ask(client_commands.consumer_stats(6, 9), TYPE.CONSUMER_STATS_RESPONSE))[1]
+    unknown = (await client.ask(client_requests.consumer_stats(6, 9), TYPE.CONSUMER_STATS_RESPONSE))[1]
     assert unknown.error_code == api.ConsumerNotFound
 
 

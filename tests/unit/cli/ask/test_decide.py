@@ -9,8 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barycenter.cli.main import main
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.reports.simple_load_report import LoadReport, encode_load_report
+from barycenter.load.reports.load_report import (
+    NamespaceBundleStats,
+    ResourceUsage,
+    SystemResourceUsage,
+    encode_without_none,
+)
+from barycenter.load.reports.simple_load_report import LoadReport
 from barycenter.load.snapshot.load_snapshot import RESOURCES
 from barycenter.load.strategies import APART
 from barycenter.load.strategy import MemoryDocument
@@ -236,7 +241,7 @@ def simple(tmp_path: Path) -> str:
             bundle_stats=stats,
             load_manager_class_name="SimpleLoadManagerImpl",
         )
-        (folder / f"{name}.json").write_bytes(encode_load_report(report))
+        (folder / f"{name}.json").write_bytes(encode_without_none(report))
     return str(folder)
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.ask.past.then import Subject, then
+from barycenter.cli.ask.past.state import Subject, state_at
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
 from barycenter.logs.decision_log import DecisionLog
@@ -158,7 +158,7 @@ def test_the_loads_of_then_say_what_the_round_would_have_done(tmp_path: Path) ->
 def test_decisions_made_later_do_not_count(data: Path) -> None:
     records = logged(data)
     by_then = [record for record in records if record.at < 3_500]
-    assert then(Subject.of(TOPIC), 3_500, records) == then(Subject.of(TOPIC), 3_500, by_then)
+    assert state_at(Subject.of(TOPIC), 3_500, records) == state_at(Subject.of(TOPIC), 3_500, by_then)
 
 
 async def test_a_running_cluster_is_asked_after_its_leader_is_gone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from textual.widgets import DataTable, Input, Static
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.ask.running_cluster import ClusterError
 from barycenter.cli.ask.top import seen_at
-from barycenter.cli.ask.top_screen import MOST_SHOWN, Seen, TopScreen
+from barycenter.cli.ask.top_screen import MOST_SHOWN, ClusterView, TopScreen
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
@@ -59,17 +59,17 @@ def decision(number: int, bundle: str, sentence: str) -> DecisionRecord:
 DECISIONS = [decision(1, "t/n/0x00000003", "it is [too] hot"), decision(2, "t/n/0x00000001", "another")]
 
 
-def seen(bundles: int = 4) -> Seen:
-    return Seen("about", board_of(snapshot(bundles)), DECISIONS)
+def seen(bundles: int = 4) -> ClusterView:
+    return ClusterView("about", board_of(snapshot(bundles)), DECISIONS)
 
 
 class Cluster:
     """Answers with `says`; None is no answer."""
 
-    def __init__(self, says: Seen | None) -> None:
+    def __init__(self, says: ClusterView | None) -> None:
         self.says = says
 
-    async def ask(self) -> Seen:
+    async def ask(self) -> ClusterView:
         if self.says is None:
             raise ClusterError("no \x1b[31manswer")
         return self.says
@@ -141,7 +141,7 @@ async def test_the_cursor_stays_with_its_row_and_a_silent_cluster_with_what_it_s
             BrokerStatus(broker=each.broker, max_usage=10.0 if each.broker == "b1:8080" else 50.0)
             for each in board.brokers
         )
-        cluster.says = Seen("about", replace(board, brokers=calm), DECISIONS)
+        cluster.says = ClusterView("about", replace(board, brokers=calm), DECISIONS)
         app.look()
         rows = await shown(pilot, "brokers")
         assert rows[2][0] == "b1:8080"

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from barycenter.cli.main import main
 from barycenter.cli.replay.inputs import Input, InputSpec, read_input
 from barycenter.cli.replay.results import RESULTS
-from barycenter.cli.replay.results import Result as Told
+from barycenter.cli.replay.results import Result as RunResult
 from barycenter.cli.replay.running import RUNS, RunFile, run_scenario
 from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
@@ -35,8 +35,8 @@ def run(out: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["replay", *words, "--processes", "1", "--out", str(out)])
 
 
-def told(out: Path) -> list[Told]:
-    return msgspec.json.decode((out / RESULTS).read_bytes(), type=list[Told])
+def told(out: Path) -> list[RunResult]:
+    return msgspec.json.decode((out / RESULTS).read_bytes(), type=list[RunResult])
 
 
 def test_a_grid_is_told_as_a_board_as_json_and_as_parquet(tmp_path: Path) -> None:

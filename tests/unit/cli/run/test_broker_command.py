@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from barycenter.cli.main import main
 from barycenter.cli.run import broker
+from barycenter.config.broker_config import BrokerConfig
+from barycenter.metadata.memory.memory_store import MemoryBackend
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +46,17 @@ def refusal(folder: Path, *lines: str) -> str:
 )
 def test_what_is_configured_wrongly_is_named(tmp_path: Path, line: str, said: str) -> None:
     assert said in refusal(tmp_path, line)
+
+
+async def test_recent_entries_have_the_memory_that_is_configured(tmp_path: Path) -> None:
+    config = BrokerConfig(barycenter_data_dir=str(tmp_path), managed_ledger_cache_size_mb=3)
+    store = MemoryBackend().connect()
+    ledgers = await broker.ledgers_of(config, store)
+    try:
+        assert ledgers.caches.tail.capacity_bytes == 3 * 1024 * 1024
+    finally:
+        await ledgers.close()
+        await store.close()
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import pytest
 from barycenter.ledger.errors import LedgerFencedError, LedgerFullError, LedgerNotFoundError, LedgerUnavailableError
 from barycenter.ledger.files.file_storage import FileLedgerStorage
 from barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
-from barycenter.ledger.memory_storage import MemoryLedgerStorage
 from barycenter.ledger.position import Position
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.metadata.store import Stat
 from support.ledger_world import CLOSED, LedgerWorld
+from support.memory_ledgers import MemoryLedgerStorage
 from support.simulation.loop import VirtualTimeLoop
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)

@@ -23,7 +23,6 @@ from barycenter.load.reports.windows import (
     INCARNATIONS,
     LiveFold,
     broker_averages,
-    closed_form_weights,
     fold,
     fold_bundle,
     fold_window,
@@ -54,21 +53,6 @@ def test_a_window_is_a_mean_until_it_is_full_and_then_forgets() -> None:
     assert (average, n) == (pytest.approx(5.5), 10)
     average, n = fold(average, n, 105.5, 10)
     assert (average, n) == (pytest.approx(5.5 + 10), 10)
-
-
-@given(
-    st.integers(0, 12), st.lists(st.floats(-1e6, 1e6), max_size=40), st.floats(-1e6, 1e6), st.sampled_from([1, 2, 10])
-)
-def test_the_closed_form_is_the_recurrence(prior_n: int, samples: list[float], prior: float, max_samples: int) -> None:
-    prior_n = min(prior_n, max_samples)
-    average, n = prior if prior_n else 0.0, prior_n
-    for sample in samples:
-        average, n = fold(average, n, sample, max_samples)
-    weight, weights = closed_form_weights(prior_n, len(samples), max_samples)
-    closed = weight * (prior if prior_n else 0.0) + sum(w * x for w, x in zip(weights, samples, strict=True))
-    assert closed == pytest.approx(average, abs=1e-6)
-    assert weight + sum(weights) == pytest.approx(1.0 if prior_n or samples else 0.0)
-    assert n == min(max_samples, prior_n + len(samples))
 
 
 def test_columns_fold_like_scalars() -> None:

@@ -72,7 +72,7 @@ def after_duty(now: Situation, place: int) -> Situation:
 def repaired(now: Situation) -> Iterator[Situation]:
     """What may come of the leader's look when nobody has anything to do and the bundle is not at rest."""
     record = now.record
-    found = look_over({"x": record}, LIVE, AT_MS + IN_FLIGHT_MS + 1, in_flight_ms=IN_FLIGHT_MS, tombstone_ms=1000)
+    found = look_over([("x", record)], LIVE, AT_MS + IN_FLIGHT_MS + 1, in_flight_ms=IN_FLIGHT_MS, tombstone_ms=1000)
     gone = [broker for broker in found.lost_brokers if concerns(record, broker)]
     assert found.orphans or gone, f"nobody finds that this is stuck: {now}"
     clear = successor_of_orphan(record, LIVE)

@@ -83,7 +83,7 @@ def test_an_override_replaces_whatever_is_there(
 def looked_over(*records: ServiceUnitStateData) -> tuple[set[str], list[int], list[int]]:
     """Return the brokers that are lost, and which of the records are orphans and outlived, by place."""
     found = look_over(
-        {str(place): one for place, one in enumerate(records)},
+        ((str(place), one) for place, one in enumerate(records)),
         {"a", "b"},
         NOW,
         in_flight_ms=IN_FLIGHT,

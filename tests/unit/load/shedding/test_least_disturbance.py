@@ -17,8 +17,8 @@ from barycenter.load.reasons import Code, render
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.shedding.least_disturbance.alignment import rows_before
 from barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
-from barycenter.load.shedding.least_disturbance.least_disturbance import LeastDisturbance, Seen
-from barycenter.load.shedding.least_disturbance.outlook import reachable
+from barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
+from barycenter.load.shedding.least_disturbance.prediction import reachable
 from barycenter.load.shedding.least_disturbance.settings import Settings
 from barycenter.load.shedding.least_disturbance.usage_lines import next_lines
 from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
@@ -50,7 +50,7 @@ def moves_of(plan: DisturbancePlan) -> list[tuple[str, str | None]]:
     return [(unload.source, unload.destination) for unload in plan]
 
 
-def run(strategy: LeastDisturbance, snapshots: list[LoadSnapshot]) -> tuple[list[DisturbancePlan], Seen]:
+def run(strategy: LeastDisturbance, snapshots: list[LoadSnapshot]) -> tuple[list[DisturbancePlan], DisturbanceMemory]:
     memory, plans = strategy.start(), []
     for minute, snapshot in enumerate(snapshots):
         plan, memory = strategy.decide(at(snapshot, minute), memory)
@@ -64,7 +64,7 @@ def run(strategy: LeastDisturbance, snapshots: list[LoadSnapshot]) -> tuple[list
 def test_newcomers_are_filled_in_their_first_round_by_their_strength() -> None:
     """80 points of 400 are a fifth: b1 keeps two of its bundles of 10, b3 takes twice as many as b2."""
     snapshot = cluster({"b1": 80, "b2": 0, "b3": 0}, bundles=8, limits={"b3": 200}).snapshot()
-    plan, _ = LeastDisturbance().decide(snapshot, Seen())
+    plan, _ = LeastDisturbance().decide(snapshot, DisturbanceMemory())
     assert sorted(moves_of(plan)) == [("b1", "b2")] * 2 + [("b1", "b3")] * 4
     assert plan.reason.code is Code.ABOVE_BAND
     assert "reachable usage + band" in render(plan.reason)
@@ -73,10 +73,10 @@ def test_newcomers_are_filled_in_their_first_round_by_their_strength() -> None:
 
 def test_a_broker_within_the_band_gives_nothing_unless_another_is_out_of_it() -> None:
     """Levels 53 and 56: 60 lies within 8 points of the one, 70 beyond those of the other, and 62 near their edge."""
-    calm, _ = LeastDisturbance().decide(cluster({"b1": 60, "b2": 54, "b3": 45}).snapshot(), Seen())
+    calm, _ = LeastDisturbance().decide(cluster({"b1": 60, "b2": 54, "b3": 45}).snapshot(), DisturbanceMemory())
     assert not moves_of(calm)
     assert calm.reason.code is Code.BALANCED
-    busy, _ = LeastDisturbance().decide(cluster({"b1": 70, "b2": 62, "b3": 37}).snapshot(), Seen())
+    busy, _ = LeastDisturbance().decide(cluster({"b1": 70, "b2": 62, "b3": 37}).snapshot(), DisturbanceMemory())
     assert {source for source, _ in moves_of(busy)} == {"b1", "b2"}
     assert busy.broker_reason(1).code is Code.GIVES_TOO
 
@@ -88,7 +88,7 @@ def test_the_fewest_bundles_leave() -> None:
     stats = {bundle_name(n): NamespaceBundleStats(msg_rate_in=1e3 * size, topics=1) for n, size in enumerate(sizes)}
     found.add("b1", cpu=60, bundles=stats)
     found.add("b2", cpu=40, bundles=equal_bundles(4, throughput=0, rate=4e4, first=10))
-    plan, _ = LeastDisturbance().decide(found.snapshot(), Seen())
+    plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
     assert [(unload.bundle, unload.destination) for unload in plan] == [(bundle_name(3), "b2")]
 
 
@@ -99,7 +99,7 @@ def test_of_like_bundles_the_one_with_fewer_sessions_leaves() -> None:
     }
     found.add("b1", cpu=60, bundles=stats)
     found.add("b2", cpu=40, bundles=equal_bundles(4, throughput=0, rate=4e4, first=10))
-    plan, _ = LeastDisturbance().decide(found.snapshot(), Seen())
+    plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
     assert [unload.bundle for unload in plan] == [bundle_name(2)]
 
 
@@ -109,7 +109,7 @@ def test_an_exchange_helps_where_nothing_fits() -> None:
     found = Cluster()
     for number, (name, size) in enumerate([("b1", 30), ("b2", 18), ("b3", 20)]):
         found.add(name, cpu=2 * size, bundles=equal_bundles(2, throughput=0, rate=2e3 * size, first=10 * number))
-    plan, _ = LeastDisturbance().decide(found.snapshot(), Seen())
+    plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
     assert moves_of(plan) == [("b2", "b1"), ("b1", "b2")]
     assert [unload.reason.code for unload in plan] == [Code.GIVEN_IN_EXCHANGE, Code.EXCHANGED]
     assert plan.broker_reason(1).code is Code.TAKES_IN_EXCHANGE
@@ -123,7 +123,7 @@ def test_a_bundle_that_is_too_much_for_anybody_is_left_alone_by_itself() -> None
     for number in (2, 3):
         held = equal_bundles(4, throughput=0, rate=3e4, first=10 * number)
         found.add(f"b{number}", cpu=30, cpu_limit=200, bundles=held)
-    plan, _ = LeastDisturbance(Settings(band=0.04)).decide(found.snapshot(), Seen())
+    plan, _ = LeastDisturbance(Settings(band=0.04)).decide(found.snapshot(), DisturbanceMemory())
     assert sorted(moves_of(plan)) == [("b1", "b2"), ("b1", "b3")]
     assert bundle_name(0) not in {unload.bundle for unload in plan}
 
@@ -133,7 +133,7 @@ def test_idle_bundles_are_spread_by_number() -> None:
     idle = {bundle_name(n, "pulsar/tx"): NamespaceBundleStats(topics=1) for n in range(16)}
     report = found.reports["b1"]
     found.add("b1", cpu=30, bundles={**report.last_stats, **idle})
-    plan, _ = LeastDisturbance().decide(found.snapshot(), Seen())
+    plan, _ = LeastDisturbance().decide(found.snapshot(), DisturbanceMemory())
     assert moves_of(plan) == [("b1", "b2")] * 8
     assert plan.reason.code is Code.TOO_MANY_IDLE
 
@@ -167,7 +167,7 @@ def test_load_that_comes_and_goes_moves_nothing(period: int) -> None:
 
 def test_a_broker_whose_report_is_old_neither_gives_nor_takes() -> None:
     snapshot = cluster({"b1": 80, "b2": 10, "b3": 60}).snapshot()
-    plan, _ = LeastDisturbance().decide(at(snapshot, 20, reported={"b2": 0}), Seen())
+    plan, _ = LeastDisturbance().decide(at(snapshot, 20, reported={"b2": 0}), DisturbanceMemory())
     assert "b2" not in {broker for move in moves_of(plan) for broker in move}
     reason = plan.broker_reason(1)
     assert reason.code is Code.OUTDATED_LOAD_DATA
@@ -179,7 +179,7 @@ def test_a_broker_of_one_report_takes_nothing_until_the_second() -> None:
     built = cluster({"b1": 80, "b2": 20}).snapshot()
     once = replace(built, bundles=replace(built.bundles, short_samples=np.ones(len(built.bundles), np.int64)))
     strategy = LeastDisturbance()
-    first, memory = strategy.decide(at(once, 0), Seen())
+    first, memory = strategy.decide(at(once, 0), DisturbanceMemory())
     assert not len(first)
     again, memory = strategy.decide(at(once, 1, reported={"b1": 0, "b2": 0}), memory)
     assert not len(again)
@@ -199,7 +199,7 @@ def test_what_came_to_a_broker_rests_and_does_not_go_back() -> None:
     held.add("b2", cpu=0)
     held.add("b3", cpu=40, bundles=equal_bundles(10, throughput=4e7, rate=4e4, first=200))
     back = held.snapshot()
-    strategy, memory, movers = LeastDisturbance(), Seen(), dict[int, list[str]]()
+    strategy, memory, movers = LeastDisturbance(), DisturbanceMemory(), dict[int, list[str]]()
     for minute, snapshot in enumerate([there, gone, *[back] * 40]):
         plan, memory = strategy.decide(at(snapshot, minute), memory)
         movers[minute] = [unload.bundle for unload in plan]
@@ -212,7 +212,7 @@ def test_what_came_to_a_broker_rests_and_does_not_go_back() -> None:
 
 def test_a_namespace_that_is_excluded_stays() -> None:
     settings = Settings(excluded_namespaces=frozenset({"t/ns"}))
-    plan, _ = LeastDisturbance(settings).decide(cluster({"b1": 80, "b2": 0}).snapshot(), Seen())
+    plan, _ = LeastDisturbance(settings).decide(cluster({"b1": 80, "b2": 0}).snapshot(), DisturbanceMemory())
     assert not len(plan)
     assert plan.broker_reason(0).code is Code.NO_SHEDDABLE_BUNDLE
 
@@ -220,7 +220,7 @@ def test_a_namespace_that_is_excluded_stays() -> None:
 def test_a_move_on_its_way_is_not_decided_again() -> None:
     """What is preallocated counts for who gets it, though the giver reports it still."""
     found = cluster({"b1": 80, "b2": 0}, bundles=8)
-    plan, memory = LeastDisturbance().decide(at(found.snapshot(), 0), Seen())
+    plan, memory = LeastDisturbance().decide(at(found.snapshot(), 0), DisturbanceMemory())
     moved = [unload.bundle for unload in plan]
     found.preallocated = {"b2": {name: found.data[name] for name in moved}}
     found.recently_unloaded = set(moved)
@@ -328,7 +328,7 @@ def test_new_bundles_are_shared_out_as_they_come() -> None:
 
 def test_a_planned_bundle_goes_where_it_was_planned_and_stays_if_nobody_would_be_less_loaded() -> None:
     snapshot = cluster({"b1": 80, "b2": 0, "b3": 78}, bundles=8).snapshot()
-    plan, _ = LeastDisturbance().decide(snapshot, Seen())
+    plan, _ = LeastDisturbance().decide(snapshot, DisturbanceMemory())
     placer = LeastDisturbancePlacement()
     memory = placer.planned(plan, placer.start())
     unload = next(unload for unload in plan if unload.source == "b1")
@@ -362,7 +362,7 @@ def test_traffic_of_next_to_nothing_counts_as_none() -> None:
     given = Cluster()
     given.add("a", cpu=0.0, bundles={bundle_name(0): NamespaceBundleStats(msg_rate_in=5e-324)})
     given.add("b", cpu=0.0, bundles={bundle_name(1): NamespaceBundleStats()})
-    plan, seen = LeastDisturbance().decide(given.snapshot(), Seen())
+    plan, seen = LeastDisturbance().decide(given.snapshot(), DisturbanceMemory())
     assert seen.lines is not None
     assert np.isfinite(seen.lines.background).all()
     assert "nan" not in render(plan.reason)

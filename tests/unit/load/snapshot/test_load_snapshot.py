@@ -15,7 +15,7 @@ from barycenter.load.reports.load_report import (
 )
 from barycenter.load.snapshot.builder import build_snapshot
 from barycenter.load.snapshot.load_snapshot import raw_percent
-from support.load_cases import Cluster, bundle_name, equal_bundles
+from support.load_cases import Cluster, bundle_name, bundles_of_namespace, equal_bundles
 
 
 def test_rows_are_in_the_order_of_names_whatever_the_order_of_reports() -> None:
@@ -88,7 +88,7 @@ def test_preallocations_for_unknown_brokers_are_left_out() -> None:
 def test_an_empty_cluster_has_an_empty_snapshot() -> None:
     snapshot = build_snapshot({}, {}, {})
     assert (len(snapshot.brokers), len(snapshot.bundles)) == (0, 0)
-    assert snapshot.bundles_of_namespace("t/ns").tolist() == []
+    assert bundles_of_namespace(snapshot, "t/ns").tolist() == []
 
 
 def test_what_every_broker_imports_needs_no_numpy() -> None:

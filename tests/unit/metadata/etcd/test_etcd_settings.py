@@ -3,7 +3,8 @@
 import pytest
 
 from barycenter.metadata.errors import StoreSettingsError
-from barycenter.metadata.etcd.settings import MAX_FILE_BYTES, EtcdSettings, read_settings
+from barycenter.metadata.etcd.settings import EtcdSettings, read_settings
+from barycenter.metadata.settings_file import MAX_FILE_BYTES
 
 
 def test_an_url_names_servers_and_a_folder_among_the_keys():

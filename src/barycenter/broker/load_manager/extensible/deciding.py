@@ -21,7 +21,7 @@ from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
 from barycenter.broker.load_manager.pipeline_feed import Published
 from barycenter.broker.load_manager.round_driver import carry_out_round
 from barycenter.load.cycle.destinations import FilteredSelection
-from barycenter.load.cycle.round import Carried, moves
+from barycenter.load.cycle.round import UnloadOutcome, moves
 from barycenter.load.decisions import Placement, Unload
 from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
@@ -211,16 +211,18 @@ class ExtensibleDecisions:
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.tell_round(plan.reason)
+        if plan.usage_spread is not None:
+            self._metrics.usage_stats(*plan.usage_spread)
         destinations = selection.destinations(plan, snapshot, self._selection_memory, self._context.env.random)
 
-        async def unload(unload: Unload) -> Carried:
+        async def unload(unload: Unload) -> UnloadOutcome:
             if not await self._executor.unload(unload, unload.destination):
-                return Carried(False)
+                return UnloadOutcome(False)
             at_ms = self._context.env.clock.now_ms()
             self._recently_unloaded[unload.bundle] = at_ms
             memory = shedder.unloaded(unload, at_ms, self._shedding_memory.of(shedder))
             self._shedding_memory = self._shedding_memory.then(shedder, memory)
-            return Carried(True)
+            return UnloadOutcome(True)
 
         unloaded = await carry_out_round(
             moves(plan, destinations), self._executor, unload, may_go_on=self._context.is_leader

@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
@@ -33,7 +32,6 @@ from barycenter.broker.load_manager.reporting.report_identity import lookup_data
 from barycenter.broker.periodic import PeriodicTasks
 from barycenter.load.decisions import Placement
 from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import BrokerLoadData
 from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.load.service_units.report_tombstones import ReportEffect, effect_on_reports
 from barycenter.load.service_units.service_unit_state import ServiceUnitStateData
@@ -45,8 +43,6 @@ from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOP
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
-
-log = structlog.get_logger(__name__)
 
 
 class ExtensibleLoadManager:
@@ -88,7 +84,7 @@ class ExtensibleLoadManager:
     async def _deciding(self) -> "ExtensibleDecisions":
         """Return the deciding half, which is made when it is first asked for: the same to all who ask at once."""
         if self._decisions is None:
-            made = await self._environment.aside(_decisions_class)
+            made = await self._environment.offload(_decisions_class)
             if self._decisions is None:
                 self._decisions = made(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
         return self._decisions
@@ -137,9 +133,6 @@ class ExtensibleLoadManager:
     def load_report(self) -> LocalBrokerData:
         """Return this broker's figures of now, as the modular load manager would report them."""
         return self._reporter.current()
-
-    def broker_load(self) -> BrokerLoadData:
-        return self._load_reporter.current
 
     @property
     def decisions(self) -> DecisionLog:

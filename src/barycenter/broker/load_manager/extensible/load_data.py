@@ -74,7 +74,11 @@ class ExtensibleLoadData:
         self.pipeline = PipelineFigures(context, feed)
         self._loads = _Decoded(loads, "broker load")
         self._tops = _Decoded(tops, "top bundles")
-        self._registered = MetadataCache(context.env.store, BrokerLookupData)
+        self._registered = MetadataCache(
+            context.env.store,
+            BrokerLookupData,
+            refresh_after_s=context.config.current.metadata_store_cache_expiry_seconds,
+        )
         self.generation = 0
         """Grows with every change of what is known of brokers."""
         self._stop_listening = context.registration.on_change(self._changed)

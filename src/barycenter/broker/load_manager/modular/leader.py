@@ -29,7 +29,7 @@ from barycenter.broker.load_manager.modular.snapshots import Snapshots
 from barycenter.broker.load_manager.round_driver import carry_out_round
 from barycenter.broker.load_manager.store_writes import all_of
 from barycenter.load.cycle.destinations import FilteredSelection
-from barycenter.load.cycle.round import Carried, moves
+from barycenter.load.cycle.round import UnloadOutcome, moves
 from barycenter.load.decisions import Placement, Split, Unload
 from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
@@ -196,17 +196,17 @@ class ModularLeader:
         self._selection_memory = destinations.memory
         self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
-    async def _unload(self, unload: Unload) -> Carried:
+    async def _unload(self, unload: Unload) -> UnloadOutcome:
         """Have one bundle unloaded; if it was, the load that is known then has it on its way."""
         load_data = self._load_data
         if not await self._executor.unload(unload, unload.destination):
-            return Carried(False)
+            return UnloadOutcome(False)
         assert unload.destination is not None
         load_data.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
         data = load_data.known(unload.bundle)
         if data is not None:
             self._snapshots.preallocate(unload.bundle, unload.destination, data)
-        return Carried(True, await self._snapshot())
+        return UnloadOutcome(True, await self._snapshot())
 
     # ---- splitting ----
 

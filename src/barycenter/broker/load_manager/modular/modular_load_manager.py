@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.decision_executor import DecisionExecutor
@@ -40,8 +39,6 @@ from barycenter.naming.bundle import Bundle
 
 if TYPE_CHECKING:
     from barycenter.broker.load_manager.modular.leader import ModularLeader
-
-log = structlog.get_logger(__name__)
 
 
 class ModularLoadManager:
@@ -71,7 +68,7 @@ class ModularLoadManager:
     async def _leader(self) -> "ModularLeader":
         """Return the leader's half, which is made when it is first asked for: the same to all who ask at once."""
         if self._leading is None:
-            made = await self._environment.aside(_leaders_class)
+            made = await self._environment.offload(_leaders_class)
             if self._leading is None:
                 self._leading = made(self._context, self._load_data, self._watch, self._executor, self.metrics)
         return self._leading

@@ -18,12 +18,11 @@ from typing import Final, Protocol
 import structlog
 
 from barycenter.credentials.tls import ClientTls
-from barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from barycenter.load.reports.load_report import LOAD_REPORT_TOPIC, LocalBrokerData, encode_report
 from barycenter.logs.load_report_log import ReportLog
 
 log = structlog.get_logger(__name__)
 
-LOAD_REPORT_TOPIC: Final = "persistent://pulsar/system/load-reports"
 WAITING: Final = 1_000
 
 _PAUSE_S: Final = 1.0

@@ -43,7 +43,7 @@ def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
         load_manager_class_name=manager_in_force(config).class_name,
         start_timestamp=context.started_at_ms,
         broker_version=program_version(),
-        properties={} if context.channel is None else context.channel.keeping.properties(),
+        properties={} if context.channel is None else context.channel.mode.properties(),
         incarnation=context.incarnation,
     )
 

@@ -46,8 +46,9 @@ class SimpleLoadData:
     def __init__(self, context: LoadManagerContext, settings: SimpleSettingsWatch) -> None:
         self._context = context
         self._settings = settings
-        self._cache = MetadataCache(context.env.store, LoadReport)
-        self._stored = QuotaStore(context.leader_store)
+        refresh_after_s = context.config.current.metadata_store_cache_expiry_seconds
+        self._cache = MetadataCache(context.env.store, LoadReport, refresh_after_s=refresh_after_s)
+        self._stored = QuotaStore(context.leader_store, refresh_after_s)
         self._reports: dict[str, LoadReport] = {}
         self._completed: dict[str, tuple[LoadReport, LoadReport]] = {}
         self._snapshots = SimpleSnapshotBuilder()

@@ -21,8 +21,8 @@ class SimpleLoadMetrics(LoadMetrics):
     def __init__(self, cluster: str, broker_id: str) -> None:
         super().__init__(cluster, broker_id)
         self._broker_id = broker_id
-        self._rank = self._gauge("pulsar_lb_load_rank", "Rank of the broker by the placement strategy")
-        self._quotas = {resource: self._gauge(name, text) for resource, (name, text) in _QUOTAS.items()}
+        self._rank = self._own_gauge("pulsar_lb_load_rank", "Rank of the broker by the placement strategy")
+        self._quotas = {resource: self._own_gauge(name, text) for resource, (name, text) in _QUOTAS.items()}
 
     def ranked(self, ranking: Ranking | None) -> None:
         """Show how this broker is ranked, if it is."""

@@ -22,8 +22,8 @@ _KEPT: Final = 2_000_000
 class QuotaStore:
     """Reads through a cache that follows the store's changes; close it before the store. Only the leader writes."""
 
-    def __init__(self, store: MetadataStore) -> None:
-        self._cache = MetadataCache(store, ResourceQuota, max_entries=_KEPT)
+    def __init__(self, store: MetadataStore, refresh_after_s: float) -> None:
+        self._cache = MetadataCache(store, ResourceQuota, refresh_after_s=refresh_after_s, max_entries=_KEPT)
 
     def close(self) -> None:
         self._cache.close()

@@ -19,17 +19,15 @@ from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import (
     LoadReport,
-    SimpleReportRule,
     as_local_broker_data,
     complete,
     gains_and_losses,
     is_above_load_level,
     is_below_load_level,
-    judge_report,
     load_report_of,
-    smoothed_memory,
     with_quotas,
 )
+from barycenter.load.reports.simple_report_rule import SimpleReportRule, judge_report, smoothed_memory
 from barycenter.load.simple.settings import SimpleSettings
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle

@@ -27,7 +27,7 @@ from barycenter.broker.load_manager.simple.load_data import SimpleLoadData
 from barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
 from barycenter.broker.load_manager.simple.reporter import SimpleLoadReporter
 from barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
-from barycenter.load.cycle.round import Carried, moves
+from barycenter.load.cycle.round import UnloadOutcome, moves
 from barycenter.load.cycle.simple_destinations import NextLookup
 from barycenter.load.decisions import Placement, Split, Unload, stays
 from barycenter.load.filters.outcome import PlacementRequest
@@ -196,7 +196,7 @@ class SimpleLoadManager:
         )
         self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
-    async def _unload(self, unload: Unload) -> Carried:
+    async def _unload(self, unload: Unload) -> UnloadOutcome:
         """Unload one bundle, or tell that it would have been; either way it is left alone for the grace period."""
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:
@@ -205,9 +205,9 @@ class SimpleLoadManager:
         else:
             out = await self._executor.unload(unload, None)
             if not out:
-                return Carried(False)
+                return UnloadOutcome(False)
         self._leave_alone(unload.bundle)
-        return Carried(out)
+        return UnloadOutcome(out)
 
     def _leave_alone(self, bundle: str) -> None:
         self._load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()

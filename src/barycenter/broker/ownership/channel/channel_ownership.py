@@ -28,7 +28,7 @@ from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
 from barycenter.broker.ownership.channel.splitting import PendingSplit, Splitting
 from barycenter.broker.ownership.contract import InTransit
-from barycenter.broker.ownership.mixed_ownership import Keeping
+from barycenter.broker.ownership.mixed_ownership import OwnershipMode
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.load.service_units import events
@@ -137,9 +137,9 @@ class ChannelOwnership(Splitting):
         await self._records.close()
 
     @property
-    def keeping(self) -> Keeping:
+    def mode(self) -> OwnershipMode:
         """How this broker keeps ownership; known once it has an identity."""
-        return Keeping(self._records.storage.value, holds_locks=self._locks is not None)
+        return OwnershipMode(self._records.storage.value, holds_locks=self._locks is not None)
 
     # ---- internal topics ----
 

@@ -19,7 +19,7 @@ from barycenter.broker.ownership.channel.places.syncer import CopiedRecords, Rec
 from barycenter.broker.ownership.channel.records import OwnershipRecords
 from barycenter.broker.ownership.channel.store_records import StoreRecords
 from barycenter.broker.ownership.channel.topic_records import TopicRecords
-from barycenter.broker.ownership.mixed_ownership import Keeping
+from barycenter.broker.ownership.mixed_ownership import OwnershipMode
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.system_topics.client import SystemTopicClient
 from barycenter.config.broker_config import BrokerConfig
@@ -105,9 +105,9 @@ class OwnershipChannel:
         await self.topics.close()
 
     @property
-    def keeping(self) -> Keeping:
+    def mode(self) -> OwnershipMode:
         """How this broker keeps ownership by its configuration; known once it has an identity."""
-        return self.ownership.keeping._replace(place=configured_place(self._config.current).value)
+        return self.ownership.mode._replace(place=configured_place(self._config.current).value)
 
     def _records_in(self, place: StorageType) -> OwnershipRecords:
         return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self.topics)

@@ -70,7 +70,7 @@ class _Prepared:
         )
 
 
-class Then(enum.Enum):
+class NextStep(enum.Enum):
     """What follows when a duty was attended to."""
 
     LOOK = "look again at once"
@@ -238,13 +238,13 @@ class Settling(Lives):
             while (duty := self._duty(bundle)) is not Duty.NOTHING:
                 self._due.discard(bundle)
                 try:
-                    then = await self._do(duty, bundle, self._records.get(bundle))
+                    step = await self._do(duty, bundle, self._records.get(bundle))
                 except (LookupFailedError, MetadataError) as error:
                     log.info("ownership_duty_not_done", bundle=str(bundle), duty=duty.name, reason=str(error))
-                    then = Then.RETRY
-                if then is Then.LOOK or bundle in self._due:
+                    step = NextStep.RETRY
+                if step is NextStep.LOOK or bundle in self._due:
                     pause_s = _AGAIN_S
-                elif then is Then.WAIT:
+                elif step is NextStep.WAIT:
                     return
                 else:
                     await self.wait_change(bundle, pause_s)
@@ -253,7 +253,7 @@ class Settling(Lives):
             self._due.discard(bundle)
             del self._settling[bundle]
 
-    async def _do(self, duty: Duty, bundle: Bundle, record: ServiceUnitStateData | None) -> Then:
+    async def _do(self, duty: Duty, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
         """Do one duty. All but `LET_GO` are about a record that there is."""
         if duty is Duty.LET_GO or record is None:
             return await self._let_go(bundle, record)
@@ -275,10 +275,10 @@ class Settling(Lives):
 
     async def _offer(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
-    ) -> Then:
+    ) -> NextStep:
         """Publish a record; if it was refused and nothing else came, that is tried again after a while."""
         accepted = await self._records.put(bundle, before, after)
-        return Then.LOOK if accepted or self._records.get(bundle) is not before else Then.RETRY
+        return NextStep.LOOK if accepted or self._records.get(bundle) is not before else NextStep.RETRY
 
     # ---- taking ----
 
@@ -302,13 +302,13 @@ class Settling(Lives):
                 return record.source_broker
         return None
 
-    async def _await_split(self, bundle: Bundle) -> Then:
+    async def _await_split(self, bundle: Bundle) -> NextStep:
         """Wait for the boundaries, and leave the lock to the broker that splits."""
         if self._splitter_of(bundle) not in (None, self._broker_id):
             await self._unlock(bundle)
-        return Then.WAIT
+        return NextStep.WAIT
 
-    async def _begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         life = self._life
         if self._is_to_be(bundle):
             return await self._await_split(bundle)
@@ -320,12 +320,12 @@ class Settling(Lives):
             log.info("bundle_is_none", bundle=str(bundle))
             return await self._offer(bundle, record, self._override(record, None, 0))
         if self._pauses.has_paused():
-            return Then.WAIT  # this life ends as soon as that is noticed
+            return NextStep.WAIT  # this life ends as soon as that is noticed
         if self._locks is not None and not self._is_locked(bundle):
             return await self._claim_again(bundle, record)
         if self._life == life and self._records.get(bundle) is record and bundle not in self._holdings:
             self._activate(bundle, record)
-        return Then.LOOK
+        return NextStep.LOOK
 
     def _activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
         """Begin the term that a record of this life numbers."""
@@ -335,11 +335,11 @@ class Settling(Lives):
         holding = self._holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
         self._holdings.activate(holding, self._reasons.pop(bundle, "its record says so"))
 
-    async def _claim(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _claim(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         if self._refusal is not None:
             return await self._pass_on(bundle, record)
         if self._since is None:
-            return Then.WAIT
+            return NextStep.WAIT
         prepared = self._prepared.pop(bundle, None)
         if prepared is not None and prepared.version_id == record.version_id - 1:
             if self._topics is not None and record.topics:
@@ -351,13 +351,13 @@ class Settling(Lives):
 
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
-    ) -> Then:
+    ) -> NextStep:
         """Publish the record that begins a term, made with its number; leave a bundle to whom owns it by its lock."""
         try:
             epoch = await self._term_number(bundle)
         except LockBusyError:
             if not await self._is_owned_by_lock(bundle):
-                return Then.RETRY
+                return NextStep.RETRY
             log.info("bundle_left_to_the_owner_of_its_lock", bundle=str(bundle))
             return await self._offer(bundle, record, self._override(record, None, 0))
         return await self._offer(bundle, record, owned(epoch))
@@ -382,22 +382,22 @@ class Settling(Lives):
         if self._locks is not None:
             await self._locks.give_back(bundle)
 
-    async def _claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         holding = self._holdings.get(bundle)
         if holding is not None:
             await self._drop(bundle, holding, "its term ended", None)
-            return Then.LOOK
+            return NextStep.LOOK
         if self._refusal is not None:
             return await self._pass_on(bundle, record)
         if self._since is None:
-            return Then.WAIT
+            return NextStep.WAIT
         if self._locks is not None and self._splitter_of(bundle) not in (None, self._broker_id):
             return await self._await_split(bundle)
         return await self._own(
             bundle, record, lambda epoch: events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
         )
 
-    async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         """This broker takes nothing any more: have somebody else own what it does not serve."""
         successor = None
         if not is_broker_bound(bundle.namespace):
@@ -407,20 +407,20 @@ class Settling(Lives):
     def _override(self, record: ServiceUnitStateData, successor: str | None, epoch: int) -> ServiceUnitStateData:
         return override(record, successor, self._clock.now_ms(), epoch)
 
-    async def _prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         """Do what can be done before the owner has closed the bundle."""
         if self._locks is not None:
-            return Then.WAIT  # its number is to be taken under the lock, which is the owner's yet
+            return NextStep.WAIT  # its number is to be taken under the lock, which is the owner's yet
         if self._since is not None and self._refusal is None and await self._is_current(bundle):
             number = await self._number()
             self._prepared[bundle] = _Prepared(record.version_id, number)
             if self._topics is not None and record.topics:
                 self._topics.prepare(bundle, record.topics, number, are_closed=False)
-        return Then.WAIT
+        return NextStep.WAIT
 
     # ---- giving ----
 
-    async def _hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         holding = self._holdings.get(bundle)
         if holding is not None and bundle not in self._kept:
             keeps = self._keeps_clients() and self._topics is not None
@@ -435,7 +435,7 @@ class Settling(Lives):
         topics = self._topics.written_topics(bundle) if self._topics is not None else ()
         return await self._offer(bundle, record, events.handed_over(record, self._clock.now_ms(), topics))
 
-    async def _give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         holding = self._holdings.get(bundle)
         if holding is not None:
             if bundle in self._kept:
@@ -463,7 +463,7 @@ class Settling(Lives):
         log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
         return closed
 
-    async def _let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> Then:
+    async def _let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
         """The bundle is not this broker's: end at once what is held of it."""
         holding = self._holdings.get(bundle)
         if holding is not None:
@@ -473,7 +473,7 @@ class Settling(Lives):
             await self._drop(bundle, holding, "another owns it" if owner is not None else "it is not owned here", owner)
             self._tell_lost(bundle)
         await self._unlock(bundle)
-        return Then.LOOK
+        return NextStep.LOOK
 
     async def _drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
         self._holdings.end(holding, reason)
@@ -485,5 +485,5 @@ class Settling(Lives):
         self._holdings.forget(holding)
 
     @abstractmethod
-    async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
         """Carry a split out."""

@@ -20,7 +20,7 @@ import structlog
 
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
 from barycenter.broker.namespaces.split_boundaries import write_split
-from barycenter.broker.ownership.channel.settling import Settling, Then
+from barycenter.broker.ownership.channel.settling import NextStep, Settling
 from barycenter.broker.ownership.holdings import HoldingState
 from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of
@@ -46,12 +46,12 @@ class Splitting(Settling):
 
     _splits: dict[Bundle, PendingSplit]
 
-    async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
         """Carry a split out that was begun, here or by a broker that is lost."""
         holding, children = self._holdings.get(parent), _children_of(parent, record)
         pending = self._pending(parent, children)
         if self._since is None or not children:
-            return Then.WAIT
+            return NextStep.WAIT
         if self._locks is not None and not self._is_locked(parent):
             try:
                 await self._locks.number(parent, is_child=True)
@@ -63,7 +63,7 @@ class Splitting(Settling):
         try:
             for child in children:
                 if not await self._own_child(child, 0 if holding is None else holding.won.epoch):
-                    return Then.RETRY
+                    return NextStep.RETRY
             if pending is not None and (holding is None or not self._holdings.is_serving(holding)):
                 raise BundleNotAcquiredError(parent, "it was lost during the split")
             write = pending.write_boundaries() if pending is not None else self._write_boundaries(parent, children)
@@ -78,17 +78,17 @@ class Splitting(Settling):
                 holding.splitting = False
         for child in children:
             self._settle_soon(child)
-        then = await self._offer(parent, record, events.deleted(record, self._clock.now_ms()))
+        step = await self._offer(parent, record, events.deleted(record, self._clock.now_ms()))
         if pending is not None and not pending.done.done():
             pending.done.set_result(None)
-        return then
+        return step
 
-    async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> Then:
+    async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
         """Give a split up whose parent went to a broker that owns by locks, before the boundaries were written."""
         if await self._is_owned_by_lock(parent) and await self._is_current(parent):
             log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
             return await self._offer(parent, record, self._override(record, None, 0))
-        return Then.RETRY
+        return NextStep.RETRY
 
     def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:
         """Return the split into these children that somebody here waits for."""
@@ -155,22 +155,22 @@ class Splitting(Settling):
 
     async def _split_failed(
         self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
-    ) -> Then:
+    ) -> NextStep:
         """Go on with the parent if it is certain that nothing was written; else the split is gone on with."""
         pending, holding = self._pending(parent, children), self._holdings.get(parent)
-        then = Then.RETRY
+        step = NextStep.RETRY
         if isinstance(error, BadVersionError) and holding is not None and self._holdings.is_serving(holding):
             for child in children:
                 with suppress(LookupFailedError):
                     await self._records.put(child, self._records.get(child), None)
             taken_back = events.claimed(record, self._broker_id, self._clock.now_ms(), holding.won.epoch)
-            then = await self._offer(parent, record, taken_back)
+            step = await self._offer(parent, record, taken_back)
         elif holding is not None and not holding.is_ended and not isinstance(error, LookupFailedError):
             self._holdings.end(holding, "the outcome of its split is unknown")
         if pending is not None and not pending.done.done():
             pending.done.set_exception(error)
         log.info("bundle_split_failed", bundle=str(parent), reason=str(error))
-        return then
+        return step
 
 
 def _children_of(parent: Bundle, record: ServiceUnitStateData) -> list[Bundle]:

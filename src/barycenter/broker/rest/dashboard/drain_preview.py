@@ -21,6 +21,7 @@ from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from barycenter.load.policies import DRAINED_KEY, PolicyError, drained_text
+from barycenter.load.reasons import render
 from barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from barycenter.naming.bundle import may_leave_its_broker
 from barycenter.pages.reasons import short_reason
@@ -93,7 +94,6 @@ def _leaving(
 ) -> tuple[int, list[Leaving]]:
     """Return how many bundles the broker has, and where the first of them would go, one counting for the next."""
     from barycenter.load.cycle.round import selection_of  # brings numpy
-    from barycenter.load.reasons import render
 
     names = sorted(name for owner, name, _ in owned_bundles(document) if owner == broker and may_leave_its_broker(name))
     placed = selection_of(config, manager).place(document.snapshot(), names[:MOST_PLACED], random.Random(0))

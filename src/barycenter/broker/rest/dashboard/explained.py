@@ -23,7 +23,7 @@ from barycenter.pages.reasons import short_reason
 MOST_LINES: Final = 200
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """A line of `load.cycle.decided` in words: `sentence` is its whole reason, `short` what is seen at a glance, and
     `placement` says why a bundle goes to `destination`."""
 
@@ -64,21 +64,21 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     taken_at: int
     states: list[BundleState]
-    lines: list[Told]
+    lines: list[DecisionInWords]
     shedding: list[str]
-    placed: Told | None = None
+    placed: DecisionInWords | None = None
     move: Move | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Pondered:
+class SnapshotDecisions:
     """A snapshot, and all that would be decided upon it."""
 
     snapshot: LoadSnapshot
     lines: tuple[Decided, ...]
 
 
-def pondered(document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind) -> Pondered:
+def decisions_upon(document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind) -> SnapshotDecisions:
     """Run the leader's round, and its check of splits, upon a document; nothing is carried out.
 
     Raises:
@@ -86,11 +86,11 @@ def pondered(document: SnapshotDocument, config: BrokerConfig, manager: ManagerK
     """
     snapshot = document.snapshot()
     rounds, _ = shedding_rounds(snapshot, config, document.memory, 1, 0, manager)
-    return Pondered(snapshot, (*rounds[0], *split_rounds(snapshot, config, 1, manager)[0]))
+    return SnapshotDecisions(snapshot, (*rounds[0], *split_rounds(snapshot, config, 1, manager)[0]))
 
 
 def explained(
-    known: Pondered,
+    known: SnapshotDecisions,
     config: BrokerConfig,
     manager: ManagerKind,
     *,
@@ -107,15 +107,15 @@ def explained(
     return Explanation(
         taken_at=snapshot.taken_at_ms,
         states=state_of(snapshot, bundle) if bundle else [],
-        lines=[_told(line) for line in lines[:MOST_LINES]],
+        lines=[_in_words(line) for line in lines[:MOST_LINES]],
         shedding=list(dict.fromkeys(line.source for line in known.lines if line.kind == "unload")),
-        placed=None if placed is None else _told(placed),
+        placed=None if placed is None else _in_words(placed),
         move=_move(snapshot, bundle, destination) if bundle and destination else None,
     )
 
 
-def _told(line: Decided) -> Told:
-    return Told(
+def _in_words(line: Decided) -> DecisionInWords:
+    return DecisionInWords(
         kind=line.kind,
         sentence=line.sentence,
         short=short_reason(line.sentence),

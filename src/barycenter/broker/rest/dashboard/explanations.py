@@ -5,7 +5,7 @@
     GET /barycenter/v1/bundles?broker=<broker id>&namespace=tenant/namespace&limit=500
 
 Both are the leader's. Asking gives nobody an owner: what nobody serves has none, and is told where it would be placed.
-What the leader would decide is pondered at most every PONDER_S, in a thread, however many ask.
+What the leader would decide is worked out at most every DECIDE_AGAIN_S, in a thread, however many ask.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
-PONDER_S: Final = 5.0
+DECIDE_AGAIN_S: Final = 5.0
 MOST_BUNDLES: Final = 1_000
 MOST_PARTITIONS: Final = 200
 
@@ -55,9 +55,9 @@ class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Explanations:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
-        self._pondering = asyncio.Lock()
-        self._pondered_at: float | None = None
-        self._pondered: Any = None
+        self._deciding = asyncio.Lock()
+        self._decided_at: float | None = None
+        self._decisions: Any = None
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -133,18 +133,18 @@ class Explanations:
         return answer.broker_id if isinstance(answer, Owner) else ""
 
     async def _explained(self, asked: dict[str, str], destination: str) -> Any:
-        from barycenter.broker.rest.dashboard.explained import explained, pondered  # brings numpy
+        from barycenter.broker.rest.dashboard.explained import decisions_upon, explained  # brings numpy
 
         config = self._services.config
         manager = manager_in_force(config)
         try:
-            async with self._pondering:
+            async with self._deciding:
                 now = asyncio.get_running_loop().time()
-                if self._pondered_at is None or now - self._pondered_at >= PONDER_S:
+                if self._decided_at is None or now - self._decided_at >= DECIDE_AGAIN_S:
                     document = await snapshot_document(self._services)
-                    self._pondered = await asyncio.to_thread(pondered, document, config, manager)
-                    self._pondered_at = now
-            known = self._pondered
+                    self._decisions = await asyncio.to_thread(decisions_upon, document, config, manager)
+                    self._decided_at = now
+            known = self._decisions
             return await asyncio.to_thread(lambda: explained(known, config, manager, destination=destination, **asked))
         except (PolicyError, StrategyError) as error:
             raise RestError(412, str(error)) from error

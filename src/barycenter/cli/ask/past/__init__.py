@@ -1,1 +1,1 @@
-"""What is told of a time in the past: `known` asks for decisions that were made by then, `then` says what they mean."""
+"""What is told of a past time: `decisions` asks for those that were made by then, `state` says what they mean."""

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
-from barycenter.load.shedding.least_disturbance.outlook import Outlook
+from barycenter.load.shedding.least_disturbance.prediction import Prediction
 from barycenter.load.shedding.least_disturbance.settings import Settings
 from barycenter.load.shedding.ordering import by_group
 from barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
@@ -83,7 +83,9 @@ class Found:
     asked: Flags
 
 
-def movable_rows(snapshot: LoadSnapshot, loads: BundleLoads, view: Outlook, settings: Settings, now_ms: int) -> Flags:
+def movable_rows(
+    snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
+) -> Flags:
     """Return which rows may move: known, at home, not moved a short while ago, of no excluded namespace."""
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
@@ -150,7 +152,7 @@ class Search:
         self,
         snapshot: LoadSnapshot,
         loads: BundleLoads,
-        view: Outlook,
+        view: Prediction,
         movable: Flags,
         may_go: MayGo,
         settings: Settings,

@@ -29,7 +29,7 @@ from barycenter.load.filters.namespace_policies import policy_candidates
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
 from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
-from barycenter.load.shedding.least_disturbance.outlook import outlook
+from barycenter.load.shedding.least_disturbance.prediction import predict
 from barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, NAME, Settings
 from barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
@@ -49,7 +49,7 @@ _LONGEST_MIN: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DisturbanceMemory:
     """What goes from round to round: when the last one was (epoch ms), and what was known then; None at first."""
 
     at_ms: int = 0
@@ -58,7 +58,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class LeastDisturbance(Shedder[Seen]):
+class LeastDisturbance(Shedder[DisturbanceMemory]):
     """`filters` are those of the extensible load manager, whose destinations are orders."""
 
     name: ClassVar[str] = NAME
@@ -69,10 +69,10 @@ class LeastDisturbance(Shedder[Seen]):
     def of(cls, config: "BrokerConfig") -> Self:
         return cls(Settings.of(config), ExtensibleFilterSettings.of(config))
 
-    def start(self) -> Seen:
-        return Seen()
+    def start(self) -> DisturbanceMemory:
+        return DisturbanceMemory()
 
-    def decide(self, snapshot: LoadSnapshot, memory: Seen) -> tuple[DisturbancePlan, Seen]:
+    def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
         """Return what to unload, each with its destination, and what is known by now."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
@@ -87,7 +87,7 @@ class LeastDisturbance(Shedder[Seen]):
                 loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
                 if loads.units != memory.loads.units:
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
-            view = outlook(snapshot, loads, lines, now_ms, settings)
+            view = predict(snapshot, loads, lines, now_ms, settings)
             movable = movable_rows(snapshot, loads, view, settings, now_ms)
             allowed = _Allowed(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
             found = Search(snapshot, loads, view, movable, allowed, settings).run()
@@ -100,10 +100,10 @@ class LeastDisturbance(Shedder[Seen]):
         plan = DisturbancePlan(
             NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
         )
-        return plan, Seen(now_ms, loads, lines)
+        return plan, DisturbanceMemory(now_ms, loads, lines)
 
 
-def _times(snapshot: LoadSnapshot, memory: Seen) -> tuple[int, float]:
+def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:
     """Return the moment of the snapshot and the minutes since the last one: one, unless both moments are known."""
     newest = int(reported_at_ms(snapshot).max(initial=0))
     now_ms = snapshot.taken_at_ms or max(newest, memory.at_ms + MINUTE_MS if memory.loads is not None else 0)

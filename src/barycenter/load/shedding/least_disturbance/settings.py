@@ -16,7 +16,6 @@ NAME: Final = "LeastDisturbance"
 BAND_KEY: Final = "barycenterLeastDisturbanceBandPercentage"
 PATIENCE_KEY: Final = "barycenterLeastDisturbancePatienceMinutes"
 REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
-OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 MINUTE_MS: Final = 60_000
 _RECENT: Final = 5 / 24

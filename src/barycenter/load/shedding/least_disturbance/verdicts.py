@@ -10,7 +10,7 @@ from barycenter.load.decisions import Unload
 from barycenter.load.reasons import Code, Compared, Reason
 from barycenter.load.shedding.least_disturbance.assignment import ABOVE, BY_NUMBER, EXCHANGED, RETURNED, Found, Move
 from barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
-from barycenter.load.shedding.least_disturbance.outlook import RECENT, SETTLED, Outlook
+from barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from barycenter.load.shedding.least_disturbance.settings import (
     BAND_KEY,
     NAME,
@@ -31,7 +31,7 @@ class Verdicts:
     """The columns of a round, and what they say."""
 
     settings: Settings
-    view: Outlook
+    view: Prediction
     found: Found
     now_ms: int
 

@@ -29,7 +29,7 @@ _MOST_UNLISTED: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Prediction:
     """`owner` is whose every row is, or is about to be (NOBODY: a row that counts no more). `usage`, the `target`
     that can be reached, and how far the two are `apart` are fractions, a row for each estimate.
 
@@ -58,7 +58,9 @@ class Outlook:
         return found
 
 
-def outlook(snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_ms: int, settings: Settings) -> Outlook:
+def predict(
+    snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_ms: int, settings: Settings
+) -> Prediction:
     brokers, count = snapshot.brokers, len(snapshot.brokers)
     owner, arriving = owners_to_be(snapshot, loads)
     _, *work_of, numbers = loads.sums
@@ -84,7 +86,7 @@ def outlook(snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_m
     least = background + lines.slope * _heaviest(snapshot, loads, owner, usage, settings)
     target = np.array([_targets(usage[each], background[each], least[each], lines.slope, fresh) for each in (0, 1)])
     fresh &= ~_surprised(snapshot, loads, work)
-    return Outlook(
+    return Prediction(
         owner=owner,
         usage=usage,
         target=target,

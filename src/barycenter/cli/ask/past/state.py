@@ -47,7 +47,7 @@ class Subject:
         return DecisionQuestion(covering=self.span, broker=broker, until_ms=at_ms, limit=_DECISIONS)
 
 
-class Then(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class PastState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What is known of a time. `broker` is where the thing was, "" if that is not known or it was nobody's; `bundle`
     the topic's of then, or what it was last split from.
 
@@ -69,7 +69,7 @@ class Then(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     round: DecisionRecord | None = None
 
 
-def then(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) -> Then:
+def state_at(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) -> PastState:
     """Return what decisions say of a time; those made after it do not count."""
     known = sorted((record for record in records if record.at <= at_ms), key=key_of)
     rounds = [record for record in known if record.kind == "shed"]
@@ -78,7 +78,7 @@ def then(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) -> The
     if subject.span is None:
         mine = [record for record in about if subject.name in (record.source, record.destination)]
         moved = [record for record in mine if record.kind != "refuse"]
-        return Then(
+        return PastState(
             at=at_ms,
             subject=subject.kind,
             name=subject.name,
@@ -91,7 +91,7 @@ def then(subject: Subject, at_ms: int, records: Iterable[DecisionRecord]) -> The
     moved = [record for record in mine if record.kind != "refuse"]
     last = moved[-1] if moved else None
     since_ms = last.at if last is not None else 0
-    return Then(
+    return PastState(
         at=at_ms,
         subject=subject.kind,
         name=subject.name,
@@ -111,7 +111,7 @@ def known_range(page: DecisionPage) -> str:
     return f"decisions are known from {_moment(page.known_since)} to {_moment(page.known_until)} UTC"
 
 
-def in_words(told: Then) -> list[str]:
+def in_words(told: PastState) -> list[str]:
     """Return the lines that a person reads."""
     head = f"{_moment(told.at)} UTC  {told.subject} {told.name}"
     if told.subject == "broker":

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from barycenter.cli.ask.past.then import Subject
+from barycenter.cli.ask.past.state import Subject
 from barycenter.cli.ask.running_cluster import decision_page
 from barycenter.load.reasons import Reason
 from barycenter.logs.decision_log import DecisionRecord

@@ -1,0 +1,34 @@
+"""What a key says it does is done somewhere: whatever is offered is read, or said to have no effect."""
+
+import ast
+from pathlib import Path
+
+from barycenter.config.broker_conf import keys
+
+SOURCE = Path(__file__).parents[3] / "src" / "barycenter"
+
+NO_EFFECT = {"loadBalancerDebugModeEnabled"}
+"""Offered so that Pulsar's files are taken as they are; their text says that they do nothing."""
+
+
+def read_attributes() -> set[str]:
+    """Every name that is read of anything, or, outside `config`, stands as a text, as of one that `getattr` reads."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        is_of_config = path.is_relative_to(SOURCE / "config")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_of_config:
+                found.add(node.value)
+    return found
+
+
+def test_every_key_that_is_offered_is_read() -> None:
+    read = read_attributes()
+    unread = {key.name for key in keys().values() if key.offered and key.attribute not in read}
+    assert unread == NO_EFFECT
+
+
+def test_what_is_read_nowhere_says_so() -> None:
+    assert all(keys()[name].effect.startswith("No effect") for name in NO_EFFECT)

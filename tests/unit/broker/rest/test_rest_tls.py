@@ -10,6 +10,7 @@ import pytest
 from barycenter.broker.access.principal import Principal
 from barycenter.broker.broker import Broker
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.rest.relay import FOLLOW
 from barycenter.broker.wire.connection import Connection
 from barycenter.config.broker_conf import ConfigError
 from barycenter.credentials.errors import KeyMaterialError
@@ -119,6 +120,33 @@ async def test_who_asks_by_tls_is_sent_on_by_tls(pki: Pki) -> None:
         sent = await redirected(cluster, pki.authority.trusting())
         assert sent
         assert all(each.startswith("https://127.0.0.1:") for each in sent)
+
+
+@pytest.mark.parametrize("path", ["/standalone/{}/ownedNamespaces?x=1", "/health?brokerId={}"])
+async def test_who_asks_a_broker_of_another_by_tls_is_sent_on_by_tls(pki: Pki, path: str) -> None:
+    """Its id has the port without TLS, which is not where to ask; the dashboard has it asked by the broker."""
+    async with rest_cluster(2, **asking(**pki.settings())) as cluster:
+        first, second = cluster.brokers
+        trusting = pki.authority.trusting()
+        bearer = {"Authorization": f"Bearer {token('alice')}"}
+        where = "/admin/v2/brokers" + path.format(second.broker_id)
+        await first.control.registration.refresh()
+        status, _, location = await ask(first, where, trusting, follow=False, **bearer)
+        assert (status, location.partition("/admin")[0]) == (307, second.urls.web_url_tls)
+        assert (await ask(first, where, trusting, follow=False, **bearer, **{FOLLOW: "true"}))[0] == 200
+        answer = await cluster.call("GET", where, follow=False, headers=bearer)
+        assert answer.location.startswith(f"{second.urls.web_url}/")
+
+
+async def test_a_broker_without_tls_is_not_told_to_who_asks_by_tls(pki: Pki) -> None:
+    async with rest_cluster(**pki.settings()) as cluster:
+        (first,) = cluster.brokers
+        second = await cluster.add(broker_shutdown_timeout_ms=0)
+        await first.control.registration.refresh()
+        path = f"/admin/v2/brokers/health?brokerId={second.broker_id}"
+        status, told, location = await ask(first, path, pki.authority.trusting(), follow=False)
+        assert (status, location) == (412, "")
+        assert "has no HTTPS port" in told["reason"]
 
 
 async def test_without_plain_ports_brokers_reach_one_another_by_tls(pki: Pki) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from barycenter.broker.access.own_proof import own_proof
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.credentials.tls import ClientTls, Renewed, ServerTls, renewing_server_context
+from barycenter.credentials.tls import ClientTls, ServerTls, renewing_server_context
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 """How long a client may take for the handshake of TLS."""
@@ -45,7 +45,7 @@ def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ssl.SSLCont
         protocols=config.tls_protocols,
         ciphers=config.tls_ciphers,
     )
-    return renewing_server_context(Renewed(tls, check_s=config.tls_cert_refresh_check_duration_sec, now_s=now_s))
+    return renewing_server_context(tls, check_s=config.tls_cert_refresh_check_duration_sec, now_s=now_s)
 
 
 def own_tls(config: BrokerConfig) -> ClientTls:

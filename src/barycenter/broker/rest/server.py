@@ -5,22 +5,22 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from barycenter.admin.client import AdminClient
 from barycenter.broker.access.tls_ports import HANDSHAKE_TIMEOUT_S, TlsPort
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from barycenter.broker.rest.app import build_app
 from barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from barycenter.broker.rest.services import BrokerServices
 
-log = structlog.get_logger(__name__)
-
 _BACKLOG: Final = 1024
+_LONGEST_FAULT: Final = 200
+"""Characters of what is wrong with a request that is none, in the log."""
 _FINISH_S: Final = 2.0
 """How long requests under way may go on once the server closes."""
 
@@ -134,10 +134,12 @@ def _port_of(server: asyncio.Server | None) -> int | None:
 def _faults_of_ours() -> logging.Logger:
     """Return the log of what goes wrong outside of handlers; a request that is none is told in a line of ours."""
 
+    malformed = BoundedLog("malformed_request", asyncio.get_running_loop().time, "info")
+
     def is_ours(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError):
-            log.info("malformed_request", reason=error.message.partition("\n")[0][:200])
+            malformed.tell(reason=error.message.partition("\n")[0][:_LONGEST_FAULT])
         return not isinstance(error, HttpProcessingError)
 
     logger = logging.getLogger("barycenter.http")

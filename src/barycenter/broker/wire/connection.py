@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         self._life.start()
         refused = self._services.connected(self, peer[0] if peer else "")
         if refused is not None:
-            log.info("connection_refused", address=self.address, reason=refused)
+            self._services.refused.tell(address=self.address, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
 
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
         """Close the connection at once, without sending what is queued."""
         if self.is_closed:
             return
-        log.warning("connection_closed", address=self.address, client=self.client_version, reason=reason)
+        self._services.ended.tell(address=self.address, client=self.client_version, reason=reason)
         self._detach_all()
         if self._transport is not None:
             self._transport.abort()

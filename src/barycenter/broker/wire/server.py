@@ -16,6 +16,7 @@ import structlog
 from barycenter.broker.access.authentication import Authentication
 from barycenter.broker.access.tls_ports import HANDSHAKE_TIMEOUT_S
 from barycenter.broker.authorization.authorizer import Authorizer
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.environment import Environment
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
@@ -55,6 +56,10 @@ class WireServer:
     ) -> None:
         """`authentication` is the one of the broker; what `config` says if none is given. `authorizer` is asked what
         clients may; without one they may do everything."""
+
+        def now_s() -> float:
+            return env.clock.now_ms() / 1000
+
         self._services = WireServices(
             config,
             registry,
@@ -62,6 +67,8 @@ class WireServer:
             ProducerNames(env.store, config.cluster_name),
             authentication or Authentication.of(config, env.clock),
             PublishBuffer(config.max_message_publish_buffer_size_in_mb),
+            BoundedLog("connection_closed", now_s),
+            BoundedLog("connection_refused", now_s, "info"),
             authorizer,
         )
         self._handlers = HANDLERS

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from barycenter.broker.access.principal import Principal
+from barycenter.broker.bounded_log import MOST_A_SECOND
 from barycenter.broker.wire.connection import Connection
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
@@ -48,6 +49,20 @@ async def test_who_shows_a_token_is_let_in_by_its_role() -> None:
         client = await WireClient.connect(broker.port, **by_token("alice"))
         assert principal_of(broker) == Principal("alice")
         assert (await client.produce(TOPIC)).producer_name
+
+
+async def test_a_flood_of_strangers_is_a_number_in_the_log() -> None:
+    """The clock stands still, so that all come within one second."""
+    async with asking_broker() as broker:
+        with capture_logs() as logs:
+            for _ in range(MOST_A_SECOND + 3):
+                await refusal(broker, auth_method_name="token", auth_data=b"x" * 9)
+            for _ in range(MOST_A_SECOND + 3):
+                client = await WireClient.open(broker.port)
+                client.write(b"\0\0\0\x09GET / no frame")
+                await client.expect_closed()
+    for event in ("authentication_refused", "connection_closed"):
+        assert len([each for each in logs if each["event"] == event]) == MOST_A_SECOND
 
 
 async def test_what_is_said_behind_connect_waits_for_its_answer() -> None:

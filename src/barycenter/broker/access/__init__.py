@@ -1,7 +1,8 @@
 """Who asks: what a client shows as proof of who it is, and the role that this gives it.
 
 `authentication` asks the `providers`, one for each way to prove it, and knows proxies, which speak for others.
-`own_proof` is what this broker shows to others, `tls_ports` what its ports show and whom it trusts. What comes of all
+`own_proof` is what this broker shows to others, `tls_ports` what its ports show and whom it trusts, and
+`tls_listener` listens by it. What comes of all
 is a `principal`: each connection of the binary protocol and each HTTP request carries one. How proofs are made and
 judged is `barycenter.credentials`.
 """

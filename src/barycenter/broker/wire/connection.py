@@ -29,6 +29,7 @@ from barycenter.broker.wire.bounds import (
     CLOSED_ID_LIFE_S,
     JOIN_BELOW_MEAN_BYTES,
     QUEUED_BYTES,
+    TAKE_LEAVE_S,
     UNREAD_BYTES,
 )
 from barycenter.broker.wire.errors import error_code, error_text
@@ -140,6 +141,8 @@ class Connection(asyncio.Protocol):
             self._services.refused.tell(address=self.address, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
+            # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
+            self._loop.call_later(TAKE_LEAVE_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if not self.is_closed:

@@ -1,5 +1,7 @@
 """Both ports by TLS: where clients are sent, who they are by certificate, and brokers among themselves."""
 
+import asyncio
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from barycenter.broker.access.principal import Principal
 from barycenter.broker.broker import Broker
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from barycenter.broker.rest.relay import FOLLOW
+from barycenter.broker.rest.server import RestServer
 from barycenter.broker.wire.connection import Connection
 from barycenter.config.broker_conf import ConfigError
 from barycenter.credentials.errors import KeyMaterialError
@@ -147,6 +150,29 @@ async def test_a_broker_without_tls_is_not_told_to_who_asks_by_tls(pki: Pki) -> 
         status, told, location = await ask(first, path, pki.authority.trusting(), follow=False)
         assert (status, location) == (412, "")
         assert "has no HTTPS port" in told["reason"]
+
+
+async def test_connections_by_tls_are_counted_when_their_handshake_is_done(pki: Pki) -> None:
+    """All have come before the first one shakes hands."""
+    async with rest_cluster(max_http_server_connections=2, load_balancer_enabled=False, **pki.settings()) as cluster:
+        (broker,) = cluster.brokers
+        assert isinstance(broker.web, RestServer)
+        port = broker.web.tls_port
+        trusting, loop = pki.authority.trusting(), asyncio.get_running_loop()
+        come = [await loop.run_in_executor(None, socket.create_connection, ("127.0.0.1", port)) for _ in range(5)]
+        statuses, writers = [], []
+        for _ in range(100):
+            await asyncio.sleep(0)
+        for each in come:
+            each.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=each, ssl=trusting, server_hostname="localhost")
+            writer.write(b"GET /admin/v2/clusters HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            statuses.append((await reader.readline()).split()[1])
+            writers.append((reader, writer))
+        assert statuses == [b"200"] * 2 + [b"503"] * 3
+        assert b"maxHttpServerConnections" in await writers[-1][0].read()
+        for _, writer in writers:
+            writer.transport.abort()
 
 
 async def test_without_plain_ports_brokers_reach_one_another_by_tls(pki: Pki) -> None:

@@ -123,8 +123,8 @@ class Brokers:
         return json_response(dynamic_keys())
 
     async def overrides(self, request: web.Request) -> web.Response:
-        """Show the overrides that are stored for all brokers."""
-        return json_response(self._control.dynamic_configuration.overrides)
+        """Show the overrides that are stored for all brokers; of a secret only that there is one."""
+        return json_response(self._control.dynamic_configuration.shown)
 
     async def runtime(self, request: web.Request) -> web.Response:
         """Show every key with the value in force on the broker asked."""

@@ -12,6 +12,7 @@ from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
 from barycenter.broker.rest.errors import Handler, reason_response
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.rest.told_path import told_path
 from barycenter.credentials.tls import common_name
 
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
@@ -45,7 +46,7 @@ def principals(services: BrokerServices) -> Middleware:
                 request.headers, common_name(request.get_extra_info("peercert"))
             )
         except AuthenticationError as error:
-            path = request.path[:_LONGEST_PATH]
+            path = told_path(request)[:_LONGEST_PATH]
             authentication.tell_refused(error, address=request.remote or "", path=path)
             response = reason_response(401, str(error))
             response.headers.extend(("WWW-Authenticate", each) for each in authentication.invitations)

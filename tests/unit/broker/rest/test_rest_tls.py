@@ -17,6 +17,7 @@ from barycenter.broker.rest.server import RestServer
 from barycenter.broker.wire.connection import Connection
 from barycenter.config.broker_conf import ConfigError
 from barycenter.credentials.errors import KeyMaterialError
+from barycenter.protocol import client_commands
 from support.authorities import Authority
 from support.proofs import asking, token
 from support.rest_cluster import RestCluster, rest_cluster
@@ -212,6 +213,57 @@ async def test_a_certificate_is_a_role_at_both_ports(pki: Pki) -> None:
             await ask(broker, "/admin/v2/clusters", stranger)
         with pytest.raises((AssertionError, OSError)):
             await wire_client(broker, stranger, auth_method_name="tls")
+
+
+def _old(pki: Pki) -> ssl.SSLContext:
+    old = pki.authority.trusting(pki.authority.issue("alice"))
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    return old
+
+
+REFUSED = {
+    "TLS 1.1": _old,
+    "the broker's authority is not trusted": lambda pki: pki.other.trusting(pki.authority.issue("alice")),
+    "a certificate of another authority": lambda pki: pki.authority.trusting(pki.other.issue("alice")),
+    "a certificate that expired": lambda pki: pki.authority.trusting(pki.authority.issue("alice", days=-1)),
+    "no certificate": lambda pki: pki.authority.trusting(),
+}
+"""How clients come, where a certificate is required, that never get to say a word."""
+
+
+GREETINGS = {
+    "broker_url_tls": client_commands.connect("Test", auth_method_name="tls"),
+    "web_url_tls": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+async def answered(broker: Broker, url: str, context: ssl.SSLContext) -> bool:
+    """Tell whether a port says anything to a greeting. With TLS 1.3 a client hears of a refusal when it reads."""
+    port = int(getattr(broker.urls, url).rpartition(":")[2])
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(GREETINGS[url])
+        async with asyncio.timeout(30):
+            found = await reader.read(1)
+        writer.transport.abort()
+    except (ssl.SSLError, ConnectionError):
+        return False
+    return found != b""
+
+
+@pytest.mark.parametrize("how", REFUSED)
+@pytest.mark.parametrize("url", GREETINGS)
+async def test_whom_tls_refuses_is_no_connection_at_either_port(pki: Pki, url: str, how: str) -> None:
+    settings = pki.by_certificate(tls_require_trusted_client_cert_on_connect=True)
+    async with rest_cluster(load_balancer_enabled=False, **settings) as cluster:
+        (broker,) = cluster.brokers
+        assert not await answered(broker, url, REFUSED[how](pki))
+        assert not broker.wire.connections
+        assert isinstance(broker.web, RestServer)
+        assert broker.web.connections == 0
+        assert await answered(broker, url, pki.authority.trusting(pki.authority.issue("alice")))
 
 
 async def test_tokens_are_believed_by_tls_as_without(pki: Pki) -> None:

@@ -135,7 +135,7 @@ class Brokers:
         """Change a key on all brokers."""
         name = request.match_info["name"]
         value = unquote(request.rel_url.raw_path.split("/", 6)[6])
-        _require_dynamic(name)
+        _require_dynamic(name, "update")
         try:
             await self._control.dynamic_configuration.set(name, value)
         except ConfigError as error:
@@ -146,7 +146,7 @@ class Brokers:
     async def delete_override(self, request: web.Request) -> web.Response:
         """Remove an override; the value of the file is back after a restart."""
         name = request.match_info["name"]
-        _require_dynamic(name)
+        _require_dynamic(name, "delete")
         await self._control.dynamic_configuration.remove(name)
         return web.Response(status=200)
 
@@ -200,8 +200,8 @@ def package_version() -> str:
         return "unknown"
 
 
-def _require_dynamic(name: str) -> None:
+def _require_dynamic(name: str, what: str) -> None:
     if name not in dynamic_keys():
         raise RestError(
-            412, f"Can't update non-dynamic configuration: {name}. Dynamic keys are at /admin/v2/brokers/configuration."
+            412, f"Can't {what} non-dynamic configuration: {name}. Dynamic keys are at /admin/v2/brokers/configuration."
         )

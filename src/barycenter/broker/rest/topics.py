@@ -206,7 +206,7 @@ class Topics:
             return no_content()
         await require_topic_here(request, self._services, topic)
         if not await self._registry.close_topic(topic) and not await self._resources.topic_exists(topic):
-            raise RestError(404, f"Topic not found {topic}")
+            raise RestError(404, f"Topic {topic} not found")
         return no_content()
 
     # ---- partitioned topics ----
@@ -221,7 +221,7 @@ class Topics:
         if found is None:
             count = await self._resources.partitions(topic, auto_create=auto_create)
             if not count and not await self._is_known(topic, by_use=auto_create):
-                raise RestError(404, f"Topic not found {topic}")
+                raise RestError(404, f"Topic {topic} not found")
             found = PartitionedTopicMetadata(count)
         return json_response(replace(found, properties=found.properties or {}))
 

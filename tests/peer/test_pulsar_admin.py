@@ -42,6 +42,7 @@ DIFFERENT_THERE = DIFFERENT | {
     "clusters get other": "with an update the tool sends defaults of three fields, which Apache Pulsar keeps",
     "namespaces get-anti-affinity-namespaces -p shop -c standalone -g apart": "it asks below /admin, where "
     "Apache Pulsar has nothing any more",
+    "namespaces get-anti-affinity-namespaces -c standalone -g apart": "the same",
     "broker-stats allocator-stats default": "figures of the moment, of which brokers of ours have none",
 }
 """The same on Apache Pulsar."""

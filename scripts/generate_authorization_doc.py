@@ -5,8 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from barycenter.broker.authorization.needs import AuthAction
-from barycenter.broker.authorization.refusals import MOST_A_SECOND
 from barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS
+from barycenter.broker.bounded_log import MOST_A_SECOND
 from barycenter.broker.rest.rights import RIGHTS
 from barycenter.broker.wire.admission.rights import NEEDS
 from barycenter.protocol import pulsar_api_pb2 as api

@@ -95,7 +95,7 @@ ledger
     inspection one_folder
 
 broker
-    changes environment errors periodic start_errors
+    bounded_log changes environment errors periodic start_errors
     access
     cluster
     system_topics

@@ -1,6 +1,8 @@
 """A client of brokers' admin REST that follows redirects.
 
-Source: the internal admin client of Pulsar's `PulsarService`.
+A broker that is trusted with a request says who else is: verb, body and what the client shows go to whatever host it
+points to, as Pulsar's clients send them, but never from TLS to where there is none. By TLS that host has to show a
+certificate of the same authorities. Source: the internal admin client of Pulsar's `PulsarService`.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import msgspec
@@ -18,7 +20,7 @@ from yarl import URL
 
 from barycenter.admin.errors import AdminRequestError
 from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, Presented
+from barycenter.credentials.presented import NOTHING, Presented, is_no_less_secret
 from barycenter.credentials.tls import ClientTls, Renewed
 
 MAX_REDIRECTS: Final = 10
@@ -26,6 +28,8 @@ REQUEST_TIMEOUT_S: Final = 70.0
 """Longer than `namespaceBundleUnloadingTimeoutMs` takes by default."""
 _MAX_CONNECTIONS: Final = 64
 _TITLE: Final = re.compile(r"<title>(.{1,500}?)</title>", re.IGNORECASE | re.DOTALL)
+_LONGEST_TOLD: Final = 300
+"""Characters of an address in an error."""
 _LOOK_AT_FILES_S: Final = 10.0
 """How often it is looked whether files of certificates were renewed."""
 
@@ -79,7 +83,8 @@ class AdminClient:
         returned as text.
 
         Raises:
-            AdminRequestError: the answer is not a success, there is none, or it moves on too often.
+            AdminRequestError: the answer is not a success, there is none, or it moves on too often, to what is no
+                address, or out of TLS.
         """
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
@@ -87,7 +92,7 @@ class AdminClient:
             answer = await self._send(method, url, data)
             location = answer.headers.get("location")
             if answer.status in (307, 308) and location is not None:
-                url = urljoin(url, location)
+                url = _moved(method, url, answer.status, location)
             elif answer.status < 300:
                 return _decoded(method, url, answer.body, or_text=or_text)
             else:
@@ -134,14 +139,14 @@ class AdminClient:
         if method != "GET":
             headers["Content-Type"] = "application/json"  # Pulsar demands it of empty bodies, too
         headers |= more_headers or {}
-        target = URL(url, encoded=True)
         try:
+            target = URL(url, encoded=True)
             async with self._session.request(
                 method, target, data=data, headers=headers, allow_redirects=False, ssl=trust
             ) as answer:
                 told = {name.lower(): value for name, value in answer.headers.items()}
                 return Answer(answer.status, told, await self._body(method, url, answer))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:  # ValueError: that is no address
             raise AdminRequestError(method, url, 0, str(error) or type(error).__name__) from error
 
     def _trusted(self) -> ssl.SSLContext | bool:
@@ -176,6 +181,23 @@ def reason_of(answer: bytes) -> str:
         title = _TITLE.search(text)
         return (" ".join(title[1].split()) if title else text)[:500]
     return str(decoded["reason"]) if isinstance(decoded, dict) and "reason" in decoded else str(decoded)[:500]
+
+
+def _moved(method: str, url: str, status: int, location: str) -> str:
+    """Return where a redirect leads from `url`.
+
+    Raises:
+        AdminRequestError: nowhere, or out of TLS.
+    """
+    try:
+        target = urljoin(url, location)
+        is_secret_enough = is_no_less_secret(urlsplit(url).scheme, target)
+    except ValueError as error:
+        raise AdminRequestError(method, url, status, f"it points to what is no address: {error}") from error
+    if not is_secret_enough:
+        told = f"it points to {target[:_LONGEST_TOLD]}, without TLS, where nothing goes that was asked for by TLS"
+        raise AdminRequestError(method, url, status, told)
+    return target
 
 
 def _decoded(method: str, url: str, answer: bytes, *, or_text: bool) -> Any:

@@ -29,7 +29,7 @@ class ServiceError(Exception):
 
 class TopicNotFoundError(ServiceError):
     def __init__(self, topic: TopicName) -> None:
-        super().__init__(f"Topic {topic} does not exist. Create it first, or allow topics to be created by use.")
+        super().__init__(f"Topic {topic} not found. Create it first, or allow topics to be created by use.")
         self.topic = topic
 
 

@@ -5,7 +5,7 @@
     ├── MixedOwnershipError brokers run whose load manager keeps ownership in another place
     ├── MixedWritersError   brokers run that have others write the metadata than this one
     ├── RecordsElsewhereError  the ownership records are in another place than this broker's
-    ├── OpenToStrangersError  it would listen beyond loopback, and ask nobody who it is
+    ├── OpenToStrangersError  it would listen beyond loopback, and let everybody do everything
     └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
 
 Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
@@ -19,12 +19,12 @@ class BrokerStartError(Exception):
 
 
 class OpenToStrangersError(BrokerStartError):
-    def __init__(self, bind_address: str) -> None:
+    def __init__(self, bind_address: str, opened_by: str) -> None:
         super().__init__(
             f"With bindAddress={bind_address} others than this machine would reach this broker, and with "
-            "authenticationEnabled=false it would let each of them read, write and stop everything. Set "
-            "authenticationEnabled=true (docs/security.md says in which steps). Or, where only clients and brokers "
-            "reach its ports, say so: barycenterUnauthenticatedNetworkAllowed=true"
+            f"{opened_by} it would let each of them read, write and stop everything. Set authenticationEnabled=true, "
+            "and no anonymousUserRole that may do everything (docs/security.md says in which steps). Or, where only "
+            "clients and brokers reach its ports, say so: barycenterUnauthenticatedNetworkAllowed=true"
         )
 
 

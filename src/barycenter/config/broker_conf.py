@@ -29,14 +29,17 @@ FORMER_NAMES: Final = {
 
 
 HIDDEN: Final = "*****"
+
+_SECRET_WORDS: Final = ("password", "secret", "privatekey", "authparam", "authenticationparam", "credential")
+"""Of names of keys that are not known here."""
 """What is shown of a value that is a secret."""
 
 
 class ConfigError(ValueError):
-    """A key whose value is not allowed; `allowed` says in words what is."""
+    """A key whose value is not allowed; `allowed` says in words what is. The text has the value as it may be shown."""
 
     def __init__(self, key: str, value: str, allowed: str) -> None:
-        super().__init__(f"{key}={value} is not allowed: {key} must be {allowed}")
+        super().__init__(f"{key}={shown(key, value)} is not allowed: {key} must be {allowed}")
         self.key = key
         self.value = value
         self.allowed = allowed
@@ -214,7 +217,14 @@ def runtime_values(config: BrokerConfig) -> dict[str, str]:
 
 def shown_values(config: BrokerConfig) -> dict[str, str]:
     """Return every key with its value as a text that anybody may see: of a secret only whether there is one."""
-    return {name: HIDDEN if text and keys()[name].secret else text for name, text in runtime_values(config).items()}
+    return {name: shown(name, text) for name, text in runtime_values(config).items()}
+
+
+def shown(key: str, text: str) -> str:
+    """Return a value as it may be shown: what is a secret, or by its name may be, is not, unless it is blank."""
+    known = keys().get(key)
+    is_secret = (known is not None and known.secret) or any(word in key.lower() for word in _SECRET_WORDS)
+    return HIDDEN if text and is_secret else text
 
 
 def _known(name: str, text: str) -> Key:

@@ -68,7 +68,7 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
 
     barycenter_unauthenticated_network_allowed: Annotated[
         bool,
-        about("Listen beyond loopback without authentication: whoever reaches the ports may do everything."),
+        about("Listen beyond loopback where whoever reaches the ports may do everything. See security.md."),
     ] = False
 
     @property
@@ -88,12 +88,26 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
 
     @property
     def is_open_to_strangers(self) -> bool:
-        """Whether others than this machine reach the ports, and nobody is asked who it is."""
+        """Whether others than this machine reach the ports, and may do everything, whoever they are."""
+        return self.opened_to_strangers_by is not None
+
+    @property
+    def opened_to_strangers_by(self) -> str | None:
+        """The settings by which that is so; None if it is not."""
         try:
             is_loopback = ipaddress.ip_address(self.bind_address).is_loopback
         except ValueError:
             is_loopback = self.bind_address == "localhost"
-        return not (is_loopback or self.authentication_enabled)
+        if is_loopback:
+            return None
+        if not self.authentication_enabled:
+            return "authenticationEnabled=false"
+        role = self.anonymous_user_role
+        if role and not self.authorization_enabled:
+            return f"anonymousUserRole={role} and authorizationEnabled=false"
+        if role and role in self.super_user_roles:
+            return f"anonymousUserRole={role} among superUserRoles"
+        return None
 
     @property
     def effective_metadata_store_url(self) -> str:

@@ -15,6 +15,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -100,6 +101,16 @@ def presented(plugin: str, parameters: str, setting: str = "brokerClientAuthenti
             raise KeyMaterialError(setting, "write tlsCertFile:/path/cert.pem,tlsKeyFile:/path/key.pem")
         return Presented("tls", certificate_file=pairs["tlsCertFile"], key_file=pairs["tlsKeyFile"], setting=setting)
     raise KeyMaterialError(setting, f"the plugin {plugin[:200]!r} is not known: there are token, basic and tls")
+
+
+def is_no_less_secret(scheme: str, url: str) -> bool:
+    """Tell whether what came, or was asked for, by `scheme` may go on to `url`: what was shown by TLS is shown on by
+    TLS alone.
+
+    Raises:
+        ValueError: that is no URL.
+    """
+    return scheme != "https" or urlsplit(url).scheme == "https"
 
 
 def _of_token(parameters: str, setting: str) -> Presented:

@@ -1,15 +1,16 @@
 """TLS by PEM files: what a server shows and whom it trusts, likewise for a client, and files that are renewed.
 
 A context is made of files as they are, and says in words what is wrong with them. `Renewed` makes another when they
-have changed: connections that are open live on by the one they began with. Protocols before TLS 1.2 are not offered.
-Ciphers have OpenSSL's names or Java's. Source: Pulsar's `SecurityUtility` and `TlsServerContext`.
+have changed: connections that are open live on by the one they began with, and none goes on by the session of another
+(`ListeningContext`). Protocols before TLS 1.2 are not offered. Ciphers have OpenSSL's names or Java's. Source: Pulsar's
+`SecurityUtility` and `TlsServerContext`.
 """
 
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import structlog
 
@@ -49,20 +50,30 @@ class ServerTls:
         Raises:
             KeyMaterialError: a file is missing, cannot be read, or is not what it should be; a word is not known.
         """
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.minimum_version, made.maximum_version = _versions(self.protocols, self.ciphers)
-        made.options |= ssl.OP_NO_TICKET | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
-        made.num_tickets = 0  # a session that goes on would go on by a certificate that is trusted no more
+        made = self.bare_context()
         _set_ciphers(made, self.ciphers)
         _load_pair(made, self.certificate_file, self.key_file, "tlsCertificateFilePath", "tlsKeyFilePath")
         if self.trust_file:
             _load_trust(made, self.trust_file, "tlsTrustCertsFilePath")
-            made.verify_mode = ssl.CERT_REQUIRED if self.requires_certificate else ssl.CERT_OPTIONAL
         elif self.requires_certificate:
             raise KeyMaterialError(
                 "tlsTrustCertsFilePath",
                 "with tlsRequireTrustedClientCertOnConnect=true, name the file of the authorities that are trusted",
             )
+        return made
+
+    def bare_context(self) -> ssl.SSLContext:
+        """Make one without anything of the files: nobody can shake hands by it.
+
+        Raises:
+            KeyMaterialError: a version is not known.
+        """
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.minimum_version, made.maximum_version = _versions(self.protocols, self.ciphers)
+        made.options |= ssl.OP_NO_TICKET | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
+        made.num_tickets = 0
+        if self.trust_file:
+            made.verify_mode = ssl.CERT_REQUIRED if self.requires_certificate else ssl.CERT_OPTIONAL
         return made
 
 
@@ -134,17 +145,46 @@ class Renewed:
             log.info("tls_files_renewed", files=self._tls.files)
 
 
-def renewing_server_context(renewed: Renewed) -> ssl.SSLContext:
-    """Return a context for a listening socket each of whose connections goes by what `renewed` has when it begins."""
-    outer = renewed.context()
+class ListeningContext(ssl.SSLContext):
+    """What a listening socket goes by: each connection by what `renewed` has when it begins, and by no session.
 
-    def choose(connection: Any, name: str | None, context: ssl.SSLContext) -> None:
-        now = renewed.context()
-        if now is not connection.context:
-            connection.context = now
+    A session that went on would go on by a certificate that has expired since, or is trusted no more. Tickets are off
+    everywhere; what is left are the sessions of TLS 1.2 that OpenSSL remembers by their ids. It looks for them in the
+    context that a connection began with, also where another one is chosen later, and Python has no way to switch that
+    off: so each connection begins with a context of its own, which remembers none (0.4 ms and 15 kB of it).
+    """
 
-    outer.sni_callback = choose
-    return outer
+    def __new__(cls, tls: ServerTls, renewed: Renewed) -> Self:
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, tls: ServerTls, renewed: Renewed) -> None:
+        self._tls = tls
+        self._renewed = renewed
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """Begin a connection; both event loops do it by this."""
+        outer = self._tls.bare_context()
+        outer.sni_callback = self._choose
+        return outer.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+    def _choose(self, connection: Any, name: str | None, context: ssl.SSLContext) -> None:
+        connection.context = self._renewed.context()
+
+
+def renewing_server_context(tls: ServerTls, *, check_s: float, now_s: Callable[[], float]) -> ListeningContext:
+    """Return what a listening socket goes by whose files are looked at as `Renewed` does.
+
+    Raises:
+        KeyMaterialError: a file cannot be used, or a word is not known.
+    """
+    return ListeningContext(tls, Renewed(tls, check_s=check_s, now_s=now_s))
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:

@@ -5,8 +5,8 @@ from functools import cache
 
 import msgspec
 
-from barycenter.config.broker_conf import ConfigError, default_config, runtime_values
-from barycenter.config.sources import Source, shown, source_of
+from barycenter.config.broker_conf import ConfigError, default_config, runtime_values, shown
+from barycenter.config.sources import Source, source_of
 from barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, configuration_of
 
 

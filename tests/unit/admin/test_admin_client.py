@@ -1,28 +1,39 @@
 """The client of the admin REST, against a server that answers as brokers do, and as they should not."""
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from barycenter.admin.client import MAX_REDIRECTS, AdminClient, reason_of
 from barycenter.admin.errors import AdminRequestError
+from barycenter.credentials.presented import presented
+from barycenter.credentials.tls import ClientTls, ServerTls
+from support.authorities import Authority
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def served(**handlers: Handler) -> AsyncIterator[tuple[AdminClient, str]]:
-    """Serve each handler at the path of its name, to any verb; give a client and the address."""
+async def served(authority: Authority | None = None, **handlers: Handler) -> AsyncIterator[tuple[AdminClient, str]]:
+    """Serve each handler at the path of its name, to any verb; give a client and the address. By TLS if there is an
+    authority, which the client trusts."""
+    server_side: ssl.SSLContext | None = None
+    if authority is not None:
+        issued = authority.issue("server")
+        server_side = ServerTls(str(issued.certificate), str(issued.key)).context()
     app = web.Application()
     app.router.add_routes([web.route("*", f"/{name}", handler) for name, handler in handlers.items()])
     runner = web.AppRunner(app)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = AdminClient(timeout_s=20)
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_side).start()
+    tls = None if authority is None else ClientTls(str(authority.file))
+    client = AdminClient(timeout_s=20, shows=presented("token", "token:a.b.c"), tls=tls)
     try:
-        yield client, f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield client, f"{'http' if authority is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await client.close()
         await runner.cleanup()
@@ -45,6 +56,36 @@ async def test_verb_and_body_go_along_a_redirect_but_not_without_end() -> None:
         assert await client.call("PUT", url, "/there", body=[1]) == {"method": "PUT", "body": [1], "query": {}}
         with pytest.raises(AdminRequestError, match=f"more than {MAX_REDIRECTS} redirects"):
             await client.call("PUT", url, "/round")
+
+
+async def test_no_redirect_leads_out_of_tls(tmp_path: Path) -> None:
+    """What was shown by TLS, and what was sent, would go on where everybody on the way reads it."""
+    heard = []
+
+    async def listen(request: web.Request) -> web.Response:
+        heard.append(request.headers.get("Authorization"))
+        return web.json_response({})
+
+    authority = Authority(tmp_path)
+    async with (
+        served(here=listen) as (_, plain),
+        served(authority, there=to(f"{plain}/here"), near=to("/here"), here=told) as (client, url),
+    ):
+        with pytest.raises(AdminRequestError, match=r"307: it points to http://[^ ]+/here, without TLS") as no:
+            await client.call("GET", url, "/there")
+        assert (no.value.status, heard) == (307, [])
+        assert (await client.call("GET", url, "/near"))["method"] == "GET"
+        async with served(there=to(f"{plain}/here"), secret=to(f"{url}/here")) as (_, start):
+            await client.call("GET", start, "/there")
+            assert heard == ["Bearer a.b.c"], "as Pulsar's clients do, to whatever broker it leads"
+            assert (await client.call("PUT", start, "/secret"))["method"] == "PUT"
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "http://a:b/", "ftp://127.0.0.1/", "http://u:p@127.0.0.1:1/"])
+async def test_a_redirect_that_leads_nowhere_is_an_error_of_the_broker(location: str) -> None:
+    async with served(there=to(location)) as (client, url):
+        with pytest.raises(AdminRequestError):
+            await client.call("GET", url, "/there")
 
 
 async def test_parameters_are_sent_and_a_location_has_its_own() -> None:

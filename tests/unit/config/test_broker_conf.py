@@ -1,6 +1,8 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from barycenter.config.broker_conf import (
     ConfigError,
@@ -160,6 +162,28 @@ def test_the_advertised_address_follows_the_bound_one(bind: str, advertised: str
 def test_who_listens_beyond_loopback_and_asks_nobody_is_open_to_strangers(bind: str, is_open: bool) -> None:
     assert BrokerConfig(bind_address=bind).is_open_to_strangers is is_open
     assert not BrokerConfig(bind_address=bind, authentication_enabled=True).is_open_to_strangers
+
+
+@pytest.mark.parametrize(
+    ("settings", "opened_by"),
+    [
+        ({}, None),
+        ({"authorization_enabled": True}, None),
+        ({"anonymous_user_role": "guest"}, "anonymousUserRole=guest and authorizationEnabled=false"),
+        ({"anonymous_user_role": "guest", "authorization_enabled": True, "super_user_roles": ("root",)}, None),
+        (
+            {"anonymous_user_role": "guest", "authorization_enabled": True, "super_user_roles": ("root", "guest")},
+            "anonymousUserRole=guest among superUserRoles",
+        ),
+    ],
+)
+def test_who_lets_strangers_do_everything_by_a_role_is_open_to_them(
+    settings: dict[str, Any], opened_by: str | None
+) -> None:
+    config = BrokerConfig(bind_address="0.0.0.0", authentication_enabled=True, **settings)
+    assert config.opened_to_strangers_by == opened_by
+    assert config.is_open_to_strangers is (opened_by is not None)
+    assert not replace(config, bind_address="127.0.0.1").is_open_to_strangers
 
 
 def test_the_former_spelling_of_bandwidth_weights_is_honoured() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barycenter.config.broker_conf import HIDDEN, keys
-from barycenter.config.sources import Source, shown, source_of
+from barycenter.config.broker_conf import HIDDEN, ConfigError, keys, shown
+from barycenter.config.sources import Source, source_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ def test_what_may_be_a_secret_is_not_shown(key: str) -> None:
     assert shown(key, "hush") == HIDDEN
     assert shown(key, "") == ""
     assert shown("clusterName", "hush") == "hush"
+    assert "hush" not in str(ConfigError(key, "hush", "a known key"))
 
 
 def test_every_key_that_is_a_secret_is_hidden() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, presented
+from barycenter.credentials.presented import NOTHING, is_no_less_secret, presented
 
 TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
@@ -64,3 +64,10 @@ def test_parameters_of_another_form_are_refused(plugin: str, parameters: str, sa
     with pytest.raises(KeyMaterialError, match=f"^--auth-params: .*{said}") as caught:
         presented(plugin, parameters, "--auth-params")
     assert "sesame" not in str(caught.value)
+
+
+def test_what_came_by_tls_goes_on_by_tls_alone() -> None:
+    plain, secret = "http://b:8080", "https://b:8443"
+    for scheme, url, may in (("https", secret, True), ("https", plain, False), ("http", plain, True)):
+        assert is_no_less_secret(scheme, url) is may
+    assert is_no_less_secret("http", secret)

@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from barycenter.credentials.errors import KeyMaterialError
@@ -160,11 +162,10 @@ async def test_new_connections_go_by_renewed_files_and_open_ones_live_on(tmp_pat
     files, now = before.issue("server", "server"), [0.0]
     (tmp_path / "trust.pem").write_bytes(before.file.read_bytes())
     tls = server_tls(files, trust_file=str(tmp_path / "trust.pem"))
-    renewed = Renewed(tls, check_s=10, now_s=lambda: now[0])
     both = ssl.create_default_context()
     for each in (before, after):
         both.load_verify_locations(each.file)
-    async with listening(renewing_server_context(renewed)) as port:
+    async with listening(renewing_server_context(tls, check_s=10, now_s=lambda: now[0])) as port:
         assert (await told(port, both))[2] == "before"
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=both)
         assert await reader.readline() == b"None\n"
@@ -182,8 +183,12 @@ async def test_new_connections_go_by_renewed_files_and_open_ones_live_on(tmp_pat
         writer.close()
 
 
-def hand_shake(client_side: ssl.SSLContext, server_side: ssl.SSLContext, session: Any = None) -> ssl.SSLObject:
-    """Let both shake hands without a socket, and return the client's side, which has heard all that the server said."""
+def hand_shake(
+    client_side: ssl.SSLContext, server_side: ssl.SSLContext, session: Any = None
+) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Let both shake hands without a socket, and return the client's side, which has heard all that the server said,
+    and the server's: while that is open, what OpenSSL remembers of the session is not forgotten by an end in disorder.
+    """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_side.wrap_bio(to_client, to_server, server_hostname="localhost", session=session)
     server = server_side.wrap_bio(to_server, to_client, server_side=True)
@@ -192,17 +197,72 @@ def hand_shake(client_side: ssl.SSLContext, server_side: ssl.SSLContext, session
             side.do_handshake()
     server.write(b"!")
     assert client.read() == b"!"
-    return client
+    return client, server
 
 
-def test_no_session_goes_on_by_a_certificate_that_may_be_trusted_no_more(tmp_path: Path) -> None:
+def end_in_order(client: ssl.SSLObject, server: ssl.SSLObject) -> None:
+    for side in (client, server, client):
+        with suppress(ssl.SSLWantReadError):
+            side.unwrap()
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_no_session_goes_on(tmp_path: Path, version: str, ends: bool) -> None:
+    """It would go on by a certificate that has expired since, or whose authority is trusted no more."""
     authority = Authority(tmp_path)
-    trusting = authority.trusting()
-    for version in ("TLSv1.2", "TLSv1.3"):
-        context = server_tls(authority.issue("server"), protocols=(version,)).context()
-        first = hand_shake(trusting, context)
-        assert first.version() == version
-        assert not hand_shake(trusting, context, first.session).session_reused
+    alice = authority.trusting(authority.issue("alice"))
+    tls = server_tls(authority.issue("server"), trust_file=str(authority.file), protocols=(version,))
+    listened_by = renewing_server_context(tls, check_s=0, now_s=lambda: 0.0)
+    client, server = hand_shake(alice, listened_by)
+    assert (client.version(), common_name(server.getpeercert())) == (version, "alice")
+    if ends:
+        end_in_order(client, server)
+    again, asked_again = hand_shake(alice, listened_by, client.session)
+    assert not again.session_reused
+    assert common_name(asked_again.getpeercert()) == "alice"
+
+
+def test_a_plain_context_would_let_sessions_of_tls_1_2_go_on(tmp_path: Path) -> None:
+    """What the test above is about: OpenSSL remembers sessions by their ids, tickets or not."""
+    authority = Authority(tmp_path)
+    trusting, context = authority.trusting(), server_tls(authority.issue("server"), protocols=("TLSv1.2",)).context()
+    client, server = hand_shake(trusting, context)
+    again, _ = hand_shake(trusting, context, client.session)
+    assert again.session_reused
+    assert server.version() == "TLSv1.2"
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_whose_authority_is_trusted_no_more_is_out_with_its_session(
+    tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    trust = tmp_path / "trust.pem"
+    trust.write_bytes(authority.file.read_bytes())
+    tls = server_tls(authority.issue("server"), trust_file=str(trust), protocols=("TLSv1.2",))
+    alice = authority.trusting(authority.issue("alice"))
+
+    def ask(port: int, session: Any) -> tuple[str, Any, bool]:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
+            try:
+                with alice.wrap_socket(raw, server_hostname="localhost", session=session) as client:
+                    found = client.recv(100).decode().strip(), client.session, bool(client.session_reused)
+                    client.unwrap()
+                    return found
+            except OSError:
+                return "", session, False
+
+    async def play() -> None:
+        async with listening(renewing_server_context(tls, check_s=0, now_s=lambda: 0.0)) as port:
+            told, session, _ = await asyncio.to_thread(ask, port, None)
+            assert told == "alice"
+            assert (await asyncio.to_thread(ask, port, session))[::2] == ("alice", False)
+            trust.write_bytes(other.file.read_bytes())
+            assert (await asyncio.to_thread(ask, port, session))[0] == ""
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(play())
 
 
 async def test_files_that_became_wrong_are_told_and_change_nothing(tmp_path: Path) -> None:

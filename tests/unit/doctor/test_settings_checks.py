@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from barycenter.config.broker_conf import HIDDEN
 from barycenter.doctor.checks.settings import (
     apart,
     configuration,
@@ -64,6 +65,16 @@ def test_a_broker_with_another_dynamic_configuration_than_is_stored_is_told() ->
     assert finding.subject == "b2:8080"
     assert "loadBalancerSheddingEnabled" in finding.sentence
     assert subjects(overrides_in_force, replace(picture, store=None)) == ["b2:8080"], "or than most have"
+
+
+def test_a_secret_that_was_stored_by_mistake_is_told_by_its_key_alone() -> None:
+    """Brokers show of it that there is one, which is no difference."""
+    stored = overridden(tokenSecretKey="hush")
+    picture = with_broker(stored, "b2:8080", overrides={"tokenSecretKey": HIDDEN})
+    assert subjects(overrides_in_force, picture) == []
+    finding = only(unknown_overrides, picture)
+    assert "hush" not in str(finding)
+    assert finding.subject == "tokenSecretKey"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
 from barycenter.broker.access.providers import PROVIDERS, Provider, method_of
 from barycenter.broker.access.shown import Identity, Shown, is_role
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.metadata.clock import Clock
@@ -70,6 +71,7 @@ class Authentication:
         self._anonymous_role = anonymous_role
         self._proxy_roles = proxy_roles
         self._asks_proof_of_original = asks_proof_of_original
+        self._refusals = BoundedLog("authentication_refused", self._now_s)
 
     @classmethod
     def of(cls, config: BrokerConfig, clock: Clock) -> "Authentication":
@@ -100,6 +102,10 @@ class Authentication:
     def invitations(self) -> tuple[str, ...]:
         """What HTTP tells whoever is refused in `WWW-Authenticate`."""
         return tuple(each.invitation for each in self._providers.values() if each.invitation is not None)
+
+    def tell_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
+        """Say in the log who was not let in and why; strangers at both ports together are told so many times."""
+        self._refusals.tell(address=address, **about, reason=str(error))
 
     def has_expired(self, session: Session) -> bool:
         return session.expires_at_s is not None and self._now_s() >= session.expires_at_s

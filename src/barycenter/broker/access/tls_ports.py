@@ -1,17 +1,12 @@
 """TLS of this broker: what its own ports show, and how it trusts the other brokers."""
 
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from barycenter.broker.access.own_proof import own_proof
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
-from barycenter.credentials.tls import ClientTls, Renewed, ServerTls, renewing_server_context
-
-HANDSHAKE_TIMEOUT_S: Final = 10.0
-"""How long a client may take for the handshake of TLS."""
+from barycenter.credentials.tls import ClientTls, ListeningContext, ServerTls, renewing_server_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +14,10 @@ class TlsPort:
     """A port to listen at with TLS; 0 picks a free one."""
 
     port: int
-    context: ssl.SSLContext
+    context: ListeningContext
 
 
-def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ssl.SSLContext | None:
+def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ListeningContext | None:
     """Return what the TLS ports go by, None if there are none; renewed files are taken up by new connections.
 
     Raises:
@@ -45,7 +40,7 @@ def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ssl.SSLCont
         protocols=config.tls_protocols,
         ciphers=config.tls_ciphers,
     )
-    return renewing_server_context(Renewed(tls, check_s=config.tls_cert_refresh_check_duration_sec, now_s=now_s))
+    return renewing_server_context(tls, check_s=config.tls_cert_refresh_check_duration_sec, now_s=now_s)
 
 
 def own_tls(config: BrokerConfig) -> ClientTls:

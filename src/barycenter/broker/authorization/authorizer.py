@@ -29,9 +29,8 @@ class Authorizer:
     def __init__(self, config: ConfigHolder, resources: Resources, clock: Clock) -> None:
         self._config = config
         self._resources = resources
-        self._clock = clock
         self._remembered: dict[NamespaceName, tuple[Policies, Grants]] = {}
-        self.refusals = Refusals()
+        self.refusals = Refusals(lambda: clock.now_ms() / 1000)
         now = config.current
         self._roles = Roles(
             frozenset(now.super_user_roles), frozenset(now.proxy_roles), now.authorization_allow_wildcards_matching
@@ -55,7 +54,7 @@ class Authorizer:
             verdict = await self.verdict(who, need)
             if not verdict.allowed:
                 reason = verdict.reason
-                self.refusals.add(self._clock.now_ms(), who, need, address=address, request=request, reason=reason)
+                self.refusals.add(who, need, address=address, request=request, reason=reason)
                 raise AccessDeniedError(need) if verdict.is_known else NotAuthenticatedError
 
     async def verdict(self, who: Principal, need: Need) -> Verdict:

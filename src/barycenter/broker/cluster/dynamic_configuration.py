@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from barycenter.broker.changes import StoreWatch
-from barycenter.config.broker_conf import ConfigError, dynamic_keys, validate_dynamic, with_overrides
+from barycenter.config.broker_conf import ConfigError, dynamic_keys, shown, validate_dynamic, with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.metadata.errors import BadVersionError, InvalidValueError
 from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
@@ -86,7 +86,8 @@ class ConfigHolder:
             try:
                 after = self.changed(key, overrides[key])
             except ConfigError as error:
-                log.warning("dynamic_configuration_ignored", key=key, value=overrides[key], reason=str(error))
+                value = shown(key, overrides[key])
+                log.warning("dynamic_configuration_ignored", key=key, value=value, reason=str(error))
                 continue
             if after != self.current:
                 self.current = after
@@ -125,6 +126,11 @@ class DynamicConfiguration:
     def overrides(self) -> Mapping[str, str]:
         """The overrides as last read, also those that this broker could not put in force."""
         return self._overrides
+
+    @property
+    def shown(self) -> Mapping[str, str]:
+        """The same, as they may be shown: brokers of Apache Pulsar may store secrets there, too."""
+        return {key: shown(key, text) for key, text in self._overrides.items()}
 
     async def start(self) -> None:
         """Put the stored overrides in force and begin to watch them."""
@@ -169,7 +175,7 @@ class DynamicConfiguration:
         self._overrides = {} if record is None else _decode(record.value)
         changed = self._holder.apply(self._overrides)
         if changed:
-            log.info("dynamic_configuration_applied", changed={key: self._overrides[key] for key in changed})
+            log.info("dynamic_configuration_applied", changed={key: self.shown[key] for key in changed})
 
 
 def _decode(value: bytes) -> dict[str, str]:

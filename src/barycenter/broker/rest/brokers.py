@@ -5,7 +5,7 @@ Source: Pulsar's `BrokersBase`.
 
 import asyncio
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, NoReturn
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -83,15 +83,29 @@ class Brokers:
         if cluster != self._services.config.cluster_name:
             raise RestError(404, f"Cluster does not exist here: {cluster}")
         if broker != self._services.urls.broker_id:
-            if broker not in self._control.registration.brokers:
-                raise RestError(404, f"Broker is not active: {broker}")
-            raise RedirectError(location(request, f"http://{broker}", authoritative=False))
+            await self._send_on(request, broker)
         ownership = self._control.ownership
         shown = {
             str(bundle): {**self._assignment(bundle), "is_active": ownership.is_owned(bundle)}
             for bundle in sorted(ownership.held_bundles())
         }
         return json_response(shown)
+
+    async def _send_on(self, request: web.Request, broker: str) -> NoReturn:
+        """Have another broker asked, at the address that it registered for requests that come as this one did.
+
+        Raises:
+            RedirectError: that is to be done.
+            RestError: 404, it is not registered; 412, it has no such port.
+        """
+        registration = self._control.registration
+        urls = await registration.urls_of(broker) if broker in registration.brokers else None
+        if urls is None:
+            raise RestError(404, f"Broker is not active: {broker}")
+        url = web_url_for(request, urls.web_url, urls.web_url_tls)
+        if url is None:
+            raise RestError(412, f"Broker {broker}, which has to do this, has no {request.scheme.upper()} port")
+        raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
         """Return what isolation policies say of this broker and a bundle that it owns."""
@@ -109,8 +123,8 @@ class Brokers:
         return json_response(dynamic_keys())
 
     async def overrides(self, request: web.Request) -> web.Response:
-        """Show the overrides that are stored for all brokers."""
-        return json_response(self._control.dynamic_configuration.overrides)
+        """Show the overrides that are stored for all brokers; of a secret only that there is one."""
+        return json_response(self._control.dynamic_configuration.shown)
 
     async def runtime(self, request: web.Request) -> web.Response:
         """Show every key with the value in force on the broker asked."""
@@ -121,7 +135,7 @@ class Brokers:
         """Change a key on all brokers."""
         name = request.match_info["name"]
         value = unquote(request.rel_url.raw_path.split("/", 6)[6])
-        _require_dynamic(name)
+        _require_dynamic(name, "update")
         try:
             await self._control.dynamic_configuration.set(name, value)
         except ConfigError as error:
@@ -132,7 +146,7 @@ class Brokers:
     async def delete_override(self, request: web.Request) -> web.Response:
         """Remove an override; the value of the file is back after a restart."""
         name = request.match_info["name"]
-        _require_dynamic(name)
+        _require_dynamic(name, "delete")
         await self._control.dynamic_configuration.remove(name)
         return web.Response(status=200)
 
@@ -162,9 +176,7 @@ class Brokers:
         """Write a message to a topic of the broker, and read it back; `brokerId` asks another."""
         broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
         if broker != self._services.urls.broker_id:
-            if broker not in self._control.registration.brokers:
-                raise RestError(404, f"Broker is not active: {broker}")
-            raise RedirectError(location(request, f"http://{broker}", authoritative=False))
+            await self._send_on(request, broker)
         await check_health(self._services, legacy=request.rel_url.query.get("topicVersion", "V2").upper() == "V1")
         return text_response("ok")
 
@@ -188,8 +200,8 @@ def package_version() -> str:
         return "unknown"
 
 
-def _require_dynamic(name: str) -> None:
+def _require_dynamic(name: str, what: str) -> None:
     if name not in dynamic_keys():
         raise RestError(
-            412, f"Can't update non-dynamic configuration: {name}. Dynamic keys are at /admin/v2/brokers/configuration."
+            412, f"Can't {what} non-dynamic configuration: {name}. Dynamic keys are at /admin/v2/brokers/configuration."
         )

@@ -16,6 +16,7 @@ from barycenter.broker.authorization import errors as access
 from barycenter.broker.cluster import lookup_answers as lookups
 from barycenter.broker.lookup import namespace_service as bundles
 from barycenter.broker.ownership.serving import NotServedError
+from barycenter.broker.rest.told_path import told_path
 from barycenter.config.broker_conf import ConfigError
 from barycenter.ledger.errors import LedgerError
 from barycenter.metadata import errors as metadata
@@ -140,13 +141,13 @@ async def errors_as_reasons(request: web.Request, handler: Handler) -> web.Strea
         answer = answer_of(error)
         is_gone = request.transport is None or request.transport.is_closing()
         if is_gone and (answer is not None or isinstance(error, ConnectionError)):
-            log.debug("client_gone", method=request.method, path=request.path, error=repr(error))
+            log.debug("client_gone", method=request.method, path=told_path(request), error=repr(error))
             return web.Response(status=_CLIENT_GONE)
         if answer is None:
-            log.exception("request_failed", method=request.method, path=request.path)
+            log.exception("request_failed", method=request.method, path=told_path(request))
             answer = 500, f"{type(error).__name__}: {error}"
         elif answer[0] >= 500:
-            log.warning("request_not_served", method=request.method, path=request.path, reason=answer[1])
+            log.warning("request_not_served", method=request.method, path=told_path(request), reason=answer[1])
         if request.writer.output_size:
             if request.transport is not None:
                 request.transport.abort()

@@ -74,7 +74,7 @@ class PartitionedTopics:
         if found is None:
             count = await self._resources.partitions(topic, auto_create=auto_create)
             if not count and not await self._is_known(topic, by_use=auto_create):
-                raise RestError(404, f"Topic not found {topic}")
+                raise RestError(404, f"Topic {topic} not found")
             found = PartitionedTopicMetadata(count)
         return json_response(replace(found, properties=found.properties or {}))
 

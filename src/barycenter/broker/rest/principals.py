@@ -5,7 +5,6 @@ Source: Pulsar's `AuthenticationFilter`, and `WebService` for the paths that any
 
 from typing import Final
 
-import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
@@ -13,15 +12,17 @@ from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
 from barycenter.broker.rest.errors import Handler, reason_response
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.rest.told_path import told_path
 from barycenter.credentials.tls import common_name
-
-log = structlog.get_logger(__name__)
 
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 
 OPEN_PATHS: Final = frozenset({"/status.html", "/"})
 """What a load balancer asks, which knows no proof: whether to send requests here; and where the dashboard begins, which
 asks for a proof itself. Whoever asks it is nobody."""
+
+_LONGEST_PATH: Final = 200
+"""Characters of a path that nobody known asked for, in the log."""
 
 _DASHBOARD: Final = "/dashboard/"
 
@@ -45,7 +46,8 @@ def principals(services: BrokerServices) -> Middleware:
                 request.headers, common_name(request.get_extra_info("peercert"))
             )
         except AuthenticationError as error:
-            log.warning("authentication_refused", address=request.remote, path=request.path[:200], reason=str(error))
+            path = told_path(request)[:_LONGEST_PATH]
+            authentication.tell_refused(error, address=request.remote or "", path=path)
             response = reason_response(401, str(error))
             response.headers.extend(("WWW-Authenticate", each) for each in authentication.invitations)
             return response

@@ -28,6 +28,7 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL
 from barycenter.broker.rest.errors import Handler, RedirectError, RestError
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.credentials.presented import is_no_less_secret
 from barycenter.metadata.errors import MetadataError
 
 log = structlog.get_logger(__name__)
@@ -86,11 +87,6 @@ def _passed_back(answer: Answer) -> web.Response:
 
 async def _may_follow(services: BrokerServices, scheme: str, url: str) -> bool:
     return is_no_less_secret(scheme, url) and await _is_of_this_cluster(services, url)
-
-
-def is_no_less_secret(scheme: str, url: str) -> bool:
-    """Tell whether what came by `scheme` may go to `url`: credentials that came by TLS go on by TLS alone."""
-    return scheme != "https" or urlsplit(url).scheme == "https"
 
 
 async def _is_of_this_cluster(services: BrokerServices, url: str) -> bool:

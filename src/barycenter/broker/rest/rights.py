@@ -30,6 +30,7 @@ from barycenter.broker.rest.lookup import looked_up_topic
 from barycenter.broker.rest.principals import PRINCIPAL
 from barycenter.broker.rest.requests import asked_tenant, namespace_of, subscription_of, topic_of
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.broker.rest.told_path import told_path
 
 _ADMINISTRATORS: Final = "administrators of the tenant"
 
@@ -307,7 +308,7 @@ def rights(services: BrokerServices) -> Middleware:
         if authorizer.is_enabled and request.match_info.http_exception is None:
             need = right_of(request).need(request, services)
             if not authorizer.allows_at_once(request[PRINCIPAL], (need,)):
-                about = f"{request.method} {request.path}"
+                about = f"{request.method} {told_path(request)}"
                 await authorizer.require(request[PRINCIPAL], (need,), address=request.remote or "", request=about)
         return await handler(request)
 

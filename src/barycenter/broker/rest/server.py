@@ -5,22 +5,25 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from barycenter.admin.client import AdminClient
-from barycenter.broker.access.tls_ports import HANDSHAKE_TIMEOUT_S, TlsPort
+from barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
+from barycenter.broker.access.tls_ports import TlsPort
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.broker import Broker
 from barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from barycenter.broker.rest.app import build_app
 from barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from barycenter.broker.rest.services import BrokerServices
 
-log = structlog.get_logger(__name__)
-
 _BACKLOG: Final = 1024
+_LONGEST_FAULT: Final = 200
+"""Characters of what is wrong with a request that is none, in the log."""
+_TAKE_LEAVE_S: Final = 1.0
+"""How long a connection that is one too many is there for its client to read why."""
 _FINISH_S: Final = 2.0
 """How long requests under way may go on once the server closes."""
 
@@ -33,10 +36,11 @@ class RestServer:
         runner: web.AppRunner,
         clients: Iterable[AdminClient],
         plain: asyncio.Server | None,
-        tls: asyncio.Server | None,
+        tls: TlsListener | None,
     ) -> None:
-        self.port = _port_of(plain)
-        self.tls_port = _port_of(tls)
+        self.port = None if plain is None else int(plain.sockets[0].getsockname()[1])
+        self.tls_port = None if tls is None else tls.port
+        self._tls = tls
         self._runner = runner
         self._clients = tuple(clients)
         self._listening = [server for server in (plain, tls) if server is not None]
@@ -51,9 +55,24 @@ class RestServer:
         """Stop listening, and end what is under way after a short time. Idempotent."""
         for server in self._listening:
             server.close()
+        if self._tls is not None:
+            await self._tls.wait_closed()
         for client in self._clients:
             await client.close()
         await self._runner.cleanup()
+
+
+class _Accepted(asyncio.Protocol):
+    """Gives its place to who serves the connection: found when that is made, by TLS after the handshake, so that those
+    who shake hands at the same time are counted one after the other."""
+
+    def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:
+        self._serving = serving
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        protocol = self._serving()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
 
 class _TooManyConnections(asyncio.Protocol):
@@ -65,6 +84,8 @@ class _TooManyConnections(asyncio.Protocol):
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         writing.write(f"{head}Connection: close\r\n\r\n".encode() + body)
         writing.close()
+        # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
+        asyncio.get_running_loop().call_later(_TAKE_LEAVE_S, writing.abort)
 
 
 async def start_web(
@@ -100,7 +121,7 @@ async def start_web(
     assert server is not None
 
     def accept() -> asyncio.Protocol:
-        return _TooManyConnections() if limit and len(server.connections) >= limit else server()
+        return _Accepted(lambda: _TooManyConnections() if limit and len(server.connections) >= limit else server())
 
     loop = asyncio.get_running_loop()
     plain: asyncio.Server | None = None
@@ -109,14 +130,7 @@ async def start_web(
             plain = await loop.create_server(accept, host, port, backlog=_BACKLOG)
         secured = None
         if tls is not None:
-            secured = await loop.create_server(
-                accept,
-                host,
-                tls.port,
-                backlog=_BACKLOG,
-                ssl=tls.context,
-                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
-            )
+            secured = await listen_by_tls(accept, host, tls.port, tls.context, backlog=_BACKLOG)
     except BaseException:
         if plain is not None:
             plain.close()
@@ -127,17 +141,15 @@ async def start_web(
     return RestServer(runner, (admin, relayed), plain, secured)
 
 
-def _port_of(server: asyncio.Server | None) -> int | None:
-    return None if server is None else int(server.sockets[0].getsockname()[1])
-
-
 def _faults_of_ours() -> logging.Logger:
     """Return the log of what goes wrong outside of handlers; a request that is none is told in a line of ours."""
+
+    malformed = BoundedLog("malformed_request", asyncio.get_running_loop().time, "info")
 
     def is_ours(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError):
-            log.info("malformed_request", reason=error.message.partition("\n")[0][:200])
+            malformed.tell(reason=error.message.partition("\n")[0][:_LONGEST_FAULT])
         return not isinstance(error, HttpProcessingError)
 
     logger = logging.getLogger("barycenter.http")

@@ -118,7 +118,7 @@ class TopicFigures:
             return await self._services.registry.get_or_create(name, create=False)
         loaded = self._services.registry.get_loaded(name)
         if loaded is None:
-            raise RestError(404, f"Topic not found {name}")
+            raise RestError(404, f"Topic {name} not found")
         return loaded
 
     async def _persistent(self, request: web.Request) -> PersistentTopic:

@@ -158,7 +158,7 @@ class Topics:
             return no_content()
         await require_topic_here(request, self._services, topic)
         if not await self._registry.close_topic(topic) and not await self._resources.topic_exists(topic):
-            raise RestError(404, f"Topic not found {topic}")
+            raise RestError(404, f"Topic {topic} not found")
         return no_content()
 
 

@@ -33,6 +33,9 @@ SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
 TEXT_LENGTH: Final = 1000
 """Characters of the longest text that is told of what a client said: in a refusal, in the log."""
 
+TAKE_LEAVE_S: Final = 1.0
+"""How long a connection that is one too many is there for its client to read why."""
+
 CLOSED_ID_LIFE_S: Final = 30.0
 """How long SENDs for a producer that this broker closed are dropped without a word."""
 

@@ -29,6 +29,7 @@ from barycenter.broker.wire.bounds import (
     CLOSED_ID_LIFE_S,
     JOIN_BELOW_MEAN_BYTES,
     QUEUED_BYTES,
+    TAKE_LEAVE_S,
     UNREAD_BYTES,
 )
 from barycenter.broker.wire.errors import error_code, error_text
@@ -137,9 +138,11 @@ class Connection(asyncio.Protocol):
         self._life.start()
         refused = self._services.connected(self, peer[0] if peer else "")
         if refused is not None:
-            log.info("connection_refused", address=self.address, reason=refused)
+            self._services.refused.tell(address=self.address, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
+            # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
+            self._loop.call_later(TAKE_LEAVE_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         if not self.is_closed:
@@ -200,7 +203,7 @@ class Connection(asyncio.Protocol):
         """Close the connection at once, without sending what is queued."""
         if self.is_closed:
             return
-        log.warning("connection_closed", address=self.address, client=self.client_version, reason=reason)
+        self._services.ended.tell(address=self.address, client=self.client_version, reason=reason)
         self._detach_all()
         if self._transport is not None:
             self._transport.abort()

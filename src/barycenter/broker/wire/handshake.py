@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
-import structlog
-
 from barycenter.broker.access.authentication import Session
 from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
@@ -22,8 +20,6 @@ from barycenter.credentials.tls import common_name
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import Connection as Wire
-
-log = structlog.get_logger(__name__)
 
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 
@@ -101,11 +97,8 @@ class Handshake:
 
     def _refuse(self, error: AuthenticationError) -> None:
         """Say that the proof is not believed, and close."""
-        log.warning(
-            "authentication_refused",
-            address=self._connection.address,
-            client=self._connection.client_version,
-            reason=str(error),
+        self._services.authentication.tell_refused(
+            error, address=self._connection.address, client=self._connection.client_version
         )
         self._connection.send(commands.error(commands.NO_REQUEST, api.AuthenticationError, str(error)))
         self._connection.close()

@@ -6,7 +6,6 @@ lookups that the broker is not ready.
 
 import asyncio
 import errno
-import ssl
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
@@ -14,8 +13,9 @@ from typing import Final
 import structlog
 
 from barycenter.broker.access.authentication import Authentication
-from barycenter.broker.access.tls_ports import HANDSHAKE_TIMEOUT_S
+from barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
 from barycenter.broker.authorization.authorizer import Authorizer
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.environment import Environment
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
@@ -26,6 +26,7 @@ from barycenter.broker.wire.handlers import HANDLERS
 from barycenter.broker.wire.producer_names import ProducerNames
 from barycenter.broker.wire.services import OpenConnection, WireServices
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.credentials.tls import ListeningContext
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,10 @@ class WireServer:
     ) -> None:
         """`authentication` is the one of the broker; what `config` says if none is given. `authorizer` is asked what
         clients may; without one they may do everything."""
+
+        def now_s() -> float:
+            return env.clock.now_ms() / 1000
+
         self._services = WireServices(
             config,
             registry,
@@ -62,18 +67,20 @@ class WireServer:
             ProducerNames(env.store, config.cluster_name),
             authentication or Authentication.of(config, env.clock),
             PublishBuffer(config.max_message_publish_buffer_size_in_mb),
+            BoundedLog("connection_closed", now_s),
+            BoundedLog("connection_refused", now_s, "info"),
             authorizer,
         )
         self._handlers = HANDLERS
         if authorizer is not None and authorizer.is_enabled:
             self._handlers = guarded(HANDLERS, authorizer)
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | TlsListener] = []
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over changed settings; connections look at them anew each time."""
         self._services.config = config
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+    async def listen(self, host: str, port: int, tls: ListeningContext | None = None) -> int:
         """Accept clients at `host:port` (0 picks a free port), by TLS if it is given, and return the port.
 
         Raises:
@@ -81,22 +88,23 @@ class WireServer:
             OSError: the address is not one of this machine.
         """
         try:
-            server = await asyncio.get_running_loop().create_server(
-                self.new_connection,
-                host,
-                port,
-                backlog=_BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=None if tls is None else HANDSHAKE_TIMEOUT_S,
-            )
+            bound = await self._listen(host, port, tls)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUseError(host, port) from error
             raise
-        self._servers.append(server)
-        bound = int(server.sockets[0].getsockname()[1])
         log.info("wire_server_listening", host=host, port=bound, tls=tls is not None)
         return bound
+
+    async def _listen(self, host: str, port: int, tls: ListeningContext | None) -> int:
+        if tls is not None:
+            listener = await listen_by_tls(self.new_connection, host, port, tls, backlog=_BACKLOG)
+            self._servers.append(listener)
+            return listener.port
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(self.new_connection, host, port, backlog=_BACKLOG)
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
 
     @property
     def connections(self) -> Collection[OpenConnection]:

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from barycenter.broker.access.authentication import Authentication
 from barycenter.broker.access.principal import Principal
 from barycenter.broker.authorization.authorizer import Authorizer
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.producer import Producer
 from barycenter.broker.lookup.service import LookupService
@@ -47,6 +48,7 @@ class WireServices:
     """What connections use; `connections` holds those that are open, with the address of each; `emptied` is set while
     there is none.
 
+    `ended` tells of connections that the broker ends, and `refused` of those that were too many.
     `authorizer` is None where everybody may do everything.
     """
 
@@ -56,6 +58,8 @@ class WireServices:
     producer_names: ProducerNames
     authentication: Authentication
     publish_buffer: PublishBuffer
+    ended: BoundedLog
+    refused: BoundedLog
     authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -75,7 +75,7 @@ async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any
     topic = filled("{topic}", values)
     count = (await session.call("GET", f"/{topic}/partitions"))["partitions"]
     if not count:
-        raise NotDoneError(f"{values['name']} is not a partitioned topic")
+        raise NotDoneError(f"Topic {values['name']} is not a partitioned topic")
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def of(number: int) -> str:

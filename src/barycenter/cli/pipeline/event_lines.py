@@ -3,16 +3,20 @@
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
+from barycenter.cli.terminal import printable
+
 Event = MutableMapping[str, Any]
 
 
 def person_renderer(_logger: object, _method: str, event: Event) -> str:
-    """Return the line of an event; one that has no words of its own is printed by its fields."""
+    """Return the line of an event; one that has no words of its own is printed by its fields. Of
+    what files and stores say, nothing steers a terminal."""
     name = str(event.pop("event"))
     at = str(event.pop("timestamp", ""))[11:19]
     level = str(event.pop("level", "info"))
     sentence = _SENTENCES[name](event) if name in _SENTENCES else _fields(name, event)
-    return f"{at}  {sentence}" if level == "info" else f"{at}  {level.upper()}: {sentence}"
+    told = " ".join(map(printable, sentence.splitlines()))
+    return f"{at}  {told}" if level == "info" else f"{at}  {level.upper()}: {told}"
 
 
 def _fields(name: str, event: Event) -> str:

@@ -69,8 +69,9 @@ def command(conf: Path) -> None:
         result = load_broker_conf(conf)
         for unknown in key_advice(result.unknown_keys):
             log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
-        if result.config.is_open_to_strangers and not result.config.barycenter_unauthenticated_network_allowed:
-            raise OpenToStrangersError(result.config.bind_address)
+        opened_by = result.config.opened_to_strangers_by
+        if opened_by is not None and not result.config.barycenter_unauthenticated_network_allowed:
+            raise OpenToStrangersError(result.config.bind_address, opened_by)
         keep_private()
         Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
         take_short_turns()

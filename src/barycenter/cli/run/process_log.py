@@ -3,9 +3,17 @@
 import logging
 import sys
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import Any, Final, TextIO, cast
 
 import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from barycenter.cli.terminal import printable
+
+LONGEST_TEXT: Final = 2_000
+"""Characters of a value on a terminal."""
+_OF_SEVERAL_LINES: Final = ("exception", "stack")
+_LONGEST_TRACE: Final = 50_000
 
 
 class DroppingStream:
@@ -25,10 +33,28 @@ class DroppingStream:
             self._stream.flush()
 
 
+def for_a_terminal(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Make all that an event tells text without what would steer a terminal, and no longer than a person reads.
+
+    Clients say much of it: names, reasons, paths. JSON needs none of this, which writes such characters as escapes.
+    """
+    return {key: _told(key, value) for key, value in event.items()}
+
+
+def _told(key: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else repr(value)
+    if key in _OF_SEVERAL_LINES:
+        return "\n".join(map(printable, text[:_LONGEST_TRACE].split("\n")))
+    return printable(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
+
+
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
     """Send structlog's events of `level` and above to standard error, as far as it can be written to."""
-    renderer: structlog.typing.Processor
-    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    rendering: list[structlog.typing.Processor] = [structlog.processors.JSONRenderer()]
+    if not as_json:
+        rendering = [for_a_terminal, structlog.dev.ConsoleRenderer()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -36,7 +62,7 @@ def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,
-            renderer,
+            *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, DroppingStream(sys.stderr))),

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from barycenter.config.broker_conf import ConfigError, dynamic_keys, keys, validate_dynamic
+from barycenter.config.broker_conf import ConfigError, dynamic_keys, keys, shown, validate_dynamic
 from barycenter.doctor.checks.balance import SWITCHES
 from barycenter.doctor.finding import Finding, Severity, found
 from barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, PLACE_KEY, Picture, configuration_of
@@ -66,8 +66,11 @@ def overrides_in_force(picture: Picture) -> Iterator[Finding]:
     """A broker goes by other dynamic configuration than what is stored."""
     stored = _overrides(picture)
     for broker in picture.answering:
-        if broker.overrides is not None and dict(broker.overrides) != stored:
-            keys_apart = sorted({key for key, _ in set(stored.items()) ^ set(broker.overrides.items())})
+        if broker.overrides is None:
+            continue
+        told = _shown(broker.overrides)
+        if told != stored:
+            keys_apart = sorted({key for key, _ in stored.items() ^ told.items()})
             yield found(
                 Severity.ERROR,
                 broker.broker,
@@ -77,11 +80,18 @@ def overrides_in_force(picture: Picture) -> Iterator[Finding]:
 
 
 def _overrides(picture: Picture) -> Mapping[str, str]:
-    """Return the dynamic configuration as stored, else as most brokers have it."""
+    """Return the dynamic configuration as stored, else as most brokers have it; as it may be shown, and as brokers
+    show it."""
     if picture.store is not None and picture.store.overrides is not None:
-        return dict(picture.store.overrides)
-    told = Counter(tuple(sorted(each.overrides.items())) for each in picture.answering if each.overrides is not None)
+        return _shown(picture.store.overrides)
+    told = Counter(
+        tuple(sorted(_shown(each.overrides).items())) for each in picture.answering if each.overrides is not None
+    )
     return dict(told.most_common(1)[0][0]) if told else {}
+
+
+def _shown(overrides: Mapping[str, str]) -> dict[str, str]:
+    return {key: shown(key, text) for key, text in overrides.items()}
 
 
 def apart(picture: Picture) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 
 from barycenter.broker.rest.rights import RIGHTS
+from support.bad_proofs import BAD, GOOD, settings
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import Answer, RestCluster, rest_cluster
 
@@ -126,6 +127,30 @@ async def test_nobody_sees_more_than_whether_the_broker_is_there(cluster: RestCl
         answer = await ask(cluster, route, "")
         assert (answer.status == 401) is (route not in PUBLIC), (route, answer.status)
     assert (await cluster.call("HEAD", "/admin/v2/brokers")).status == 401
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def asking_for_proof() -> AsyncIterator[RestCluster]:
+    async with rest_cluster(**settings()) as running:
+        yield running
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_proof_that_holds_opens_what_those_below_do_not(asking_for_proof: RestCluster) -> None:
+    for proof in GOOD.values():
+        await asking_for_proof.expect(200, "GET", "/admin/v2/tenants", headers=proof.in_header)
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_bad_proof_opens_no_route_not_even_to_strangers(asking_for_proof: RestCluster, name: str) -> None:
+    """Strangers who show nothing may ask for some of it here, by `anonymousUserRole`."""
+    for method, path in EVERY_ROUTE:
+        if (method, path) in PUBLIC:
+            continue
+        answer = await asking_for_proof.call(method, path.format(**NAMED), headers=BAD[name].in_header)
+        assert (answer.status, BAD[name].said in answer.reason) == (401, True), (method, path, answer.body)
+        assert "WWW-Authenticate" in answer.headers
 
 
 async def test_nobody_sees_more_where_nobody_is_asked_who_it_is_either() -> None:

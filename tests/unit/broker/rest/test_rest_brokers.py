@@ -4,14 +4,19 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from barycenter.broker.broker import Broker, BrokerState
+from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
 from barycenter.broker.load_manager.factory import load_manager_factory
+from barycenter.config.broker_conf import HIDDEN
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.snapshot.document import decode_snapshot
 from barycenter.logs.decision_log import DecisionLog
+from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import RestCluster, rest_cluster
 
 BROKERS = "/admin/v2/brokers"
@@ -89,6 +94,28 @@ async def test_configuration_changes_at_run_time_on_every_broker() -> None:
         assert "above 0" in bad.reason
         internal = (await cluster.expect(200, "GET", f"{BROKERS}/internal-configuration")).json
         assert internal["metadataStoreUrl"]
+
+
+async def test_a_secret_that_was_stored_or_sent_by_mistake_is_told_nowhere() -> None:
+    key = "brokerClientAuthenticationParameters"
+    with capture_logs() as logs:
+        async with rest_cluster(**ASKED) as cluster:
+            path = f"{BROKERS}/configuration/{key}/token%3Ahush%2Fhush"
+            for role, status in ((ROOT, 412), ("mallory", 403), ("", 401)):
+                answer = await cluster.expect(status, "POST", path, headers=as_role(role))
+                assert "hush" not in answer.reason
+            await cluster.store.put(CONFIGURATION_PATH, msgspec.json.encode({key: "token:hush", "maxTenants": "-1"}))
+            async with asyncio.timeout(30):
+                while not (
+                    told := (await cluster.expect(200, "GET", f"{BROKERS}/configuration/values", headers=as_role(ROOT)))
+                ).json:
+                    await asyncio.sleep(0.005)
+            assert told.json == {key: HIDDEN, "maxTenants": "-1"}
+    assert "hush" not in str(logs)
+    ignored = {each["key"]: each["value"] for each in logs if each["event"] == "dynamic_configuration_ignored"}
+    assert ignored == {key: HIDDEN, "maxTenants": "-1"}
+    requests = [each["request"] for each in logs if each["event"] == "access_refused"]
+    assert requests == [f"POST {BROKERS}/configuration/{key}/{HIDDEN}"]
 
 
 async def test_a_broker_in_service_is_ready_healthy_and_in_rotation(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from barycenter.broker.cluster.http_peers import relaying_client
 from barycenter.broker.load_manager.factory import configured_load_manager
 from barycenter.broker.load_manager.pipeline_feed import PipelineState
 from barycenter.broker.rest.dashboard import leaders_view
-from barycenter.broker.rest.relay import FOLLOW, is_no_less_secret, passed_on
+from barycenter.broker.rest.relay import FOLLOW, passed_on
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import Answer, RestCluster
@@ -139,13 +139,6 @@ def test_credentials_go_with_a_request_that_is_passed_on_and_cookies_and_origin_
         "Authorization": "Bearer abc",
         "X-Original-Principal": "alice",
     }
-
-
-def test_what_came_by_tls_goes_on_by_tls_alone() -> None:
-    plain, secret = "http://b:8080", "https://b:8443"
-    for scheme, url, may in (("https", secret, True), ("https", plain, False), ("http", plain, True)):
-        assert is_no_less_secret(scheme, url) is may
-    assert is_no_less_secret("http", secret)
 
 
 async def test_what_is_done_through_another_broker_is_done(cluster: RestCluster) -> None:

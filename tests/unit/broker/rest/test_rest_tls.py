@@ -1,5 +1,7 @@
 """Both ports by TLS: where clients are sent, who they are by certificate, and brokers among themselves."""
 
+import asyncio
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,12 @@ import pytest
 from barycenter.broker.access.principal import Principal
 from barycenter.broker.broker import Broker
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.rest.relay import FOLLOW
+from barycenter.broker.rest.server import RestServer
 from barycenter.broker.wire.connection import Connection
 from barycenter.config.broker_conf import ConfigError
 from barycenter.credentials.errors import KeyMaterialError
+from barycenter.protocol import client_commands
 from support.authorities import Authority
 from support.proofs import asking, token
 from support.rest_cluster import RestCluster, rest_cluster
@@ -121,6 +126,56 @@ async def test_who_asks_by_tls_is_sent_on_by_tls(pki: Pki) -> None:
         assert all(each.startswith("https://127.0.0.1:") for each in sent)
 
 
+@pytest.mark.parametrize("path", ["/standalone/{}/ownedNamespaces?x=1", "/health?brokerId={}"])
+async def test_who_asks_a_broker_of_another_by_tls_is_sent_on_by_tls(pki: Pki, path: str) -> None:
+    """Its id has the port without TLS, which is not where to ask; the dashboard has it asked by the broker."""
+    async with rest_cluster(2, **asking(**pki.settings())) as cluster:
+        first, second = cluster.brokers
+        trusting = pki.authority.trusting()
+        bearer = {"Authorization": f"Bearer {token('alice')}"}
+        where = "/admin/v2/brokers" + path.format(second.broker_id)
+        await first.control.registration.refresh()
+        status, _, location = await ask(first, where, trusting, follow=False, **bearer)
+        assert (status, location.partition("/admin")[0]) == (307, second.urls.web_url_tls)
+        assert (await ask(first, where, trusting, follow=False, **bearer, **{FOLLOW: "true"}))[0] == 200
+        answer = await cluster.call("GET", where, follow=False, headers=bearer)
+        assert answer.location.startswith(f"{second.urls.web_url}/")
+
+
+async def test_a_broker_without_tls_is_not_told_to_who_asks_by_tls(pki: Pki) -> None:
+    async with rest_cluster(**pki.settings()) as cluster:
+        (first,) = cluster.brokers
+        second = await cluster.add(broker_shutdown_timeout_ms=0)
+        await first.control.registration.refresh()
+        path = f"/admin/v2/brokers/health?brokerId={second.broker_id}"
+        status, told, location = await ask(first, path, pki.authority.trusting(), follow=False)
+        assert (status, location) == (412, "")
+        assert "has no HTTPS port" in told["reason"]
+
+
+async def test_connections_by_tls_are_counted_when_their_handshake_is_done(pki: Pki) -> None:
+    """All have come before the first one shakes hands."""
+    async with rest_cluster(max_http_server_connections=2, load_balancer_enabled=False, **pki.settings()) as cluster:
+        (broker,) = cluster.brokers
+        assert isinstance(broker.web, RestServer)
+        port = broker.web.tls_port
+        trusting, loop = pki.authority.trusting(), asyncio.get_running_loop()
+        come = [await loop.run_in_executor(None, socket.create_connection, ("127.0.0.1", port)) for _ in range(5)]
+        statuses, writers = [], []
+        for _ in range(100):
+            await asyncio.sleep(0)
+        for each in come:
+            each.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=each, ssl=trusting, server_hostname="localhost")
+            writer.write(b"GET /admin/v2/clusters HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            statuses.append((await reader.readline()).split()[1])
+            writers.append((reader, writer))
+        assert statuses == [b"200"] * 2 + [b"503"] * 3
+        assert b"maxHttpServerConnections" in await writers[-1][0].read()
+        for _, writer in writers:
+            writer.transport.abort()
+
+
 async def test_without_plain_ports_brokers_reach_one_another_by_tls(pki: Pki) -> None:
     """Known by certificates, the broker by its own: an unload of a namespace goes to whoever owns its bundles."""
     settings = pki.by_certificate(broker_service_port=None, web_service_port=None)
@@ -158,6 +213,57 @@ async def test_a_certificate_is_a_role_at_both_ports(pki: Pki) -> None:
             await ask(broker, "/admin/v2/clusters", stranger)
         with pytest.raises((AssertionError, OSError)):
             await wire_client(broker, stranger, auth_method_name="tls")
+
+
+def _old(pki: Pki) -> ssl.SSLContext:
+    old = pki.authority.trusting(pki.authority.issue("alice"))
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    return old
+
+
+REFUSED = {
+    "TLS 1.1": _old,
+    "the broker's authority is not trusted": lambda pki: pki.other.trusting(pki.authority.issue("alice")),
+    "a certificate of another authority": lambda pki: pki.authority.trusting(pki.other.issue("alice")),
+    "a certificate that expired": lambda pki: pki.authority.trusting(pki.authority.issue("alice", days=-1)),
+    "no certificate": lambda pki: pki.authority.trusting(),
+}
+"""How clients come, where a certificate is required, that never get to say a word."""
+
+
+GREETINGS = {
+    "broker_url_tls": client_commands.connect("Test", auth_method_name="tls"),
+    "web_url_tls": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+async def answered(broker: Broker, url: str, context: ssl.SSLContext) -> bool:
+    """Tell whether a port says anything to a greeting. With TLS 1.3 a client hears of a refusal when it reads."""
+    port = int(getattr(broker.urls, url).rpartition(":")[2])
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(GREETINGS[url])
+        async with asyncio.timeout(30):
+            found = await reader.read(1)
+        writer.transport.abort()
+    except (ssl.SSLError, ConnectionError):
+        return False
+    return found != b""
+
+
+@pytest.mark.parametrize("how", REFUSED)
+@pytest.mark.parametrize("url", GREETINGS)
+async def test_whom_tls_refuses_is_no_connection_at_either_port(pki: Pki, url: str, how: str) -> None:
+    settings = pki.by_certificate(tls_require_trusted_client_cert_on_connect=True)
+    async with rest_cluster(load_balancer_enabled=False, **settings) as cluster:
+        (broker,) = cluster.brokers
+        assert not await answered(broker, url, REFUSED[how](pki))
+        assert not broker.wire.connections
+        assert isinstance(broker.web, RestServer)
+        assert broker.web.connections == 0
+        assert await answered(broker, url, pki.authority.trusting(pki.authority.issue("alice")))
 
 
 async def test_tokens_are_believed_by_tls_as_without(pki: Pki) -> None:

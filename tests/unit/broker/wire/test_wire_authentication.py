@@ -5,12 +5,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from barycenter.broker.access.principal import Principal
+from barycenter.broker.bounded_log import MOST_A_SECOND
 from barycenter.broker.wire.connection import Connection
+from barycenter.config.broker_config import BrokerConfig
 from barycenter.protocol import client_commands, commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from support.bad_proofs import BAD, claimed, settings
 from support.one_broker import OneBroker
 from support.proofs import NOW_S, SetClock, asking_config, by_token, token
 from support.wire_client import TYPE, WireClient
@@ -48,6 +52,20 @@ async def test_who_shows_a_token_is_let_in_by_its_role() -> None:
         client = await WireClient.connect(broker.port, **by_token("alice"))
         assert principal_of(broker) == Principal("alice")
         assert (await client.produce(TOPIC)).producer_name
+
+
+async def test_a_flood_of_strangers_is_a_number_in_the_log() -> None:
+    """The clock stands still, so that all come within one second."""
+    async with asking_broker() as broker:
+        with capture_logs() as logs:
+            for _ in range(MOST_A_SECOND + 3):
+                await refusal(broker, auth_method_name="token", auth_data=b"x" * 9)
+            for _ in range(MOST_A_SECOND + 3):
+                client = await WireClient.open(broker.port)
+                client.write(b"\0\0\0\x09GET / no frame")
+                await client.expect_closed()
+    for event in ("authentication_refused", "connection_closed"):
+        assert len([each for each in logs if each["event"] == event]) == MOST_A_SECOND
 
 
 async def test_what_is_said_behind_connect_waits_for_its_answer() -> None:
@@ -120,6 +138,41 @@ async def test_who_answers_with_what_is_no_proof_of_the_same_role_is_closed(proo
         client.write(client_commands.auth_response("Test", *proof.values()))
         assert said in (await client.expect(TYPE.ERROR)).message
         await client.expect_closed()
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_no_bad_proof_takes_the_place_of_one_that_expired(name: str) -> None:
+    config = replace(BrokerConfig(**settings()), **LOOKS_OFTEN)
+    broker = await OneBroker(config, clock=SetClock()).start()
+    try:
+        first = claimed(exp=NOW_S + 60).encode()
+        options = {"auth_method_name": "token", "auth_data": first, "feature_flags": REFRESHES}
+        client = await WireClient.connect(broker.port, **options)
+        broker.clock.now_s += 60  # type: ignore[attr-defined]
+        await client.expect(TYPE.AUTH_CHALLENGE)
+        client.write(client_commands.auth_response("Test", *BAD[name].in_connect.values()))
+        assert BAD[name].said in (await client.expect(TYPE.ERROR)).message
+        await client.expect_closed()
+    finally:
+        await broker.stop()
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_proxy_may_not_bring_a_bad_proof_of_its_client(name: str) -> None:
+    config = replace(BrokerConfig(**settings(proxy_roles=("proxy",))), authenticate_original_auth_data=True)
+    broker = await OneBroker(config, clock=SetClock()).start()
+    try:
+        said = await refusal(
+            broker,
+            auth_method_name="token",
+            auth_data=claimed(sub="proxy").encode(),
+            original_principal="root",
+            original_auth_method=BAD[name].method,
+            original_auth_data=BAD[name].data,
+        )
+        assert BAD[name].said in said
+    finally:
+        await broker.stop()
 
 
 async def test_who_does_not_answer_is_closed() -> None:

@@ -117,3 +117,10 @@ def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(tmp_pa
 def test_an_event_without_words_of_its_own_is_told_by_its_fields() -> None:
     event = {"event": "pipeline_house_kept", "level": "info", "timestamp": "2026-11-21T10:57:43Z", "merged_files": 32}
     assert person_renderer(None, "info", event) == "10:57:43  pipeline house kept merged_files=32"
+
+
+def test_what_files_and_stores_say_steers_no_terminal() -> None:
+    line = person_renderer(
+        None, "", {"event": "pipeline_cannot_run", "reason": "no \x1b[2Jfile\n12:00:00  all is well"}
+    )
+    assert line.endswith("no �[2Jfile 12:00:00  all is well")

@@ -36,8 +36,12 @@ def refusal(folder: Path, *lines: str) -> str:
     ("line", "said"),
     [
         ("brokerServicePort=70000", "brokerServicePort"),
-        ("bindAddress=0.0.0.0", "Set authenticationEnabled=true (docs/security.md says in which steps)"),
+        ("bindAddress=0.0.0.0", "Set authenticationEnabled=true, and no anonymousUserRole"),
         ("bindAddress=somewhere", "barycenterUnauthenticatedNetworkAllowed=true"),
+        (
+            "bindAddress=somewhere\nauthenticationEnabled=true\nanonymousUserRole=guest",
+            "anonymousUserRole=guest and authorizationEnabled=false",
+        ),
         ("authenticationEnabled=true", "brokerClientAuthenticationPlugin must be given"),
         ("webServicePortTls=0", "tlsCertificateFilePath: name the PEM file"),
         ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),

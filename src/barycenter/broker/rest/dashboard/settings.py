@@ -10,8 +10,8 @@ from aiohttp import web
 from barycenter.broker.rest.openapi import TEXT, takes
 from barycenter.broker.rest.requests import json_response
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.config.broker_conf import default_config, keys, runtime_values
-from barycenter.config.sources import Source, shown, source_of
+from barycenter.config.broker_conf import default_config, keys, runtime_values, shown
+from barycenter.config.sources import Source, source_of
 
 
 class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

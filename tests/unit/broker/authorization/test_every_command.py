@@ -143,7 +143,7 @@ async def asking_for_proof() -> AsyncIterator[RestCluster]:
 async def test_a_proof_that_holds_opens_what_those_below_do_not(asking_for_proof: RestCluster) -> None:
     for proof in GOOD.values():
         client = await WireClient.connect(port_of(asking_for_proof.brokers[0]), **proof.in_connect)
-        _, found = await client.ask(say.lookup(1, "persistent://public/default/t"), TYPE.LOOKUP_RESPONSE)
+        _, found = await client.ask(ask.lookup(1, "persistent://public/default/t"), TYPE.LOOKUP_RESPONSE)
         assert found.response == api.CommandLookupTopicResponse.Connect
         client.close()
 

@@ -50,7 +50,7 @@ def test_nobody_shows_nothing() -> None:
 @pytest.mark.parametrize(
     ("plugin", "parameters", "said"),
     [
-        ("athenz", "sesame", "'athenz' is not known: there are token, basic and tls"),
+        ("athenz", "sesame", "'athenz' is not known: there are token, basic, tls and oauth2"),
         ("token", "", "there is no token"),
         ("token", "token:sesame\nX-Header: y", "there is no token"),
         ("token", '{"sesame": 1}', "write token:TEXT"),

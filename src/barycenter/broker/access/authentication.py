@@ -20,7 +20,7 @@ from typing import Final
 
 from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.access.providers import PROVIDERS, Provider, method_of
+from barycenter.broker.access.providers import PROVIDERS, Provider, providers_of
 from barycenter.broker.access.shown import Identity, Shown, is_role
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
@@ -81,15 +81,15 @@ class Authentication:
         """
         if not config.authentication_enabled:
             return cls({}, clock, enabled=False)
-        methods = [method_of(name) for name in config.authentication_providers]
-        if not methods and not config.anonymous_user_role:
+        providers = providers_of(config)
+        if not providers and not config.anonymous_user_role:
             raise ConfigError(
                 "authenticationProviders",
                 "",
                 f"one or several of {', '.join(PROVIDERS)} where authenticationEnabled=true: nobody could come in",
             )
         return cls(
-            {method: PROVIDERS[method](config) for method in methods},
+            providers,
             clock,
             anonymous_role=config.anonymous_user_role,
             proxy_roles=frozenset(config.proxy_roles),
@@ -100,6 +100,11 @@ class Authentication:
     def invitations(self) -> tuple[str, ...]:
         """What HTTP tells whoever is refused in `WWW-Authenticate`."""
         return tuple(each.invitation for each in self._providers.values() if each.invitation is not None)
+
+    async def close(self) -> None:
+        """Stop what providers do by themselves. Idempotent."""
+        for each in self._providers.values():
+            await each.close()
 
     def has_expired(self, session: Session) -> bool:
         return session.expires_at_s is not None and self._now_s() >= session.expires_at_s

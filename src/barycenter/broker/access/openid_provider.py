@@ -44,7 +44,9 @@ class OpenIDProvider:
         self._keys = {issuer: KeysOfIssuer(issuer, self._fetch, times, now_s) for issuer in sorted(rules.issuers)}
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> "OpenIDProvider":
+    def of(
+        cls, config: BrokerConfig, now_s: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+    ) -> "OpenIDProvider":
         """Make what a configuration says; no issuer is asked yet.
 
         Raises:
@@ -85,6 +87,7 @@ class OpenIDProvider:
                 config.openid_cache_expiration_seconds,
                 config.openid_key_id_cache_miss_refresh_seconds,
             ),
+            now_s,
         )
 
     def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:

@@ -70,6 +70,7 @@ class FakeIssuer:
     lifetime_s: Any = 3600
     claims: dict[str, Any] = field(default_factory=dict)
     has_answered: asyncio.Event = field(default_factory=asyncio.Event)
+    ends: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def fetches(self) -> int:
@@ -82,7 +83,7 @@ class FakeIssuer:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked[request.path] = self.asked.get(request.path, 0) + 1
         if self.hangs:
-            await asyncio.Event().wait()
+            await self.ends.wait()
         if self.moved_to:
             raise web.HTTPFound(self.moved_to)
         if self.status != 200:
@@ -111,7 +112,7 @@ async def fake_issuer(port: int = 0) -> AsyncIterator[FakeIssuer]:
     issuer = FakeIssuer()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", issuer.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
@@ -119,6 +120,7 @@ async def fake_issuer(port: int = 0) -> AsyncIterator[FakeIssuer]:
     try:
         yield issuer
     finally:
+        issuer.ends.set()
         await runner.cleanup()
 
 

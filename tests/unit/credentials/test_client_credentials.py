@@ -251,7 +251,7 @@ async def test_an_answer_that_trickles_ends_with_the_time_of_all_of_it() -> None
 
     app = web.Application()
     app.router.add_get("/", trickle)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -272,7 +272,7 @@ async def test_an_issuer_is_trusted_by_its_own_file_of_authorities(tmp_path: Pat
 
     app = web.Application()
     app.router.add_get("/", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()

@@ -71,13 +71,12 @@ async def refusal_of_nothing(authentication: Authentication) -> str:
 
 
 async def test_a_new_key_is_fetched_and_one_that_is_gone_ends() -> None:
-    async with fake_issuer() as issuer:
-        async with asking(issuer, openid_key_id_cache_miss_refresh_seconds=0.0) as authentication:
-            assert await role(authentication, issuer.token()) == "alice"
-            issuer.keys = [jwk(OTHER_RSA_KEY, "new")]
-            assert await role(authentication, issuer.token(**NEW)) == "alice"
-            assert issuer.fetches == 2
-            assert "no such key" in await refusal(authentication, issuer.token())
+    async with fake_issuer() as issuer, asking(issuer, openid_key_id_cache_miss_refresh_seconds=0.0) as authentication:
+        assert await role(authentication, issuer.token()) == "alice"
+        issuer.keys = [jwk(OTHER_RSA_KEY, "new")]
+        assert await role(authentication, issuer.token(**NEW)) == "alice"
+        assert issuer.fetches == 2
+        assert "no such key" in await refusal(authentication, issuer.token())
 
 
 async def test_many_tokens_of_unknown_keys_ask_the_issuer_once() -> None:
@@ -292,7 +291,7 @@ def test_a_configuration_by_which_nobody_could_be_known_is_refused(settings: dic
 
 def test_a_file_of_authorities_that_cannot_be_read_is_named_by_its_setting() -> None:
     config = openid_config("https://issuer.example", openid_token_issuer_trust_certs_file_path="/nowhere/ca.pem")
-    with pytest.raises(KeyMaterialError, match="openIDTokenIssuerTrustCertsFilePath: cannot read /nowhere/ca.pem"):
+    with pytest.raises(KeyMaterialError, match=r"openIDTokenIssuerTrustCertsFilePath: cannot read /nowhere/ca\.pem"):
         Authentication.of(config, SystemClock())
 
 

@@ -24,9 +24,12 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.access.authentication import Session
 from barycenter.broker.access.principal import Principal
 from barycenter.broker.access.shown import Shown
+from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
 from barycenter.broker.wire.connection import Connection
 from barycenter.cli.main import main
 from barycenter.credentials.presented import presented
+from barycenter.credentials.tls import ClientTls
+from barycenter.load.reports.load_report import LocalBrokerData
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 from support.maven import Dependency, PeerUnavailableError, class_path, java_of
@@ -222,6 +225,15 @@ async def test_brokers_command_one_another(cluster: RestCluster) -> None:
     assert bundle in owner.ownership.held_bundles()
     await other.env.peers.unload_bundle(str(owner.urls.web_url), bundle, destination=None, epoch=None)
     assert bundle not in owner.ownership.held_bundles()
+
+
+async def test_reports_are_published_by_the_stock_client_of_a_broker(cluster: RestCluster, issuer: str) -> None:
+    await cluster.create_namespace("pulsar/system", bundles=1)
+    url = str(cluster.brokers[0].urls.broker_url)
+    shows = presented(PLUGIN, parameters(issuer, "broker"))
+    sender = await asyncio.to_thread(ClientReportSender, url, ClientTls(shows=shows))
+    await asyncio.to_thread(sender.send, LocalBrokerData(broker_id="b:1"))
+    await asyncio.to_thread(sender.close)
 
 
 async def test_a_brief_token_is_renewed_while_its_client_is_connected(

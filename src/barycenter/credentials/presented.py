@@ -13,6 +13,7 @@ to be awaited before anything is shown.
 Source: the classes of `org.apache.pulsar.client.impl.auth`.
 """
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,16 @@ class Presented:
         """
         if self.obtained is not None:
             await self.obtained.renew(not_this=None if not_this is None else not_this.decode())
+
+    def token_in_thread(self) -> str:
+        """Return the token as it is now, for a client of threads: not to be called where a loop runs.
+
+        Raises:
+            KeyMaterialError: there is none to be had.
+        """
+        if self.obtained is not None:
+            asyncio.run(self.renew())
+        return self._text()
 
     def auth_data(self) -> bytes | None:
         """Return what goes into CONNECT, None for nothing.
@@ -124,6 +135,16 @@ def presented(plugin: str, parameters: str, setting: str = "brokerClientAuthenti
         obtained = ObtainedToken(ClientCredentials.of(parameters, setting))
         return Presented("token", setting=setting, obtained=obtained)
     raise KeyMaterialError(setting, f"the plugin {plugin[:200]!r} is not known: there are token, basic, tls and oauth2")
+
+
+def presented_text(text: str, setting: str) -> Presented:
+    """Read what a single text says: a token, as above, or the parameters of one that an issuer gives.
+
+    Raises:
+        KeyMaterialError: it is neither.
+    """
+    is_of_issuer = text.startswith("{") and ('"issuerUrl"' in text or '"issuer_url"' in text)
+    return presented("oauth2" if is_of_issuer else "token", text, setting)
 
 
 def _of_token(parameters: str, setting: str) -> Presented:

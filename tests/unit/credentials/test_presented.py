@@ -1,11 +1,13 @@
 """What a client shows of itself, by the parameters that Pulsar's clients take."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, presented
+from barycenter.credentials.presented import NOTHING, presented, presented_text
+from support.fake_issuer import fake_issuer, oauth2
 
 TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
@@ -64,3 +66,13 @@ def test_parameters_of_another_form_are_refused(plugin: str, parameters: str, sa
     with pytest.raises(KeyMaterialError, match=f"^--auth-params: .*{said}") as caught:
         presented(plugin, parameters, "--auth-params")
     assert "sesame" not in str(caught.value)
+
+
+async def test_a_single_text_is_a_token_or_says_who_gives_one() -> None:
+    assert presented_text("sesame", "BARYCENTER_TOKEN").auth_data() == b"sesame"
+    assert presented_text('{"token": "sesame"}', "BARYCENTER_TOKEN").auth_data() == b"sesame"
+    async with fake_issuer() as issuer:
+        shows = presented_text(oauth2(issuer.url), "BARYCENTER_TOKEN")
+        token = await asyncio.to_thread(shows.token_in_thread)
+        assert (shows.auth_data() or b"").decode() == token
+        assert presented("basic", '{"userId": "u", "password": "p"}').token_in_thread() == "u:p"

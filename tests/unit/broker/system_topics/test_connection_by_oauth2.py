@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from barycenter.broker.system_topics.connection import BrokerConnection
 from barycenter.broker.system_topics.errors import UnreachableError
 from barycenter.broker.system_topics.settings import ClientSettings
@@ -78,10 +80,8 @@ async def test_a_connection_without_a_token_is_none() -> None:
     async with fake_issuer() as issuer:
         issuer.status = 503
         async with connected(issuer) as (connection, broker):
-            try:
+            with pytest.raises(UnreachableError, match="there is no token"):
                 await connection.opened()
-            except UnreachableError as error:
-                assert "there is no token" in str(error)
             assert connection.is_lost
             assert broker.transport is None
 

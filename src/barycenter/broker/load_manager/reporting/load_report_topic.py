@@ -8,7 +8,6 @@ topic, lookup and reconnection are the client's business. Reports wait while the
 same incarnation and sequence. What still waits when the broker stops is not published.
 """
 
-import asyncio
 import os
 import threading
 from collections import deque
@@ -18,7 +17,6 @@ from typing import Final, Protocol
 
 import structlog
 
-from barycenter.credentials.presented import Presented
 from barycenter.credentials.tls import ClientTls
 from barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from barycenter.logs.load_report_log import ReportLog
@@ -115,7 +113,7 @@ class ClientReportSender:
         tls = tls or ClientTls()
         shows, authentication = tls.shows, None
         if shows.method == "token":
-            authentication = pulsar.AuthenticationToken(lambda: _token(shows))
+            authentication = pulsar.AuthenticationToken(shows.token_in_thread)
         elif shows.method == "basic":
             authentication = pulsar.AuthenticationBasic(*(shows.auth_data() or b"").decode().split(":", 1))
         elif shows.method == "tls":
@@ -161,12 +159,6 @@ class ReportLogs:
     def close(self) -> None:
         for each in self._logs:
             each.close()
-
-
-def _token(shows: Presented) -> str:
-    """Return the token as it is now; called by a thread of the client."""
-    asyncio.run(shows.renew())
-    return (shows.auth_data() or b"").decode()
 
 
 def _close(sender: ReportSender | None) -> None:

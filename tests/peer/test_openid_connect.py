@@ -228,7 +228,6 @@ async def test_brokers_command_one_another(cluster: RestCluster) -> None:
 
 
 async def test_reports_are_published_by_the_stock_client_of_a_broker(cluster: RestCluster, issuer: str) -> None:
-    await cluster.create_namespace("pulsar/system", bundles=1)
     url = str(cluster.brokers[0].urls.broker_url)
     shows = presented(PLUGIN, parameters(issuer, "broker"))
     sender = await asyncio.to_thread(ClientReportSender, url, ClientTls(shows=shows))

@@ -106,7 +106,7 @@ async def test_a_broker_made_while_the_issuer_is_away_lets_in_once_it_is_there()
     async with fake_issuer() as issuer:
         provider = provider_by(issuer, times)
         issuer.status = 503
-        shown = Shown("token", issuer.token().encode())
+        shown = Shown("token", issuer.token(now_s=times.wall_s).encode())
         with capture_logs() as logs:
             for _ in range(10):
                 with pytest.raises(AuthenticationError, match="keys of the token's issuer could not be fetched"):
@@ -123,14 +123,14 @@ async def test_keys_go_on_while_the_issuer_is_away_until_they_expire() -> None:
     times = _Times()
     async with fake_issuer() as issuer:
         provider = provider_by(issuer, times)
-        shown = Shown("token", issuer.token(exp=int(times.wall_s) + 10**6).encode())
+        shown = Shown("token", issuer.token(now_s=times.wall_s, exp=int(times.wall_s) + 10**6).encode())
         await provider.identify(shown, times.wall_s)
         issuer.status = 500
         for after_s in (0, 64_800, 10_000, 11_599):
             times.now_s += after_s
             assert (await provider.identify(shown, times.wall_s)).role == "alice"
         with pytest.raises(AuthenticationError, match="no such key"):
-            await provider.identify(Shown("token", issuer.token(**NEW).encode()), times.wall_s)
+            await provider.identify(Shown("token", issuer.token(now_s=times.wall_s, **NEW).encode()), times.wall_s)
         times.now_s += 10
         with pytest.raises(AuthenticationError, match="could not be fetched"):
             await provider.identify(shown, times.wall_s)
@@ -141,7 +141,7 @@ async def test_old_keys_are_fetched_anew_beside_those_that_are_used() -> None:
     times = _Times()
     async with fake_issuer() as issuer:
         provider = provider_by(issuer, times)
-        shown = Shown("token", issuer.token(exp=int(times.wall_s) + 10**6).encode())
+        shown = Shown("token", issuer.token(now_s=times.wall_s, exp=int(times.wall_s) + 10**6).encode())
         await provider.identify(shown, times.wall_s)
         issuer.has_answered.clear()
         times.now_s += 64_800

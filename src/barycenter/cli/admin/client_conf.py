@@ -8,8 +8,8 @@
 | Barycenter | `BARYCENTER_URL` and `BARYCENTER_TOKEN`, where nothing above says it |
 | else | `http://localhost:8080`, as nobody in particular |
 
-Plugins are those of tokens, OAuth 2.0, basic authentication and mutual TLS, by class name or in short. Secrets are in no
-error.
+Plugins are those of tokens, OAuth 2.0, basic authentication and mutual TLS, by class name or in short. Secrets are in
+no error.
 Source: Pulsar's `PulsarAdminTool`, `PulsarAdminPropertiesProvider`, `FileConfigStore`, `AuthenticationUtil`.
 """
 

@@ -25,8 +25,12 @@ pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("openid provider")]
 
 PROVIDER = "org.apache.pulsar:pulsar-broker-auth-oidc"
 VERSION = "4.0.8"
-NETTY = "4.1.128.Final"
-"""That of VERSION, two of whose parts the provider's own project does not ask for."""
+HTTP = (
+    ("io.netty:netty-codec-http", "4.1.128.Final"),
+    ("io.netty:netty-handler-proxy", "4.1.128.Final"),
+    ("com.typesafe.netty:netty-reactive-streams", "2.0.4"),
+)
+"""What its HTTP client needs, and what its project, as it is published, does not ask for."""
 SOURCE = Path(__file__).parents[1] / "support" / "java" / "OpenIdVerdicts.java"
 EC384 = ec.generate_private_key(ec.SECP384R1())
 LEEWAY_S = 30
@@ -42,7 +46,7 @@ async def pulsars(issuer: FakeIssuer, role_claim: str) -> AsyncIterator[Judge]:
         class_path,
         # its parent project names a repository that is gone, for a store that is not used here
         Dependency(PROVIDER, VERSION, without=("org.apache.pulsar:jetcd-core-shaded",)),
-        *(Dependency(f"io.netty:{name}", NETTY) for name in ("netty-codec-http", "netty-handler-proxy")),
+        *(Dependency(*each) for each in HTTP),
         versions_of=Dependency("org.apache.pulsar:pulsar", VERSION),
     )
     process = await asyncio.create_subprocess_exec(
@@ -70,7 +74,7 @@ async def pulsars(issuer: FakeIssuer, role_claim: str) -> AsyncIterator[Judge]:
     try:
         yield judge
     finally:
-        sent.close()
+        process.kill()
         await process.wait()
 
 

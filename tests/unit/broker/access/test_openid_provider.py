@@ -13,7 +13,7 @@ from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.openid_provider import OpenIDProvider
 from barycenter.broker.access.principal import Principal
 from barycenter.broker.access.shown import Shown
-from barycenter.config.broker_conf import ConfigError
+from barycenter.config.broker_conf import ConfigError, keys, parse_broker_conf
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.credentials.errors import KeyMaterialError
 from barycenter.credentials.tokens import create_token
@@ -306,3 +306,31 @@ async def test_keys_are_asked_for_by_https_where_that_is_asked() -> None:
 
 async def test_a_broker_that_asks_nobody_has_nothing_to_close() -> None:
     await Authentication.of(BrokerConfig(), SystemClock()).close()
+
+
+def test_keys_and_defaults_are_those_of_pulsar() -> None:
+    """By `AuthenticationProviderOpenID`; the last one may only be what it is by default."""
+    lines = """
+    openIDAllowedTokenIssuers=https://a, https://b/
+    openIDAllowedAudiences=one,two
+    openIDTokenIssuerTrustCertsFilePath=/etc/ca.pem
+    """
+    config = parse_broker_conf(lines, "broker.conf").config
+    assert config.openid_allowed_token_issuers == ("https://a", "https://b/")
+    assert config.openid_allowed_audiences == ("one", "two")
+    assert config.openid_token_issuer_trust_certs_file_path == "/etc/ca.pem"
+    for key, default in {
+        "openIDRoleClaim": "sub",
+        "openIDAcceptedTimeLeewaySeconds": 0,
+        "openIDCacheSize": 5,
+        "openIDCacheRefreshAfterWriteSeconds": 18 * 3600,
+        "openIDCacheExpirationSeconds": 24 * 3600,
+        "openIDKeyIdCacheMissRefreshSeconds": 300,
+        "openIDHttpConnectionTimeoutMillis": 10_000,
+        "openIDHttpReadTimeoutMillis": 10_000,
+        "openIDRequireIssuersUseHttps": True,
+        "openIDFallbackDiscoveryMode": "DISABLED",
+    }.items():
+        assert keys()[key].default == default
+    with pytest.raises(ConfigError, match="openIDFallbackDiscoveryMode"):
+        parse_broker_conf("openIDFallbackDiscoveryMode=KUBERNETES_DISCOVER_PUBLIC_KEYS", "broker.conf")

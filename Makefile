@@ -17,7 +17,7 @@ test: .dev       ## all tests in their short form
 coverage: .dev   ## what all tests run of the code, and what none does; build/coverage-pages shows the lines
 	$(PYTEST) --cov --cov-all-kinds --cov-report=term --cov-report=html $(ARGS)
 
-peer: .dev       ## against Apache Pulsar itself, HDFS and S3; needs Maven and a JDK
+peer: .dev       ## against Apache Pulsar itself, HDFS, S3, an OpenID provider; needs Maven, a JDK, node
 	$(PY) -m pytest -q tests/peer --peer-required --peer-cases 2000 --peer-version both $(ARGS)
 
 fuzz: .dev       ## send a broker what nobody would send, for hours: frames and HTTP requests

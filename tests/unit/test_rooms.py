@@ -50,9 +50,13 @@ protocol
 credentials
     errors
     key_material
+    authorities
     token_keys
     tokens
+    openid
     passwords
+    issuer_http
+    client_credentials
     presented
     tls
 

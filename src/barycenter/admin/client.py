@@ -132,6 +132,7 @@ class AdminClient:
                 timeout=self._timeout, headers=self._headers, connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS)
             )
         try:
+            await self._shows.renew()
             headers = dict(self._shows.headers())
             trust = self._trusted() if url.startswith("https:") else True
         except KeyMaterialError as error:

@@ -9,5 +9,6 @@ bundles are ours), `load_manager` (where bundles shall be), `lookup` (where a cl
 
 What a broker does not know itself it asks of its `environment`: time, chance, the store, the disks, the other brokers.
 All chapters wait for `changes`, do `periodic` work and raise `errors` alike; what strangers can have them log goes
-through `bounded_log`, and `start_errors` say why a broker did not start. How to balance is decided in `barycenter.load`, how entries become durable in `barycenter.ledger`.
+through `bounded_log`, and `start_errors` say why a broker did not start. How to balance is decided in
+`barycenter.load`, how entries become durable in `barycenter.ledger`.
 """

@@ -43,6 +43,7 @@ from barycenter.broker.periodic import PeriodicTasks
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.server import WireServer
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.credentials.errors import NoTokenError
 from barycenter.metadata.store import SessionEvent
 from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 from barycenter.naming.topic import TopicName
@@ -53,6 +54,8 @@ DRAIN_S: Final = 0.5
 """How long clients are given, after the last bundle left, to look up where it is now."""
 _POLICIES_S: Final = 60.0
 """How often loaded topics are held against their namespaces' policies without having been told of a change."""
+_OWN_PROOF_S: Final = 15.0
+"""How long a start waits for an issuer of tokens; without one the broker starts all the same."""
 _CLOSE_S: Final = 5.0
 """What closing may take once the budget of the stop is used up."""
 
@@ -261,7 +264,13 @@ class Broker:
         if not self.authentication.enabled or shows.method == "tls":  # which only a connection shows
             return
         try:
-            session = await self.authentication.of_connection(Shown(shows.method, shows.auth_data() or b""))
+            async with asyncio.timeout(_OWN_PROOF_S):
+                await shows.renew()
+                session = await self.authentication.of_connection(Shown(shows.method, shows.auth_data() or b""))
+        except (NoTokenError, TimeoutError) as error:
+            mend = "see that the issuer of tokens answers; until then this broker reaches no other"
+            log.error("own_proof_not_obtained", reason=str(error) or "it takes too long", mend=mend)
+            return
         except AuthenticationError as error:
             mend = "mend brokerClientAuthenticationParameters, or this broker reaches no other"
             log.error("own_proof_not_believed", reason=str(error), mend=mend)
@@ -314,6 +323,7 @@ class Broker:
             ("web server", self._close_web),
             ("control plane", self.control.close),
             ("peers", self.env.peers.close),
+            ("authentication", self.authentication.close),
         ]
         for name, close in steps:
             try:

@@ -9,7 +9,7 @@ import click
 from barycenter.admin.client import REQUEST_TIMEOUT_S, AdminClient
 from barycenter.attach.answers import TOKEN_VARIABLE
 from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, Presented, presented
+from barycenter.credentials.presented import NOTHING, Presented, presented_text
 
 
 def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf) -> AdminClient:
@@ -25,10 +25,10 @@ def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = m
 
 
 def shown_by(environment: Mapping[str, str]) -> Presented:
-    """Return what BARYCENTER_TOKEN says: a token, `file:///path` to one, or nothing.
+    """Return what BARYCENTER_TOKEN says: a token, `file:///path` to one, the parameters of an issuer's, or nothing.
 
     Raises:
         KeyMaterialError: it is no token, or its file cannot be read.
     """
     text = environment.get(TOKEN_VARIABLE, "").strip()
-    return presented("token", text, TOKEN_VARIABLE) if text else NOTHING
+    return presented_text(text, TOKEN_VARIABLE) if text else NOTHING

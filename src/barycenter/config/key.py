@@ -33,6 +33,7 @@ Band: TypeAlias = Annotated[float, Meta(ge=0.5, le=100, extra={"unit": "%"})]
 Patience: TypeAlias = Annotated[float, Meta(ge=0, le=1_440, extra={"unit": "min"})]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, extra={"unit": ""})]
 Names: TypeAlias = tuple[str, ...]
+Issuers: TypeAlias = Annotated[tuple[str, ...], Meta(max_length=100)]
 DrainedBrokers: TypeAlias = Annotated[tuple[str, ...], Meta(max_length=100)]
 SplitAlgorithm: TypeAlias = Literal[
     "range_equally_divide", "topic_count_equally_divide", "specified_positions_divide", "flow_or_qps_equally_divide"
@@ -50,6 +51,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 def key_name(attribute: str) -> str:
     """Return Pulsar's spelling of an attribute."""
+    if attribute.startswith("openid_"):
+        return "openID" + "".join(word.capitalize() for word in attribute.split("_")[1:])
     head, *rest = attribute.split("_")
     return _IRREGULAR.get(attribute) or head + "".join(word.capitalize() for word in rest)
 

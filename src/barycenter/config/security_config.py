@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from barycenter.config.key import IntervalSeconds, Names, Seconds, about, key_name
+from barycenter.config.key import Count, IntervalMillis, IntervalSeconds, Issuers, Names, Seconds, about, key_name
 from barycenter.config.serving_config import ServingConfig
 
 
@@ -12,7 +12,8 @@ class SecurityConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
     # ---- Authentication ----
     authentication_enabled: Annotated[bool, about("Ask clients who they are, at both ports. See security.md.")] = False
     authentication_providers: Annotated[
-        Names, about("By what clients may say who they are: Pulsar's class names, or `token`, `tls`, `basic`.")
+        Names,
+        about("By what clients may say who they are: Pulsar's class names, or `token`, `tls`, `basic`, `openid`."),
     ] = ()
     anonymous_user_role: Annotated[str, about("Role of clients that show nothing. Blank: they are refused.")] = ""
     proxy_roles: Annotated[Names, about("Roles that speak for others, and have to say for whom.")] = ()
@@ -43,6 +44,42 @@ class SecurityConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
     basic_auth_conf: Annotated[
         str, about("File of users and passwords that htpasswd wrote: `file:///path`, Base64, a path.", secret=True)
     ] = ""
+    # ---- OpenID Connect ----
+    openid_allowed_token_issuers: Annotated[
+        Issuers, about("Issuers whose access tokens are believed, letter by letter as their claim `iss` has them.")
+    ] = ()
+    openid_allowed_audiences: Annotated[
+        Issuers, about("Audiences of this cluster: the claim `aud` of a token must name one of them.")
+    ] = ()
+    openid_role_claim: Annotated[str, about("Claim of an access token that is the role.")] = "sub"
+    openid_accepted_time_leeway_seconds: Annotated[
+        Seconds, about("By how much the clocks of issuers and of this broker may differ.")
+    ] = 0.0
+    openid_token_issuer_trust_certs_file_path: Annotated[
+        str, about("PEM file of the authorities of issuers' certificates. Blank: the system's.")
+    ] = ""
+    openid_require_issuers_use_https: Annotated[
+        bool, about("Refuse issuers, and addresses of keys, that are not of https.")
+    ] = True
+    openid_cache_size: Annotated[
+        Count, about("No effect: the keys of every allowed issuer are kept, and of no other.")
+    ] = 5
+    openid_cache_refresh_after_write_seconds: Annotated[
+        Seconds, about("How old an issuer's keys are when they are fetched anew, beside those that are used.")
+    ] = 64_800.0
+    openid_cache_expiration_seconds: Annotated[
+        IntervalSeconds, about("How old an issuer's keys are when they are used no more, unless fetched anew.")
+    ] = 86_400.0
+    openid_key_id_cache_miss_refresh_seconds: Annotated[
+        Seconds, about("How often, at most, an issuer's keys are fetched for a token whose key is not among them.")
+    ] = 300.0
+    openid_http_connection_timeout_millis: Annotated[
+        IntervalMillis, about("How long a connection to an issuer may take.")
+    ] = 10_000
+    openid_http_read_timeout_millis: Annotated[IntervalMillis, about("How long an issuer's answer may take.")] = 10_000
+    openid_fallback_discovery_mode: Annotated[
+        str, about("Whether a Kubernetes API server is asked for keys of other issuers.", offered=False)
+    ] = "DISABLED"
     # ---- TLS ----
     tls_certificate_file_path: Annotated[str, about("PEM file of the broker's certificate, and of those above it.")] = (
         ""
@@ -75,7 +112,10 @@ class SecurityConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
         str, about("PEM file of the authorities of other brokers' certificates. Blank: the system's.")
     ] = ""
     broker_client_authentication_plugin: Annotated[
-        str, about("How brokers say who they are to one another: Pulsar's class name, or `token`, `tls`, `basic`.")
+        str,
+        about(
+            "How brokers say who they are to one another: Pulsar's class name, or `token`, `tls`, `basic`, `oauth2`."
+        ),
     ] = ""
     broker_client_authentication_parameters: Annotated[
         str,

@@ -5,12 +5,15 @@
 | `…AuthenticationToken`, `token`   | `token:TEXT`, `file:///path`, or `{"token": "TEXT"}`          |
 | `…AuthenticationBasic`, `basic`   | `{"userId": "NAME", "password": "TEXT"}`                      |
 | `…AuthenticationTls`, `tls`       | `tlsCertFile:/path,tlsKeyFile:/path`: the certificate, by TLS |
+| `…AuthenticationOAuth2`, `oauth2` | those of `client_credentials`: a token that an issuer gives   |
 | blank                             | none: nothing is shown                                        |
 
-A token's file is read each time that it is shown, so that it may be renewed.
+A token's file is read each time that it is shown, so that it may be renewed. One of an issuer is obtained by `renew`,
+to be awaited before anything is shown.
 Source: the classes of `org.apache.pulsar.client.impl.auth`.
 """
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,10 +22,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from barycenter.credentials.client_credentials import ClientCredentials, ObtainedToken
 from barycenter.credentials.errors import KeyMaterialError
 from barycenter.credentials.key_material import path_of_url, read_file
 
-PLUGINS: Final = {"authenticationtoken": "token", "authenticationbasic": "basic", "authenticationtls": "tls"}
+PLUGINS: Final = {
+    "authenticationtoken": "token",
+    "authenticationbasic": "basic",
+    "authenticationtls": "tls",
+    "authenticationoauth2": "oauth2",
+}
 
 NO_METHOD: Final = "none"
 """The method of the binary protocol that shows nothing."""
@@ -43,12 +52,33 @@ class Presented:
     certificate_file: str = ""
     key_file: str = ""
     setting: str = ""
+    obtained: ObtainedToken | None = field(default=None, repr=False)
+
+    async def renew(self, *, not_this: bytes | None = None) -> None:
+        """Have at hand what is shown: a token of an issuer is obtained if there is none yet, or it is about to end, or
+        it is the one that a broker wants no more.
+
+        Raises:
+            KeyMaterialError: there is none to be had.
+        """
+        if self.obtained is not None:
+            await self.obtained.renew(not_this=None if not_this is None else not_this.decode())
+
+    def token_in_thread(self) -> str:
+        """Return the token as it is now, for a client of threads: not to be called where a loop runs.
+
+        Raises:
+            KeyMaterialError: there is none to be had.
+        """
+        if self.obtained is not None:
+            asyncio.run(self.renew())
+        return self._text()
 
     def auth_data(self) -> bytes | None:
         """Return what goes into CONNECT, None for nothing.
 
         Raises:
-            KeyMaterialError: the token's file cannot be read.
+            KeyMaterialError: the token's file cannot be read, or no token was obtained.
         """
         text = self._text()
         return text.encode() if text else None
@@ -57,7 +87,7 @@ class Presented:
         """Return what goes into an HTTP request.
 
         Raises:
-            KeyMaterialError: the token's file cannot be read.
+            KeyMaterialError: the token's file cannot be read, or no token was obtained.
         """
         if self.method == "token":
             return {"Authorization": f"Bearer {self._text()}"}
@@ -66,6 +96,8 @@ class Presented:
         return {}
 
     def _text(self) -> str:
+        if self.obtained is not None:
+            return self.obtained.token
         if not self.token_file:
             return self.secret
         data = read_file(path_of_url(self.token_file), self.setting)
@@ -100,7 +132,20 @@ def presented(plugin: str, parameters: str, setting: str = "brokerClientAuthenti
         if not pairs.keys() >= {"tlsCertFile", "tlsKeyFile"}:
             raise KeyMaterialError(setting, "write tlsCertFile:/path/cert.pem,tlsKeyFile:/path/key.pem")
         return Presented("tls", certificate_file=pairs["tlsCertFile"], key_file=pairs["tlsKeyFile"], setting=setting)
-    raise KeyMaterialError(setting, f"the plugin {plugin[:200]!r} is not known: there are token, basic and tls")
+    if method == "oauth2":
+        obtained = ObtainedToken(ClientCredentials.of(parameters, setting))
+        return Presented("token", setting=setting, obtained=obtained)
+    raise KeyMaterialError(setting, f"the plugin {plugin[:200]!r} is not known: there are token, basic, tls and oauth2")
+
+
+def presented_text(text: str, setting: str) -> Presented:
+    """Read what a single text says: a token, as above, or the parameters of one that an issuer gives.
+
+    Raises:
+        KeyMaterialError: it is neither.
+    """
+    is_of_issuer = text.startswith("{") and ('"issuerUrl"' in text or '"issuer_url"' in text)
+    return presented("oauth2" if is_of_issuer else "token", text, setting)
 
 
 def is_no_less_secret(scheme: str, url: str) -> bool:

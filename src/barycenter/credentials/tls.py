@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import structlog
 
+from barycenter.credentials.authorities import client_context, load_authorities
 from barycenter.credentials.errors import KeyMaterialError
 from barycenter.credentials.key_material import read_file
 from barycenter.credentials.presented import NOTHING, Presented
@@ -54,7 +55,7 @@ class ServerTls:
         _set_ciphers(made, self.ciphers)
         _load_pair(made, self.certificate_file, self.key_file, "tlsCertificateFilePath", "tlsKeyFilePath")
         if self.trust_file:
-            _load_trust(made, self.trust_file, "tlsTrustCertsFilePath")
+            load_authorities(made, self.trust_file, "tlsTrustCertsFilePath")
         elif self.requires_certificate:
             raise KeyMaterialError(
                 "tlsTrustCertsFilePath",
@@ -98,11 +99,7 @@ class ClientTls:
         Raises:
             KeyMaterialError: a file is missing, cannot be read, or is not what it should be.
         """
-        made = ssl.create_default_context()
-        if self.trust_file:
-            made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            _load_trust(made, self.trust_file, "brokerClientTrustCertsFilePath")
-        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        made = client_context(self.trust_file, "brokerClientTrustCertsFilePath")
         made.check_hostname = self.verifies and self.verifies_host_name
         made.verify_mode = ssl.CERT_REQUIRED if self.verifies else ssl.CERT_NONE
         if self.shows.certificate_file:
@@ -260,11 +257,3 @@ def _load_pair(context: ssl.SSLContext, certificate: str, key: str, certificate_
         raise KeyMaterialError(key_setting, told) from None
     except (OSError, ValueError) as error:
         raise KeyMaterialError(key_setting, f"{certificate} and {key} cannot be used: {error}") from None
-
-
-def _load_trust(context: ssl.SSLContext, file: str, setting: str) -> None:
-    data = read_file(Path(file), setting)
-    try:
-        context.load_verify_locations(cadata=data.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError):
-        raise KeyMaterialError(setting, f"{file} holds no certificates in PEM") from None

@@ -60,10 +60,10 @@ def verdict(token: str, rules: TokenRules, now_s: float) -> Verdict:
     claims = signed_claims(token, rules.key)
     if isinstance(claims, Refused):
         return claims
-    for judged in (_of_time(claims, rules.clock_skew_s, now_s), _of_audience(claims, rules)):
+    for judged in (outside_time(claims, rules.clock_skew_s, now_s), _of_audience(claims, rules)):
         if judged is not None:
             return judged
-    role = _role(claims.get(rules.role_claim))
+    role = role_of(claims.get(rules.role_claim))
     if role is None:
         return Refused(f"the token names no role in its claim {rules.role_claim}")
     expires_at_s = claims.get("exp")
@@ -108,9 +108,10 @@ def create_token(
     return _JWS.encode(msgspec.json.encode(claims), key.key, key.algorithm, {**(headers or {}), "typ": "JWT"})
 
 
-def _of_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
+def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
+    """Return why the time is not within `exp`, exclusive, and `nbf` of these claims, None if it is; both may lack."""
     for name in ("exp", "nbf"):
-        if name in claims and not _is_moment(claims[name]):
+        if name in claims and not is_moment(claims[name]):
             return Refused(f"the token's claim {name} is not a number of seconds since 1970")
     if "exp" in claims and now_s >= claims["exp"] + skew_s:
         return Refused(f"the token expired {_ago(now_s - claims['exp'])} ago")
@@ -119,7 +120,8 @@ def _of_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused 
     return None
 
 
-def _is_moment(value: object) -> bool:
+def is_moment(value: object) -> bool:
+    """Whether a claim can be a number of seconds since 1970."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LAST_MOMENT_S
 
 
@@ -135,7 +137,7 @@ def _of_audience(claims: Mapping[str, Any], rules: TokenRules) -> Refused | None
     return None
 
 
-def _role(claim: object) -> str | None:
+def role_of(claim: object) -> str | None:
     """Return the role that a claim names: a text, or the first of a list of them."""
     role = claim[0] if isinstance(claim, list) and claim else claim
     return role if isinstance(role, str) and 0 < len(role) <= MAX_ROLE and role.isprintable() else None

@@ -7,7 +7,7 @@ from barycenter.config.broker_conf import keys
 
 SOURCE = Path(__file__).parents[3] / "src" / "barycenter"
 
-NO_EFFECT = {"loadBalancerDebugModeEnabled"}
+NO_EFFECT = {"loadBalancerDebugModeEnabled", "openIDCacheSize"}
 """Offered so that Pulsar's files are taken as they are; their text says that they do nothing."""
 
 

@@ -1,11 +1,13 @@
 """What a client shows of itself, by the parameters that Pulsar's clients take."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, is_no_less_secret, presented
+from barycenter.credentials.presented import NOTHING, is_no_less_secret, presented, presented_text
+from support.fake_issuer import fake_issuer, oauth2
 
 TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
@@ -50,7 +52,7 @@ def test_nobody_shows_nothing() -> None:
 @pytest.mark.parametrize(
     ("plugin", "parameters", "said"),
     [
-        ("athenz", "sesame", "'athenz' is not known: there are token, basic and tls"),
+        ("athenz", "sesame", "'athenz' is not known: there are token, basic, tls and oauth2"),
         ("token", "", "there is no token"),
         ("token", "token:sesame\nX-Header: y", "there is no token"),
         ("token", '{"sesame": 1}', "write token:TEXT"),
@@ -71,3 +73,13 @@ def test_what_came_by_tls_goes_on_by_tls_alone() -> None:
     for scheme, url, may in (("https", secret, True), ("https", plain, False), ("http", plain, True)):
         assert is_no_less_secret(scheme, url) is may
     assert is_no_less_secret("http", secret)
+
+
+async def test_a_single_text_is_a_token_or_says_who_gives_one() -> None:
+    assert presented_text("sesame", "BARYCENTER_TOKEN").auth_data() == b"sesame"
+    assert presented_text('{"token": "sesame"}', "BARYCENTER_TOKEN").auth_data() == b"sesame"
+    async with fake_issuer() as issuer:
+        shows = presented_text(oauth2(issuer.url), "BARYCENTER_TOKEN")
+        token = await asyncio.to_thread(shows.token_in_thread)
+        assert (shows.auth_data() or b"").decode() == token
+        assert presented("basic", '{"userId": "u", "password": "p"}').token_in_thread() == "u:p"

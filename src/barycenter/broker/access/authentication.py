@@ -20,7 +20,7 @@ from typing import Final
 
 from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.access.providers import PROVIDERS, Provider, method_of
+from barycenter.broker.access.providers import PROVIDERS, Provider, providers_of
 from barycenter.broker.access.shown import Identity, Shown, is_role
 from barycenter.broker.bounded_log import BoundedLog
 from barycenter.config.broker_conf import ConfigError
@@ -83,15 +83,15 @@ class Authentication:
         """
         if not config.authentication_enabled:
             return cls({}, clock, enabled=False)
-        methods = [method_of(name) for name in config.authentication_providers]
-        if not methods and not config.anonymous_user_role:
+        providers = providers_of(config)
+        if not providers and not config.anonymous_user_role:
             raise ConfigError(
                 "authenticationProviders",
                 "",
                 f"one or several of {', '.join(PROVIDERS)} where authenticationEnabled=true: nobody could come in",
             )
         return cls(
-            {method: PROVIDERS[method](config) for method in methods},
+            providers,
             clock,
             anonymous_role=config.anonymous_user_role,
             proxy_roles=frozenset(config.proxy_roles),
@@ -106,6 +106,11 @@ class Authentication:
     def tell_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
         """Say in the log who was not let in and why; strangers at both ports together are told so many times."""
         self._refusals.tell(address=address, **about, reason=str(error))
+
+    async def close(self) -> None:
+        """Stop what providers do by themselves. Idempotent."""
+        for each in self._providers.values():
+            await each.close()
 
     def has_expired(self, session: Session) -> bool:
         return session.expires_at_s is not None and self._now_s() >= session.expires_at_s

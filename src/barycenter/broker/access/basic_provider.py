@@ -71,3 +71,6 @@ class BasicProvider:
             raise AuthenticationError("the user or the password is wrong")
         self._known[user] = digest
         return Identity(user)
+
+    async def close(self) -> None:
+        """Nothing goes on by itself."""

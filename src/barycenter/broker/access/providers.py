@@ -1,7 +1,7 @@
 """The ways to prove who one is, each a provider as Pulsar calls it.
 
 A provider is given what a client shows, and answers with its role or raises. Names are those of Pulsar's classes, which
-`authenticationProviders` lists, or the methods of the binary protocol.
+`authenticationProviders` lists, or in short. Two have the method `token` of the binary protocol, and `Bearer` of HTTP.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from barycenter.broker.access.basic_provider import BasicProvider
 from barycenter.broker.access.errors import AuthenticationError
+from barycenter.broker.access.openid_provider import OpenIDProvider
 from barycenter.broker.access.shown import Identity, Shown, after_scheme, is_role
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
@@ -44,6 +45,10 @@ class Provider(Protocol):
         Raises:
             AuthenticationError: it is not believed.
         """
+        ...
+
+    async def close(self) -> None:
+        """Stop what goes on by itself. Idempotent."""
         ...
 
 
@@ -88,6 +93,9 @@ class TokenProvider:
         if isinstance(judged, Refused):
             raise AuthenticationError(judged.reason)
         return Identity(judged.role, judged.expires_at_s)
+
+    async def close(self) -> None:
+        """Nothing goes on by itself."""
 
 
 def _token_key(config: BrokerConfig) -> VerifyingKey:
@@ -135,17 +143,67 @@ class TlsProvider:
             raise AuthenticationError("the common name of the certificate is no name of a role")
         return Identity(shown.certificate_name)
 
+    async def close(self) -> None:
+        """Nothing goes on by itself."""
+
+
+class BearerProvider:
+    """Tokens of this cluster's own key beside those of issuers.
+
+    A token of an allowed issuer, by what it says of itself, is judged by that issuer's keys alone, any other by the own
+    key alone: who says the wrong thing is not believed. Pulsar's `AuthenticationProviderList` tries both.
+    """
+
+    method = "token"
+    invitation = OpenIDProvider.invitation
+    wanted = f"{TokenProvider.wanted}, or an access token of an issuer that this cluster allows"
+
+    def __init__(self, own: TokenProvider, of_issuers: OpenIDProvider) -> None:
+        self._own = own
+        self._of_issuers = of_issuers
+
+    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
+        return self._own.shown_by(headers, certificate_name)
+
+    async def identify(self, shown: Shown, now_s: float) -> Identity:
+        if self._of_issuers.is_of_allowed_issuer(shown.data.decode("ascii", errors="replace")):
+            return await self._of_issuers.identify(shown, now_s)
+        return await self._own.identify(shown, now_s)
+
+    async def close(self) -> None:
+        await self._of_issuers.close()
+
 
 PROVIDERS: Final[Mapping[str, Callable[[BrokerConfig], Provider]]] = {
     "token": TokenProvider.of,
     "tls": TlsProvider.of,
     "basic": BasicProvider.of,
+    "openid": OpenIDProvider.of,
 }
-"""By method; `AuthenticationProvider` and the method is the name of Pulsar's class."""
+"""By short name; `AuthenticationProvider` and that is the name of Pulsar's class."""
 
 
-def method_of(name: str) -> str:
-    """Return the method that an entry of `authenticationProviders` means.
+def providers_of(config: BrokerConfig) -> Mapping[str, Provider]:
+    """Return the providers that a configuration names by the methods of the binary protocol, in its order.
+
+    Raises:
+        ConfigError: there is none of a name, or its keys do not go together.
+        KeyMaterialError: a key or file of a provider cannot be used.
+    """
+    found: dict[str, Provider] = {}
+    for name in dict.fromkeys(short_name_of(each) for each in config.authentication_providers):
+        made = PROVIDERS[name](config)
+        before = found.get(made.method)
+        for own, of_issuers in ((before, made), (made, before)):
+            if isinstance(own, TokenProvider) and isinstance(of_issuers, OpenIDProvider):
+                made = BearerProvider(own, of_issuers)
+                break
+        found[made.method] = made
+    return found
+
+
+def short_name_of(name: str) -> str:
+    """Return which of PROVIDERS an entry of `authenticationProviders` means.
 
     Raises:
         ConfigError: there is none of that name.

@@ -69,6 +69,8 @@ class BrokerConnection(asyncio.Protocol):
         self._settings = settings
         self._tls = tls or ClientTls()
         self._shows = self._tls.shows
+        self._proof: bytes | None = None
+        """What was shown last."""
         self._loop = asyncio.get_running_loop()
         self._wire = Wire(Role.CLIENT)
         self._transport: asyncio.Transport | None = None
@@ -83,12 +85,14 @@ class BrokerConnection(asyncio.Protocol):
         self._asked = False
         """A PING is out, and nothing came since."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._showing: asyncio.Task[None] | None = None
         self._connecting = asyncio.create_task(self._connect(), name=f"connect to {url}")
 
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
                 host, port, is_tls = address_of(self.url)
+                await self._shows.renew()
                 context = self._tls.context() if is_tls else None
                 await self._loop.create_connection(lambda: self, host, port, ssl=context)
                 await self.opened()
@@ -117,7 +121,8 @@ class BrokerConnection(asyncio.Protocol):
 
         A broker that does not take what was queued is waited for as long as for a sign of life.
         """
-        await asyncio.gather(self._connecting, return_exceptions=True)
+        tasks = (self._connecting, self._showing)
+        await asyncio.gather(*(each for each in tasks if each is not None), return_exceptions=True)
         try:
             async with asyncio.timeout(self._settings.probe_s):
                 await asyncio.shield(self._ended)
@@ -207,6 +212,8 @@ class BrokerConnection(asyncio.Protocol):
         self._out.clear()
         if self._timer is not None:
             self._timer.cancel()
+        if self._showing is not None and self._showing is not asyncio.current_task():
+            self._showing.cancel()
         if self._transport is not None:
             (self._transport.abort if abort else self._transport.close)()
         elif not self._connecting.done():
@@ -229,12 +236,12 @@ class BrokerConnection(asyncio.Protocol):
             self._transport.abort()
             return
         try:
-            proof = self._shows.auth_data()
+            self._proof = self._shows.auth_data()
         except KeyMaterialError as error:
             self.drop(f"this broker cannot show {self.url} who it is: {error}")
             return
         self._wire.connect(
-            _CLIENT_VERSION, auth_method_name=self._shows.method, auth_data=proof, feature_flags=_FEATURES
+            _CLIENT_VERSION, auth_method_name=self._shows.method, auth_data=self._proof, feature_flags=_FEATURES
         )
         self._transport.write(self._wire.data_to_send())
         self._tick_in(self._settings.keep_alive_s)
@@ -282,21 +289,27 @@ class BrokerConnection(asyncio.Protocol):
         elif number == _TYPE.ERROR:
             self._refused(message)
         elif number == _TYPE.AUTH_CHALLENGE:
-            self._show_again()
+            if self._showing is None or self._showing.done():
+                self._showing = asyncio.create_task(self._show_again(), name=f"show {self.url} who this is")
         elif number in _ANSWERS and (number != _TYPE.PRODUCER_SUCCESS or message.producer_ready):
             self._answer(message)
 
-    def _show_again(self) -> None:
-        """Answer an AUTH_CHALLENGE with the proof as it is now: a token's file may have been renewed."""
+    async def _show_again(self) -> None:
+        """Answer an AUTH_CHALLENGE with the proof as it is now: a token may have been renewed, or is obtained anew."""
         try:
-            proof = self._shows.auth_data()
+            async with asyncio.timeout(self._settings.attempt_timeout_s):
+                await self._shows.renew(not_this=self._proof)
+            self._proof = self._shows.auth_data()
+        except TimeoutError:
+            self.drop(f"this broker has no proof to show {self.url} in time")
+            return
         except KeyMaterialError as error:
             self.drop(f"this broker cannot show {self.url} who it is: {error}")
             return
-        if proof is None:
+        if self._proof is None:
             self.drop(f"{self.url} asks for authentication, which this client has not")
             return
-        self.send(client_commands.auth_response(_CLIENT_VERSION, self._shows.method, proof))
+        self.send(client_commands.auth_response(_CLIENT_VERSION, self._shows.method, self._proof))
 
     def _closed_by_broker(self, attached: Attached | None) -> None:
         if attached is not None:

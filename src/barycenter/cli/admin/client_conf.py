@@ -8,7 +8,8 @@
 | Barycenter | `BARYCENTER_URL` and `BARYCENTER_TOKEN`, where nothing above says it |
 | else | `http://localhost:8080`, as nobody in particular |
 
-Plugins are those of tokens, basic authentication and mutual TLS, by class name or in short. Secrets are in no error.
+Plugins are those of tokens, OAuth 2.0, basic authentication and mutual TLS, by class name or in short. Secrets are in
+no error.
 Source: Pulsar's `PulsarAdminTool`, `PulsarAdminPropertiesProvider`, `FileConfigStore`, `AuthenticationUtil`.
 """
 
@@ -20,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, Presented, presented
+from barycenter.credentials.presented import NOTHING, Presented, presented, presented_text
 from barycenter.credentials.tls import ClientTls
 
 _USUAL_URL: Final = "http://localhost:8080"
@@ -64,10 +65,9 @@ def configured(
     known |= {key: str(value) for key, value in options.items() if value is not None}
     url = known.get("webServiceUrl") or environment.get("BARYCENTER_URL") or _USUAL_URL
     plugin, params = known.get("authPlugin", ""), known.get("authParams", "")
-    if not plugin and (token := environment.get("BARYCENTER_TOKEN")):
-        plugin, params = "token", token
+    token = "" if plugin else environment.get("BARYCENTER_TOKEN", "").strip()
     try:
-        shows = presented(plugin, params, "authParams")
+        shows = presented_text(token, "BARYCENTER_TOKEN") if token else presented(plugin, params, "authParams")
     except KeyMaterialError as error:
         raise ClientConfError(str(error)) from error
     certificate, key = known.get("tlsCertificateFilePath", ""), known.get("tlsKeyFilePath", "")

@@ -117,9 +117,7 @@ async def _collect(
         try:
             topics = pulsar.Client(
                 service_url,
-                authentication=pulsar.AuthenticationToken(lambda: (shows.auth_data() or b"").decode())
-                if shows.token_file or shows.secret
-                else None,
+                authentication=pulsar.AuthenticationToken(shows.token_in_thread) if shows.method == "token" else None,
                 logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
                 **trusted,
             )

@@ -61,7 +61,7 @@ class LockState(enum.Enum):
     INIT = "init"
     """The store has not answered yet."""
     VALID = "valid"
-    """Believed to be held: acquired, and neither released nor proven lost."""
+    """VerifiedToken to be held: acquired, and neither released nor proven lost."""
     RELEASING = "releasing"
     """Its key is being deleted, after the updates that were begun before."""
     EXPIRED = "expired"

@@ -7,7 +7,7 @@ import pytest
 from barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL, Authentication, Session
 from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.access.providers import method_of
+from barycenter.broker.access.providers import short_name_of
 from barycenter.broker.access.shown import Shown
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
@@ -145,4 +145,4 @@ def test_a_key_that_cannot_be_read_is_named_by_its_setting() -> None:
 
 @pytest.mark.parametrize("name", ["token", "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"])
 def test_providers_have_pulsars_names_and_short_ones(name: str) -> None:
-    assert method_of(name) == "token"
+    assert short_name_of(name) == "token"

@@ -112,7 +112,7 @@ class ClientReportSender:
         tls = tls or ClientTls()
         shows, authentication = tls.shows, None
         if shows.method == "token":
-            authentication = pulsar.AuthenticationToken(lambda: (shows.auth_data() or b"").decode())
+            authentication = pulsar.AuthenticationToken(shows.token_in_thread)
         elif shows.method == "basic":
             authentication = pulsar.AuthenticationBasic(*(shows.auth_data() or b"").decode().split(":", 1))
         elif shows.method == "tls":

@@ -46,6 +46,7 @@ from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from barycenter.load.strategies import check_change
+from barycenter.logs.audit_log import AuditLog
 from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.coordination.epochs import EpochGate
 from barycenter.metadata.errors import MetadataError
@@ -169,6 +170,8 @@ class ControlPlane:
             traffic_limits=lambda: TrafficLimits.of(config.current),
         )
         self.urls: ServiceUrls | None = None
+        self.audit: AuditLog | None = None
+        """What administrators change by this broker; there once it has an identity."""
         self._periodic = PeriodicTasks()
         self._brokers_changed = asyncio.Event()
         self.registration.on_change(self._brokers_changed.set)
@@ -200,6 +203,8 @@ class ControlPlane:
         """Say under which URLs this broker is reached; makes the load manager, which is not started yet."""
         self.urls = urls
         self.serving_log.broker_id = urls.broker_id
+        data = Path(self.config.current.barycenter_data_dir)
+        self.audit = AuditLog(urls.broker_id, data / "audit")
         self._switch.make(
             LoadManagerContext(
                 config=self.config,
@@ -218,7 +223,7 @@ class ControlPlane:
                 boundaries=self._boundaries,
                 channel=None if self.channel is None else self.channel.ownership,
                 system_topics=None if self.channel is None else self.channel.topics,
-                decisions=DecisionLog(urls.broker_id, Path(self.config.current.barycenter_data_dir) / "decisions"),
+                decisions=DecisionLog(urls.broker_id, data / "decisions"),
                 policies=self.policies,
             )
         )

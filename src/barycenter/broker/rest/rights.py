@@ -273,6 +273,7 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _STATS + "/broker-resource-availability/{tenant}/{namespace}"): _SUPER,
     ("GET", _OURS + "/decisions"): _SUPER,
     ("GET", _OURS + "/decision-log"): _SUPER,
+    ("GET", _OURS + "/audit"): _SUPER,
     ("GET", _OURS + "/snapshot"): _SUPER,
     ("POST", _OURS + "/leader-writes"): _SUPER,
     ("GET", _OURS + "/overview"): _SUPER,

@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         self._life.start()
         refused = self._services.connected(self, peer[0] if peer else "")
         if refused is not None:
-            log.info("connection_refused", address=self.address, reason=refused)
+            log.info("connection_refused", connection=self._requests.id, address=self.address, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
 
@@ -200,7 +200,8 @@ class Connection(asyncio.Protocol):
         """Close the connection at once, without sending what is queued."""
         if self.is_closed:
             return
-        log.warning("connection_closed", address=self.address, client=self.client_version, reason=reason)
+        about = {"connection": self._requests.id, "address": self.address, "client": self.client_version}
+        log.warning("connection_closed", **about, reason=reason)
         self._detach_all()
         if self._transport is not None:
             self._transport.abort()

@@ -7,6 +7,8 @@ from typing import TextIO, cast
 
 import structlog
 
+from barycenter.logs.request_ids import merge_request
+
 
 class DroppingStream:
     """A text stream that loses what it cannot write: a log on a full disk must not end what it tells of."""
@@ -31,7 +33,7 @@ def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            merge_request,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),

@@ -13,7 +13,8 @@ from barycenter.cli.ask.past.then import Subject
 from barycenter.cli.ask.running_cluster import decision_page
 from barycenter.load.reasons import Reason
 from barycenter.logs.decision_log import DecisionRecord
-from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, parse_cursor, read_page
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, read_page
+from barycenter.logs.record_pages import parse_cursor
 from barycenter.pipeline.history import History, NoHistoryError
 from barycenter.pipeline.storage.files import LocalStorage
 from barycenter.snapshots.pipeline_tables import tables_below

@@ -285,6 +285,7 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _OURS + "/drain-preview"): _SUPER,
     ("GET", _OURS + "/settings"): _SUPER,
     ("GET", _OURS + "/settings/{name}"): _SUPER,
+    ("GET", _OURS + "/setting-changes"): _SUPER,
     ("GET", _OURS + "/damaged-ledgers"): _SUPER,
     ("GET", _OURS + "/openapi.json"): _KNOWN,
 }

@@ -34,6 +34,10 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
             "administrators (`audit`) and of what the pipeline publishes (`pipeline/publication`)."
         ),
     ] = "data"
+    barycenter_log_level: Annotated[
+        Literal["debug", "info", "warn", "error"],
+        about("Least level of events in the process log. The variable PULSAR_LOG_LEVEL comes first; see logs.md."),
+    ] = "info"
     load_report_log_enabled: Annotated[bool, about("Append every load report to the log that the pipeline reads.")] = (
         True
     )

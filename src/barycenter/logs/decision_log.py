@@ -17,7 +17,7 @@ from barycenter.logs.json_lines import JsonLines
 
 KEPT: Final = 10_000
 
-Kind = Literal["assign", "unload", "split", "refuse", "shed"]
+Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect"]
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -30,6 +30,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     | split | `bundle` was split at `source`, its owner |
     | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
     | shed | the outcome of a shedding round, told when it differs from the one before |
+    | elect | `destination` leads from now on, in term `epoch`; `source` did before, blank if nobody did |
 
     `sentence` is `reason` as a person reads it. `manager` is the load manager that decided (`load.managers`),
     `strategy` the strategy that it asked; blank if the log does not say. `request_id` is on whose behalf, as it stands
@@ -49,6 +50,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     manager: str = ""
     strategy: str = ""
     request_id: str = ""
+    epoch: int = 0
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
         """Tell whether the decision is about all that is given: blank ones are not asked for.
@@ -85,6 +87,7 @@ class DecisionLog:
         refused: str = "",
         manager: str = "",
         request_id: str = "",
+        epoch: int = 0,
     ) -> DecisionRecord:
         """Keep one decision and return it."""
         self._number += 1
@@ -102,6 +105,7 @@ class DecisionLog:
             manager=manager,
             strategy=_strategy(reason),
             request_id=request_id,
+            epoch=epoch,
         )
         self._records.append(record)
         if self._lines is not None:

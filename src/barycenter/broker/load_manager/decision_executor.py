@@ -196,8 +196,8 @@ class DecisionExecutor:
 
     def _record(self, kind: Kind, reason: Reason, **about: str) -> DecisionRecord:
         at_ms = self._context.env.clock.now_ms()
-        about["request_id"] = current_request_id()
-        return self._decisions.record(at_ms, kind, reason, manager=self._manager, **about)
+        named = {**about, "request_id": current_request_id()}
+        return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
 
     def _named(self) -> AbstractContextManager[None]:
         """Give a command an id of its own, by which it is found in the logs of all brokers that have a part in it."""

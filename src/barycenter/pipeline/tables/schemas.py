@@ -197,10 +197,10 @@ DECISIONS = Columns(
         _time("at", "by the deciding broker's clock"),
         _text("by", "id of the deciding broker"),
         _count("number", "counts the decisions of one process of that broker from 1"),
-        _text("kind", "assign, unload, split, refuse, shed or elect"),
+        _text("kind", "assign, unload, split, refuse or shed"),
         _text("bundle", "tenant/namespace/range; empty for none"),
-        _text("source", "broker the bundle is on; of elect who led before; empty for none"),
-        _text("destination", "broker the bundle shall go to; of elect who leads; empty for none"),
+        _text("source", "broker the bundle is on; empty for none"),
+        _text("destination", "broker the bundle shall go to; empty for none"),
         _text("refused", "what was considered and not done; empty unless `kind` is refuse"),
         _text(
             "manager",
@@ -292,7 +292,11 @@ TABLES = {
         " counts, and of two such rows `split` counts. `read_table` sees to it.",
     ),
     "decisions": Table(
-        DECISIONS, "at", ("by", "number", "at"), "What the leaders decided and why, from their decision logs."
+        DECISIONS,
+        "at",
+        ("by", "number", "at"),
+        "What the leaders decided and why, from their decision logs. A further `kind`, elect, is of no bundle: from"
+        " then on `destination` leads, and before it `source` did.",
     ),
     "balance": Table(
         BALANCE,

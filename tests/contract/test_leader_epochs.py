@@ -10,9 +10,12 @@ from barycenter.metadata.coordination.epochs import (
     Epoch,
     EpochGate,
     FencedStore,
+    Predecessor,
     epoch_path,
     read_epoch,
+    release_path,
     take_epoch,
+    tell_release,
 )
 from barycenter.metadata.errors import (
     BadVersionError,
@@ -137,6 +140,22 @@ async def test_epochs_rise_from_leader_to_leader_and_only_who_is_elected_takes_o
 
     assert await eventually(is_seen)
     assert await take_epoch(store, LEADER, "a:1") is None
+
+
+async def test_who_takes_an_epoch_knows_who_led_before_and_whether_he_gave_it_up(backend, store):
+    other = await backend.connect()
+    first = await elected(store)
+    assert first.before is None
+    second = await elected(other, former=store)
+    assert second.before == Predecessor("a:1", has_released=False)
+    await tell_release(other, LEADER, second.number, "a:1")
+    third = await elected(store, former=other)
+    assert third.before == Predecessor("a:1", has_released=True)
+    fourth = await elected(other, former=store)  # what was given up is an epoch of before
+    assert fourth.before == Predecessor("a:1", has_released=False)
+    await other.put(release_path(LEADER), b"nonsense")
+    fifth = await elected(store, former=other)
+    assert fifth.before == Predecessor("a:1", has_released=False)
 
 
 async def test_every_write_of_a_former_leader_is_refused_and_changes_no_byte(backend, store):

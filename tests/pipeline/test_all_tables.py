@@ -82,7 +82,7 @@ def test_stream_batch_and_definition_agree_about_every_table(
     """With copies, an overtaken report, broken files and lines, a crash before the state is kept, and a restart."""
     reports = eventful_history()
     hole = overtaken(reports, 20, 29)
-    kinds: list[Kind] = ["unload", "split", "shed", "unload", "assign", "refuse"]
+    kinds: list[Kind] = ["unload", "split", "shed", "unload", "assign", "refuse", "elect"]
     times = [START_MS + 3_700 * number for number in range(24)]
     decisions = dict(zip(times, itertools.cycle(kinds), strict=False))
     write_reports(layout, [report for number, report in enumerate(reports[:30]) if number != hole])

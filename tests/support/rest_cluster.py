@@ -3,6 +3,7 @@
 import asyncio
 import io
 import random
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -53,6 +54,7 @@ class RestCluster:
         self.disk = MemoryDisk()
         self.store: MemoryStore = self.backend.connect(SystemClock(), SESSION_MS)
         self.brokers: list[Broker] = []
+        self._data = tempfile.TemporaryDirectory()
         self._stores: list[MemoryStore] = []
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60))
 
@@ -61,8 +63,8 @@ class RestCluster:
         self.session.headers["Authorization"] = f"Bearer {token}"
 
     async def add(self, factory: LoadManagerFactory = HashLoadManager, **settings: Any) -> Broker:
-        ports = {"broker_service_port": 0, "web_service_port": 0}
-        config = msgspec.structs.replace(BrokerConfig(), **{**ports, **settings})
+        own = {"broker_service_port": 0, "web_service_port": 0, "barycenter_data_dir": self._data.name}
+        config = msgspec.structs.replace(BrokerConfig(), **{**own, **settings})
         store = self.backend.connect(SystemClock(), SESSION_MS)
         env = Environment(
             store, MemoryLedgerStorage(self.disk), SystemClock(), random.Random(len(self.brokers)), HttpPeers.of(config)
@@ -129,6 +131,7 @@ class RestCluster:
             await broker.stop()
         for store in (*self._stores, self.store):
             await store.close()
+        self._data.cleanup()
 
 
 @asynccontextmanager

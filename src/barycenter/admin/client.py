@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -26,6 +26,8 @@ from barycenter.credentials.tls import ClientTls, Renewed
 MAX_REDIRECTS: Final = 10
 REQUEST_TIMEOUT_S: Final = 70.0
 """Longer than `namespaceBundleUnloadingTimeoutMs` takes by default."""
+REQUEST_ID: Final = "x-request-id"
+"""The header by which brokers find what they do for one request in each other's logs."""
 _MAX_CONNECTIONS: Final = 64
 _TITLE: Final = re.compile(r"<title>(.{1,500}?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_TOLD: Final = 300
@@ -54,14 +56,16 @@ class AdminClient:
         shows: Presented = NOTHING,
         tls: ClientTls | None = None,
         most_bytes: float = math.inf,
+        bears: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """`headers` go with every request, also where a broker points to another; so does what it
-        `shows` of itself. `tls` is whom it trusts by https, the system's authorities if it is not given. An answer of
-        more than `most_bytes` is none."""
+        `shows` of itself, and what it `bears` at the time. `tls` is whom it trusts by https, the system's authorities
+        if it is not given. An answer of more than `most_bytes` is none."""
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_bytes = most_bytes
         self._headers = dict(headers or {})
         self._shows = shows
+        self._bears = bears
         self._tls = tls
         self._trust: Renewed | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -88,8 +92,11 @@ class AdminClient:
         """
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
+        named: dict[str, str] = {}
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._send(method, url, data)
+            answer = await self._send(method, url, data, named)
+            if REQUEST_ID in answer.headers:  # one name for it on all brokers that it comes to
+                named = {REQUEST_ID: answer.headers[REQUEST_ID]}
             location = answer.headers.get("location")
             if answer.status in (307, 308) and location is not None:
                 url = _moved(method, url, answer.status, location)
@@ -139,7 +146,7 @@ class AdminClient:
             raise AdminRequestError(method, url, 0, str(error)) from error
         if method != "GET":
             headers["Content-Type"] = "application/json"  # Pulsar demands it of empty bodies, too
-        headers |= more_headers or {}
+        headers |= {**self._bears(), **(more_headers or {})}
         try:
             target = URL(url, encoded=True)
             async with self._session.request(

@@ -46,8 +46,9 @@ from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from barycenter.load.strategies import check_change
+from barycenter.logs.audit_log import AuditLog
 from barycenter.logs.decision_log import DecisionLog
-from barycenter.metadata.coordination.epochs import EpochGate
+from barycenter.metadata.coordination.epochs import Epoch, EpochGate, Predecessor
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import MetadataStore
 from barycenter.naming.bundle import Bundle
@@ -107,6 +108,7 @@ class ControlPlane:
             writes=election and store,
             refresh_after_s=refresh_after_s,
         )
+        self.leadership.on_begin(self._tell_elected)
         if leader_writes is not None:
             leader_writes.attach(self.leadership)
         self.channel: OwnershipChannel | None = None
@@ -173,6 +175,8 @@ class ControlPlane:
             traffic_limits=lambda: TrafficLimits.of(config.current),
         )
         self.urls: ServiceUrls | None = None
+        self.audit: AuditLog | None = None
+        """What administrators change by this broker; there once it has an identity."""
         self._periodic = PeriodicTasks()
         self._brokers_changed = asyncio.Event()
         self.registration.on_change(self._brokers_changed.set)
@@ -204,6 +208,8 @@ class ControlPlane:
         """Say under which URLs this broker is reached; makes the load manager, which is not started yet."""
         self.urls = urls
         self.serving_log.broker_id = urls.broker_id
+        data = Path(self.config.current.barycenter_data_dir)
+        self.audit = AuditLog(urls.broker_id, data / "audit")
         self._switch.make(
             LoadManagerContext(
                 config=self.config,
@@ -221,7 +227,7 @@ class ControlPlane:
                 boundaries=self._boundaries,
                 channel=None if self.channel is None else self.channel.ownership,
                 system_topics=None if self.channel is None else self.channel.topics,
-                decisions=DecisionLog(urls.broker_id, Path(self.config.current.barycenter_data_dir) / "decisions"),
+                decisions=DecisionLog(urls.broker_id, data / "decisions"),
                 policies=self.policies,
             )
         )
@@ -330,6 +336,22 @@ class ControlPlane:
             manager = manager_in_force(self.config.current)
             decisions.record(at_ms, "unload", reason, bundle=str(bundle), source=self.urls.broker_id, manager=manager)
 
+    def _tell_elected(self, epoch: Epoch) -> None:
+        """Keep it among the decisions that this broker leads from now on, and what became of who did before."""
+        decisions = getattr(self.load_manager, "decisions", None) if self._switch.is_made else None
+        if isinstance(decisions, DecisionLog) and self.urls is not None:
+            me, before = self.urls.broker_id, epoch.before
+            reason = Reason(code=_why_elected(me, before), subject=me, detail=f"leader epoch {epoch.number}")
+            decisions.record(
+                self.env.clock.now_ms(),
+                "elect",
+                reason,
+                source="" if before is None else before.broker_id,
+                destination=me,
+                manager=manager_in_force(self.config.current),
+                epoch=epoch.number,
+            )
+
     async def close(self) -> None:
         """End everything that is left, without handing over. Idempotent."""
         self.ownership.refuse_acquisitions("this broker is stopped")
@@ -431,3 +453,11 @@ class ControlPlane:
     async def _write_report(self) -> None:
         if self.config.current.load_balancer_enabled:
             await self.load_manager.write_report()
+
+
+def _why_elected(broker_id: str, before: Predecessor | None) -> Code:
+    if before is None:
+        return Code.FIRST_LEADER
+    if before.has_released:
+        return Code.LEADER_RELEASED
+    return Code.LEADS_AGAIN if before.broker_id == broker_id else Code.LEADER_GONE

@@ -30,10 +30,14 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     barycenter_data_dir: Annotated[
         str,
         about(
-            "Folder of the ledgers (`ledgers`), load reports (`load-reports`), decisions (`decisions`) and of what the "
-            "pipeline publishes (`pipeline/publication`)."
+            "Folder of the ledgers (`ledgers`), load reports (`load-reports`), decisions (`decisions`), changes by "
+            "administrators (`audit`) and of what the pipeline publishes (`pipeline/publication`)."
         ),
     ] = "data"
+    barycenter_log_level: Annotated[
+        Literal["debug", "info", "warn", "error"],
+        about("Least level of events in the process log. The variable PULSAR_LOG_LEVEL comes first; see logs.md."),
+    ] = "info"
     load_report_log_enabled: Annotated[bool, about("Append every load report to the log that the pipeline reads.")] = (
         True
     )

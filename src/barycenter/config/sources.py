@@ -1,6 +1,11 @@
-"""Where a value in force comes from."""
+"""Where a value in force comes from, and who changed it."""
 
 import enum
+from typing import Annotated, Final
+
+import msgspec
+
+from barycenter.config.broker_conf import shown
 
 
 class Source(enum.StrEnum):
@@ -9,6 +14,30 @@ class Source(enum.StrEnum):
     DYNAMIC = "dynamic"
     UNKNOWN = "default or broker.conf"
     """Of a broker of Apache Pulsar, whose defaults are not known here."""
+
+
+LONGEST_NOTED: Final = 4_000
+"""Characters of a value, or of a reason, that a change tells."""
+_Noted = Annotated[str, msgspec.Meta(max_length=LONGEST_NOTED)]
+
+
+class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """The last change of a dynamic setting: by whom, at which epoch ms, why, by which request.
+
+    `value` is what it was set to, None if the override was removed, `before` what was in force; of what may be a secret
+    only whether there was one (`shown`).
+    """
+
+    by: _Noted
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+    value: _Noted | None = None
+    before: _Noted = ""
+    why: _Noted = ""
+    request_id: _Noted = ""
+
+    def is_of(self, key: str, override: str | None) -> bool:
+        """Tell whether it led to what is stored now: others change settings, too, and note nothing."""
+        return self.value == (None if override is None else shown(key, override)[:LONGEST_NOTED])
 
 
 def source_of(value: str, default: str | None, override: str | None) -> Source:

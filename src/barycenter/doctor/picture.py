@@ -11,6 +11,7 @@ from typing import Final
 
 from barycenter.config.broker_conf import ConfigError, keys, with_overrides
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.sources import NotedChange
 from barycenter.doctor.finding import Unseen
 from barycenter.load.managers import ManagerKind, StrategyError, manager_kind
 from barycenter.load.reports.load_report import LocalBrokerData
@@ -63,6 +64,7 @@ class BrokerView:
     settings: Mapping[str, str] | None = None
     overrides: Mapping[str, str] | None = None
     dynamic_keys: frozenset[str] | None = None
+    setting_changes: Mapping[str, NotedChange] | None = None
     boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     policies: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 

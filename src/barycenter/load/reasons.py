@@ -143,6 +143,11 @@ class Code(StrEnum):
     # on request
     ADMIN = "admin"
     BROKER_LEAVES = "broker_leaves"
+    # a broker leads
+    FIRST_LEADER = "first_leader"
+    LEADER_RELEASED = "leader_released"
+    LEADER_GONE = "leader_gone"
+    LEADS_AGAIN = "leads_again"
 
 
 class Compared(msgspec.Struct, frozen=True, gc=False):
@@ -309,6 +314,10 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.CYCLE_FULL: "as many other bundles are split as one run may split",
     Code.ADMIN: "an administrator asked for it",
     Code.BROKER_LEAVES: "its broker leaves the cluster, as it was asked to, and hands it over",
+    Code.FIRST_LEADER: "it leads, and no broker did before",
+    Code.LEADER_RELEASED: "it leads, as the leader before gave it up to stop",
+    Code.LEADER_GONE: "it leads, as the session of the leader before ended",
+    Code.LEADS_AGAIN: "it leads on in another term, as its session ended or it lost touch with the metadata store",
 }
 
 

@@ -2,28 +2,22 @@
 
     <data>/decisions/<broker>.jsonl
 
-One line a decision, oldest first; fields as in `DecisionRecord`. A file grown beyond FILE_BYTES is renamed to
-`<broker>.jsonl.1`, in place of the one before.
+One line a decision, oldest first; fields as in `DecisionRecord`. The file is bounded as `json_lines` says.
 """
 
-import os
 from collections import deque
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-import structlog
 
 from barycenter.load.reasons import Reason, render
-
-log = structlog.get_logger(__name__)
+from barycenter.logs.json_lines import JsonLines
 
 KEPT: Final = 10_000
-FILE_BYTES: Final = 64 * 1_048_576
 
-Kind = Literal["assign", "unload", "split", "refuse", "shed"]
+Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect"]
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -36,9 +30,11 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     | split | `bundle` was split at `source`, its owner |
     | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
     | shed | the outcome of a shedding round, told when it differs from the one before |
+    | elect | `destination` leads from now on, in term `epoch`; `source` did before, blank if nobody did |
 
     `sentence` is `reason` as a person reads it. `manager` is the load manager that decided (`load.managers`),
-    `strategy` the strategy that it asked; blank if the log does not say.
+    `strategy` the strategy that it asked; blank if the log does not say. `request_id` is on whose behalf, as it stands
+    in the logs of all brokers (`request_ids`).
     """
 
     at: int
@@ -53,6 +49,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     refused: str = ""
     manager: str = ""
     strategy: str = ""
+    request_id: str = ""
+    epoch: int = 0
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
         """Tell whether the decision is about all that is given: blank ones are not asked for.
@@ -72,10 +70,10 @@ class DecisionLog:
     def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:
         self._broker_id = broker_id
         self.folder = folder
-        self._file = None if folder is None else folder / f"{broker_id.replace(':', '_').replace('/', '_')}.jsonl"
+        self._lines = None if folder is None else JsonLines(folder, broker_id, lost="decision_not_logged")
         self._records: deque[DecisionRecord] = deque(maxlen=kept)
         self._number = 0
-        self._may_be_cut = True
+        self._commands = 0
 
     def record(
         self,
@@ -88,6 +86,8 @@ class DecisionLog:
         destination: str = "",
         refused: str = "",
         manager: str = "",
+        request_id: str = "",
+        epoch: int = 0,
     ) -> DecisionRecord:
         """Keep one decision and return it."""
         self._number += 1
@@ -104,10 +104,12 @@ class DecisionLog:
             refused=refused,
             manager=manager,
             strategy=_strategy(reason),
+            request_id=request_id,
+            epoch=epoch,
         )
         self._records.append(record)
-        if self._file is not None:
-            self._append(self._file, record)
+        if self._lines is not None:
+            self._lines.append(record)
         return record
 
     @property
@@ -115,34 +117,15 @@ class DecisionLog:
         """How many decisions were made since this log began."""
         return self._number
 
+    def count_command(self) -> int:
+        """Count a command to another broker; return how many there were since this log began."""
+        self._commands += 1
+        return self._commands
+
     def recent(self, limit: int = KEPT) -> list[DecisionRecord]:
         """Return the last `limit` decisions, oldest first."""
         skip = max(0, len(self._records) - max(0, limit))
         return list(islice(self._records, skip, None))
-
-    def _append(self, file: Path, record: DecisionRecord) -> None:
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):
-                if file.stat().st_size >= FILE_BYTES:
-                    os.replace(file, file.with_name(f"{file.name}.1"))
-            with file.open("ab") as lines:
-                # a broker that was killed may have left half a line, and so may a disk that was full
-                end = b"\n" if self._may_be_cut and _is_cut(file) else b""
-                self._may_be_cut = True
-                lines.write(end + msgspec.json.encode(record) + b"\n")
-            self._may_be_cut = False
-        except OSError as error:
-            log.warning("decision_not_logged", file=str(file), reason=str(error))
-
-
-def _is_cut(file: Path) -> bool:
-    """Tell whether the last line of a file lacks its end."""
-    with file.open("rb") as content:
-        if not content.seek(0, os.SEEK_END):
-            return False
-        content.seek(-1, os.SEEK_END)
-        return content.read(1) != b"\n"
 
 
 def read_decisions(data: Path) -> list[DecisionRecord]:

@@ -79,13 +79,15 @@ class AdminCluster:
         told = await self._call("GET", url, "/admin/v2/brokers/configuration/runtime")
         return msgspec.convert(told, dict[str, str], strict=False)
 
-    async def set_dynamic(self, key: str, value: str) -> None:
-        """Change a key on all brokers; each goes by it when it hears of it.
+    async def set_dynamic(self, key: str, value: str, *, expected: str) -> None:
+        """Change a key that is `expected` on all brokers; each goes by it when it hears of it.
 
         Raises:
-            NotNowError, RefusedError: it was not stored.
+            NotNowError: it was not stored, perhaps because somebody else changed it meanwhile: read it again.
+            RefusedError: it cannot be stored.
         """
-        await self._call("POST", self._url, f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}")
+        path = f"/admin/v2/brokers/configuration/{quote(key)}/{quote(value, safe='')}"
+        await self._call("POST", self._url, path, params={"expected": expected})
 
     async def isolation(self) -> Mapping[str, Any]:
         """Return the isolation policies of the cluster by name, as they are stored.

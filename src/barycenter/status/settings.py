@@ -6,19 +6,21 @@ from functools import cache
 import msgspec
 
 from barycenter.config.broker_conf import ConfigError, default_config, runtime_values, shown
-from barycenter.config.sources import Source, source_of
+from barycenter.config.sources import NotedChange, Source, source_of
 from barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, configuration_of
 
 
 class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One key. `values` maps each value in force to the brokers that go by it, `sources` each of these values to where
-    it comes from; `default` is None if it is not known. What may be a secret is not shown."""
+    it comes from; `default` is None if it is not known, `changed`, who changed what is stored for all, likewise. What
+    may be a secret is not shown."""
 
     key: str
     values: dict[str, list[str]]
     sources: dict[str, Source]
     default: str | None
     is_dynamic: bool
+    changed: NotedChange | None = None
 
     @property
     def is_alike(self) -> bool:
@@ -40,6 +42,7 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
     values: dict[str, list[str]] = {}
     sources: dict[str, Source] = {}
     default: str | None = None
+    changed: NotedChange | None = None
     for broker in brokers:
         settings = broker.settings or {}
         if key not in settings:
@@ -48,9 +51,12 @@ def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:
         default = _defaults_of(settings).get(key)
         visible = shown(key, text)
         values.setdefault(visible, []).append(broker.broker)
-        sources[visible] = source_of(text, default, (broker.overrides or {}).get(key))
+        override = (broker.overrides or {}).get(key)
+        sources[visible] = source_of(text, default, override)
+        noted = (broker.setting_changes or {}).get(key)
+        changed = noted if override is not None and noted is not None and noted.is_of(key, override) else changed
     is_dynamic = any(key in (broker.dynamic_keys or ()) for broker in brokers)
-    return Setting(key=key, values=values, sources=sources, default=default, is_dynamic=is_dynamic)
+    return Setting(key=key, values=values, sources=sources, default=default, is_dynamic=is_dynamic, changed=changed)
 
 
 def _defaults_of(settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -36,7 +36,7 @@ def test_a_decision_says_which_load_manager_made_it_and_a_line_that_does_not_is_
 
 
 def test_a_large_decision_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barycenter.logs.decision_log.FILE_BYTES", 10)
+    monkeypatch.setattr("barycenter.logs.json_lines.FILE_BYTES", 10)
     log = DecisionLog("b", tmp_path)
     for _ in range(3):
         log.record(1, "shed", Reason(code=Code.BALANCED))

@@ -11,18 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barycenter.load.reasons import Code, Reason
-from barycenter.logs import decision_pages
+from barycenter.logs import record_pages
 from barycenter.logs.decision_log import DecisionLog, DecisionRecord, read_decisions
-from barycenter.logs.decision_pages import (
-    DecisionQuestion,
-    Key,
-    Span,
-    cursor_of,
-    key_of,
-    merged_pages,
-    parse_cursor,
-    read_page,
-)
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
+from barycenter.logs.record_pages import Key, cursor_of, key_of, parse_cursor
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.topic import TopicName
 
@@ -76,9 +68,9 @@ def test_pages_of_any_size_have_every_decision_once_in_order(
 ) -> None:
     """However few bytes a block and a page have; times within a log may be a little out of order."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decision_pages, "BLOCK_BYTES", block)
-        patch.setattr(decision_pages, "MOST_BYTES", budget)
-        patch.setattr(decision_pages, "CLOCK_SLACK_MS", 20)
+        patch.setattr(record_pages, "BLOCK_BYTES", block)
+        patch.setattr(record_pages, "MOST_BYTES", budget)
+        patch.setattr(record_pages, "CLOCK_SLACK_MS", 20)
         expected = []
         for index, times in enumerate(logs):
             by = f"b{index}:1"
@@ -93,8 +85,8 @@ def test_pages_of_any_size_have_every_decision_once_in_order(
 
 
 def test_a_page_reads_no_more_than_its_share_of_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_pages, "MOST_BYTES", 200_000)
-    monkeypatch.setattr(decision_pages, "BLOCK_BYTES", 4_096)
+    monkeypatch.setattr(record_pages, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(record_pages, "BLOCK_BYTES", 4_096)
     records = [record(at * 100_000, number=at, bundle="t/n/0" if at == 5 else "") for at in range(1, 8_001)]
     size = len(write(tmp_path / "a_1.jsonl", records))
     read: list[int] = []
@@ -120,7 +112,7 @@ def test_a_page_reads_no_more_than_its_share_of_a_large_log(tmp_path: Path, monk
 def test_what_is_no_decision_is_passed_over(tmp_path: Path) -> None:
     content = write(tmp_path / "a_1.jsonl", [record(1), record(2)])
     first, second = content.splitlines(keepends=True)
-    nonsense = b'\xff\n\n{"at": 3}\n' + b"[" * 5_000 + b"\n" + b"x" * 3 * decision_pages.BLOCK_BYTES + b"\n"
+    nonsense = b'\xff\n\n{"at": 3}\n' + b"[" * 5_000 + b"\n" + b"x" * 3 * record_pages.BLOCK_BYTES + b"\n"
     (tmp_path / "a_1.jsonl").write_bytes(nonsense + first + nonsense + second + nonsense)
     (tmp_path / "b_1.jsonl").mkdir()
     (tmp_path / "c_1.jsonl").write_bytes(b"")
@@ -150,8 +142,8 @@ def test_what_is_logged_and_remembered_counts_once_and_what_is_remembered_alone_
 
 
 def test_pages_of_several_brokers_become_one_that_has_no_gap() -> None:
-    full = decision_pages.DecisionPage(decisions=[record(5), record(6)], next=cursor_of((5, "a:1", 1)), known_since=2)
-    other = decision_pages.DecisionPage(decisions=[record(at, "b:1") for at in (1, 5, 7)], known_until=7)
+    full = DecisionPage(decisions=[record(5), record(6)], next=cursor_of((5, "a:1", 1)), known_since=2)
+    other = DecisionPage(decisions=[record(at, "b:1") for at in (1, 5, 7)], known_until=7)
     page = merged_pages([full, other], 10, ["c:1"])
     assert [(each.at, each.by) for each in page.decisions] == [(5, "a:1"), (5, "b:1"), (6, "a:1"), (7, "b:1")]
     assert (parse_cursor(page.next), page.known_since, page.known_until, page.silent) == ((5, "a:1", 1), 2, 7, ["c:1"])

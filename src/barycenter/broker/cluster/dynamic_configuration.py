@@ -4,15 +4,25 @@ Every broker reads the map at start and watches it. Removing an override leaves 
 broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import msgspec
 import structlog
 
 from barycenter.broker.changes import StoreWatch
-from barycenter.config.broker_conf import ConfigError, dynamic_keys, shown, validate_dynamic, with_overrides
+from barycenter.broker.cluster.setting_changes import SettingChanges
+from barycenter.config.broker_conf import (
+    ConfigError,
+    dynamic_keys,
+    runtime_values,
+    shown,
+    validate_dynamic,
+    with_overrides,
+)
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.config.sources import LONGEST_NOTED, NotedChange
 from barycenter.metadata.errors import BadVersionError, InvalidValueError
 from barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -36,6 +46,24 @@ class ChangeRefusedError(ConfigError):
         self.key = key
         self.value = value
         self.allowed = reason
+
+
+class ChangedMeanwhileError(Exception):
+    """The setting is not what somebody expected who asked for a change of it."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} is not what was expected: somebody else changed it meanwhile. Read it again.")
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBy:
+    """Who changes a setting, at which epoch ms, why, by which request."""
+
+    by: str = ""
+    at: int = 0
+    why: str = ""
+    request_id: str = ""
 
 
 class ConfigHolder:
@@ -113,6 +141,7 @@ class DynamicConfiguration:
         self._store = store
         self._holder = holder
         self._overrides: dict[str, str] = {}
+        self.changes = SettingChanges(store)
         self._watch = StoreWatch(
             store,
             name="dynamic configuration",
@@ -139,29 +168,57 @@ class DynamicConfiguration:
     async def close(self) -> None:
         await self._watch.close()
 
-    async def set(self, key: str, text: str) -> None:
+    async def set(
+        self, key: str, text: str, *, changed_by: ChangedBy | None = None, expected: str | None = None
+    ) -> None:
         """Store an override for the whole cluster; it is in force here on return.
+
+        Unless None, `expected` is what the key has to be until then: what is stored, or what is in force here if
+        nothing is. `changed_by` is noted beside it.
 
         Raises:
             ConfigError: the key is not dynamic, or the value is not allowed, or brokers cannot take it now.
+            ChangedMeanwhileError: it is not what was expected; nothing was changed.
         """
         self._holder.changed(key, text)
-        await self._modify(lambda overrides: {**overrides, key: text})
+        before = await self._modify(key, text, expected)
+        await self._note(key, before, text, changed_by)
 
-    async def remove(self, key: str) -> None:
+    async def remove(self, key: str, *, changed_by: ChangedBy | None = None, expected: str | None = None) -> None:
         """Remove an override; the value stays in force until a broker restarts.
 
         Raises:
             ConfigError: the key is not dynamic.
+            ChangedMeanwhileError: it is not what was expected; nothing was changed.
         """
         if key not in dynamic_keys():
             raise ConfigError(key, "", "a dynamic key")
-        await self._modify(lambda overrides: {name: text for name, text in overrides.items() if name != key})
+        before = await self._modify(key, None, expected)
+        await self._note(key, before, None, changed_by)
 
-    async def _modify(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    async def _note(self, key: str, before: str, text: str | None, changed_by: ChangedBy | None) -> None:
+        if changed_by is None:
+            return
+        change = NotedChange(
+            by=changed_by.by[:LONGEST_NOTED],
+            at=changed_by.at,
+            value=None if text is None else shown(key, text)[:LONGEST_NOTED],
+            before=shown(key, before)[:LONGEST_NOTED],
+            why=changed_by.why[:LONGEST_NOTED],
+            request_id=changed_by.request_id,
+        )
+        await self.changes.note(key, change)
+
+    async def _modify(self, key: str, text: str | None, expected: str | None) -> str:
+        """Store an override, or remove it if `text` is None; return what the key was before."""
         while True:
             record = await self._store.get(CONFIGURATION_PATH)
-            value = msgspec.json.encode(change({} if record is None else _decode(record.value)))
+            overrides = {} if record is None else _decode(record.value)
+            before = overrides.pop(key, None)
+            was = runtime_values(self._holder.current)[key] if before is None else before
+            if expected is not None and expected not in self._texts_of(key, was):
+                raise ChangedMeanwhileError(key)
+            value = msgspec.json.encode(overrides if text is None else {**overrides, key: text})
             version = MUST_NOT_EXIST if record is None else record.stat.version
             try:
                 await self._store.put(CONFIGURATION_PATH, value, expected_version=version)
@@ -169,6 +226,14 @@ class DynamicConfiguration:
                 continue  # somebody else changed the map meanwhile: read it again
             break
         await self._reload()
+        return was
+
+    def _texts_of(self, key: str, text: str) -> Sequence[str]:
+        """Return a value as it was stored, and as brokers tell it."""
+        try:
+            return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]
+        except ConfigError:
+            return (text,)
 
     async def _reload(self) -> None:
         record = await self._store.get(CONFIGURATION_PATH)

@@ -1,4 +1,4 @@
-"""The commands of a leader to other brokers, sent to their admin REST."""
+"""The commands of a leader to other brokers, sent to their admin REST with the id of the request that they are for."""
 
 from dataclasses import replace
 from typing import Final
@@ -11,6 +11,7 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.broker.access.tls_ports import own_tls
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.credentials.presented import NOTHING
+from barycenter.logs.request_ids import request_headers
 from barycenter.naming.bundle import Bundle
 
 LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
@@ -23,20 +24,20 @@ def broker_client(config: BrokerConfig) -> AdminClient:
         ConfigError, KeyMaterialError: it has nothing to show to others.
     """
     tls = own_tls(config)
-    return AdminClient(shows=tls.shows, tls=tls)
+    return AdminClient(shows=tls.shows, tls=tls, bears=request_headers)
 
 
 def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
     """Return a client for what others ask through a broker of this configuration: it trusts whom the broker trusts, and
     shows nothing of its own."""
-    return AdminClient(tls=replace(own_tls(config), shows=NOTHING), most_bytes=most_bytes)
+    return AdminClient(tls=replace(own_tls(config), shows=NOTHING), most_bytes=most_bytes, bears=request_headers)
 
 
 class HttpPeers:
     """The commands that a leader gives to other brokers. Implements `environment.Peers`."""
 
     def __init__(self, client: AdminClient | None = None) -> None:
-        self.client = client or AdminClient()
+        self.client = client or AdminClient(bears=request_headers)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "HttpPeers":

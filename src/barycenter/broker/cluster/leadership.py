@@ -29,7 +29,7 @@ import structlog
 from barycenter.broker.changes import NextChange
 from barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
 from barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
-from barycenter.metadata.coordination.epochs import Epoch, FencedStore, epoch_path, read_epoch, take_epoch
+from barycenter.metadata.coordination.epochs import Epoch, FencedStore, epoch_path, read_epoch, take_epoch, tell_release
 from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
 from barycenter.metadata.errors import MetadataError, NotLeadingError
 from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
@@ -41,6 +41,8 @@ CHANNEL_LEADER_PATH: Final = "/loadbalance/extension/leader"
 """Where brokers of the extensible load manager elect theirs: it leads those of no other."""
 _AGREE_PAUSE_S: Final = 0.1
 _FAILED_PAUSE_S: Final = 1.0
+_RELEASE_S: Final = 2.0
+"""How long a leader that leaves tries to say so."""
 _FIRST_EPOCH_S: Final = 5.0
 """How long the start of a broker waits for the epoch of the term that it won."""
 
@@ -96,6 +98,7 @@ class Leadership:
         self._tasks: dict[asyncio.Task[None], None] = {}  # a set's order would differ from run to run
         self._change = NextChange()
         self._listeners: list[Callable[[], None]] = []
+        self._begin_listeners: list[Callable[[Epoch], None]] = []
         self._stop_listening: list[Callable[[], None]] = []
 
     @property
@@ -189,10 +192,15 @@ class Leadership:
         if self._resigned:
             return
         self._resigned = True
+        epoch = self.epoch_of_term()
         self._look()
         for stop in self._stop_listening:
             stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if epoch is not None:
+            with suppress(MetadataError, TimeoutError):
+                async with asyncio.timeout(_RELEASE_S):
+                    await tell_release(self._store, self.path, epoch.number, self._broker_id)
         if self._election is not None:
             try:
                 await self._election.close()
@@ -210,6 +218,10 @@ class Leadership:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` when somebody else may lead, or this broker may have begun or ceased to."""
         self._listeners.append(listener)
+
+    def on_begin(self, listener: Callable[[Epoch], None]) -> None:
+        """Call `listener` with the epoch of each term in which this broker begins to lead."""
+        self._begin_listeners.append(listener)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
@@ -276,6 +288,8 @@ class Leadership:
                 assert self._epoch is not None
                 self.times_won += 1
                 log.info("leadership_changed", leads=True, epoch=self._epoch.number)
+                for begun in self._begin_listeners:
+                    begun(self._epoch)
                 for duty in self._duties:
                     self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
             case TermAction.END:

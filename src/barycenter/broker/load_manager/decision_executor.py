@@ -6,7 +6,7 @@ of what is no bundle any more is not tried.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -19,6 +19,7 @@ from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.splitting.request import can_divide
 from barycenter.logs.decision_log import DecisionLog, DecisionRecord, Kind
+from barycenter.logs.request_ids import current_request_id, serving
 from barycenter.metadata.coordination.epochs import Epoch
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError, UnknownBundleError
@@ -92,6 +93,10 @@ class DecisionExecutor:
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
         """Have the owner unload a bundle, for a destination if one is chosen; return whether it did."""
+        with self._named():
+            return await self._unload(unload, destination)
+
+    async def _unload(self, unload: Unload, destination: str | None) -> bool:
         bundle = _parsed(unload.bundle)
         try:
             if bundle is None or not await self._move(bundle, unload.source, destination):
@@ -146,6 +151,10 @@ class DecisionExecutor:
 
         `epoch` is that of the leader that decided so; None: the owner itself did.
         """
+        with self._named():
+            return await self._do_split(split, unload, epoch)
+
+    async def _do_split(self, split: Split, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None) -> bool:
         bundle = _parsed(split.bundle)
         try:
             code = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
@@ -187,7 +196,12 @@ class DecisionExecutor:
 
     def _record(self, kind: Kind, reason: Reason, **about: str) -> DecisionRecord:
         at_ms = self._context.env.clock.now_ms()
-        return self._decisions.record(at_ms, kind, reason, manager=self._manager, **about)
+        named = {**about, "request_id": current_request_id()}
+        return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
+
+    def _named(self) -> AbstractContextManager[None]:
+        """Give a command an id of its own, by which it is found in the logs of all brokers that have a part in it."""
+        return serving(current_request_id() or f"{self._context.incarnation}-{self._decisions.count_command()}")
 
 
 def _parsed(bundle: str) -> Bundle | None:

@@ -25,6 +25,7 @@ from barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, write_s
 from barycenter.broker.ownership.contract import Ownership
 from barycenter.load.splitting.algorithms import split_algorithm
 from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
+from barycenter.logs.request_ids import kept_task
 from barycenter.metadata.coordination.epochs import EpochGate
 from barycenter.metadata.errors import BadVersionError, MetadataError
 from barycenter.metadata.store import Guard, MetadataStore
@@ -273,7 +274,7 @@ class NamespaceService:
         except Exception:
             log.exception("load_report_not_written", after="split")
         if unload:
-            self._keep_task(asyncio.create_task(self._unload_children(children), name=f"unload children of {parent}"))
+            self._keep_task(kept_task(self._unload_children(children), f"unload children of {parent}"))
 
     async def _unload_children(self, children: list[Bundle]) -> None:
         for child in children:

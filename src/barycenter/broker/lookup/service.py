@@ -31,6 +31,7 @@ from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.contract import InTransit, Ownership
+from barycenter.logs.request_ids import kept_task
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.namespace import NamespaceName
@@ -249,7 +250,7 @@ class ClusterLookup:
         key = (bundle, authoritative)
         task = self._searches.get(key)
         if task is None:
-            task = asyncio.create_task(self._search_until_found(bundle, authoritative), name=f"lookup {bundle}")
+            task = kept_task(self._search_until_found(bundle, authoritative), f"lookup {bundle}")
             self._searches[key] = task
             task.add_done_callback(lambda done: self._search_done(key, done))
         try:

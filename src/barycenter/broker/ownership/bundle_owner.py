@@ -22,6 +22,7 @@ from barycenter.broker.ownership.holdings import Holdings, OwnershipProof
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.ownership.term import PauseDetector
+from barycenter.logs.request_ids import kept_task
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.store import MetadataStore
@@ -208,7 +209,8 @@ class BundleOwner(ABC, Generic[W]):
 
     async def _run(self, change: Coroutine[Any, Any, T], name: str) -> T:
         """Carry a change out to its end even if the caller goes away."""
-        task = self._spawn(change, name)
+        task = kept_task(change, name)  # it bears the id of the request to its end, too
+        self._keep(task)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -218,9 +220,12 @@ class BundleOwner(ABC, Generic[W]):
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)
+        self._keep(task)
+        return task
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._done)
-        return task
 
     async def _end_tasks(self) -> None:
         for task in list(self._tasks):

@@ -29,11 +29,13 @@ from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.bundle_owner import BundleOwner
 from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.hand_overs import HandOvers
 from barycenter.broker.ownership.holdings import Holding, HoldingState
 from barycenter.broker.ownership.locks import BundleLock, BundleLocks
 from barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
 from barycenter.broker.ownership.serving import OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
+from barycenter.logs.request_ids import current_request_id
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import (
     LockBusyError,
@@ -82,9 +84,11 @@ class OwnershipCache(BundleOwner[BundleLock]):
             is_held=self._holdings.__contains__,
         )
         self._others = OtherOwners(store, incarnation)
+        self._hand_overs = HandOvers(store)
         self._created_listeners: list[Callable[[Bundle], None]] = []
         self._stop_listening = [
             self._others.close,
+            self._hand_overs.close,
             store.add_listener(self._on_notification),
             store.add_session_listener(self._on_session_event),
         ]
@@ -212,7 +216,11 @@ class OwnershipCache(BundleOwner[BundleLock]):
         return holding
 
     def _activate(self, holding: LockHolding, reason: str) -> None:
-        self._others.forget(holding.term.bundle)
+        bundle = holding.term.bundle
+        self._others.forget(bundle)
+        if on_behalf := self._hand_overs.taken(bundle):
+            epoch = holding.term.epoch
+            log.info("bundle_taken_over", broker=self._broker_id, bundle=str(bundle), epoch=epoch, request_id=on_behalf)
         self._holdings.activate(holding, reason)
 
     async def _release(self, bundle: Bundle, reason: str) -> int | None:
@@ -223,11 +231,14 @@ class OwnershipCache(BundleOwner[BundleLock]):
             self._holdings.unload(holding)
             log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
             began = asyncio.get_running_loop().time()
+            request_id = current_request_id()
             mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
+            tell = self._spawn(self._hand_overs.begin(bundle, request_id), f"tell who unloads {bundle}")
             closed = await self._close_topics(bundle, reason)
             self._holdings.end(holding, reason)
-            await asyncio.wait([mark])
+            await asyncio.wait([mark, tell])
             await self._forget(holding)
+            self._spawn(self._hand_overs.end(bundle, request_id), f"tell no more who unloads {bundle}")
             took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
             log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
             return closed

@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from barycenter.broker.rest.admission import MAX_BODY_BYTES, admission
+from barycenter.broker.rest.audit import Audit, audited
 from barycenter.broker.rest.broker_stats import BrokerStats
 from barycenter.broker.rest.brokers import Brokers
 from barycenter.broker.rest.clusters import Clusters
@@ -36,6 +37,7 @@ from barycenter.broker.rest.partitioned_topics import PartitionedTopics
 from barycenter.broker.rest.permissions import Permissions
 from barycenter.broker.rest.principals import principals
 from barycenter.broker.rest.relay import relay
+from barycenter.broker.rest.request_ids import answer_with_id, identified
 from barycenter.broker.rest.requests import text_response
 from barycenter.broker.rest.resource_quotas import ResourceQuotas
 from barycenter.broker.rest.rights import rights
@@ -51,12 +53,15 @@ __all__ = ["BrokerServices", "build_app"]
 def build_app(services: BrokerServices) -> web.Application:
     """Return the application; whoever runs it chooses the socket. Run it without an access log."""
     middlewares = [
+        identified,
+        audited(services),
         errors_as_reasons,
         relay(services),
         *admission(services, principals(services), rights(services)),
         leader_requests(services),
     ]
     app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
+    app.on_response_prepare.append(answer_with_id)
     resources = (
         Lookup,
         Clusters,
@@ -77,6 +82,7 @@ def build_app(services: BrokerServices) -> web.Application:
         BrokerStats,
         Metrics,
         Decisions,
+        Audit,
         LeadersView,
         Explanations,
         SplitPreviews,

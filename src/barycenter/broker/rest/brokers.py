@@ -10,11 +10,16 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from barycenter.broker.access.principal import NOBODY
+from barycenter.broker.cluster.dynamic_configuration import ChangedBy
+from barycenter.broker.rest.audit import why_of
 from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.health import check_health
 from barycenter.broker.rest.leader_requests import by_leader
 from barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from barycenter.broker.rest.ownership import location, web_url_for
+from barycenter.broker.rest.principals import PRINCIPAL
+from barycenter.broker.rest.request_ids import REQUEST_ID
 from barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_conf import ConfigError, dynamic_keys, shown_values
@@ -130,24 +135,34 @@ class Brokers:
         """Show every key with the value in force on the broker asked."""
         return json_response(shown_values(self._services.config))
 
+    @takes(expected=TEXT)
     @by_leader
     async def set_override(self, request: web.Request) -> web.Response:
-        """Change a key on all brokers."""
+        """Change a key on all brokers; with `expected` only if that is its value until then, else 409."""
         name = request.match_info["name"]
         value = unquote(request.rel_url.raw_path.split("/", 6)[6])
         _require_dynamic(name, "update")
         try:
-            await self._control.dynamic_configuration.set(name, value)
+            await self._control.dynamic_configuration.set(
+                name, value, changed_by=self._changed_by(request), expected=request.rel_url.query.get("expected")
+            )
         except ConfigError as error:
             raise RestError(412, f" Invalid dynamic-config value: {error}") from error
         return web.Response(status=200)
 
+    def _changed_by(self, request: web.Request) -> ChangedBy:
+        at_ms = self._control.env.clock.now_ms()
+        return ChangedBy(str(request.get(PRINCIPAL, NOBODY)), at_ms, why_of(request), request[REQUEST_ID])
+
+    @takes(expected=TEXT)
     @by_leader
     async def delete_override(self, request: web.Request) -> web.Response:
-        """Remove an override; the value of the file is back after a restart."""
+        """Remove an override; the value of the file is back after a restart. `expected` as for a change."""
         name = request.match_info["name"]
         _require_dynamic(name, "delete")
-        await self._control.dynamic_configuration.remove(name)
+        await self._control.dynamic_configuration.remove(
+            name, changed_by=self._changed_by(request), expected=request.rel_url.query.get("expected")
+        )
         return web.Response(status=200)
 
     async def internal_configuration(self, request: web.Request) -> web.Response:

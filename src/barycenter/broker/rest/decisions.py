@@ -32,16 +32,8 @@ from barycenter.broker.rest.requests import json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.load.snapshot.document import encode_snapshot
 from barycenter.logs.decision_log import KEPT, DecisionRecord, Kind
-from barycenter.logs.decision_pages import (
-    LATEST_MS,
-    MOST_ON_PAGE,
-    DecisionPage,
-    DecisionQuestion,
-    Span,
-    merged_pages,
-    parse_cursor,
-    read_page,
-)
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
+from barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName

@@ -14,6 +14,7 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.broker import errors as service
 from barycenter.broker.authorization import errors as access
 from barycenter.broker.cluster import lookup_answers as lookups
+from barycenter.broker.cluster.dynamic_configuration import ChangedMeanwhileError
 from barycenter.broker.lookup import namespace_service as bundles
 from barycenter.broker.ownership.serving import NotServedError
 from barycenter.broker.rest.told_path import told_path
@@ -55,6 +56,7 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (UnknownBundleError, 412),
     (InvalidSplitError, 412),
     (ConfigError, 412),
+    (ChangedMeanwhileError, 409),
     (lookups.NamespaceNotFoundError, 404),
     (lookups.BundleNotFoundError, 412),
     (lookups.ListenerNotFoundError, 404),

@@ -39,8 +39,11 @@ FOLLOW: Final = "Barycenter-Follow"
 MOST_RELAYED_BYTES: Final = 64 * 1_048_576
 """The largest answer that is passed on."""
 
+RELAYED: Final = web.RequestKey("relayed", str)
+"""Where a request was sent on to from here."""
+
 _PROOFS: Final = ("Authorization", ORIGINAL_PRINCIPAL)
-_PASSED_ON: Final = (*_PROOFS, "Content-Type", "If-None-Match")
+_PASSED_ON: Final = (*_PROOFS, "Content-Type", "If-None-Match", "X-Barycenter-Why")
 _PASSED_BACK: Final = ("content-type", "etag", "allow", "www-authenticate")
 _ASKED_AT_ONCE: Final = 16
 _SILENT_S: Final = 5.0
@@ -64,6 +67,7 @@ def relay(services: BrokerServices) -> Middleware:
 
 async def _followed(services: BrokerServices, request: web.Request, url: str) -> web.Response:
     data = await request.read() if request.can_read_body else None
+    request[RELAYED] = url
     for _ in range(MAX_REDIRECTS):
         answer = await services.relayed.forward(request.method, url, passed_on(request), data)
         location = answer.headers.get("location")

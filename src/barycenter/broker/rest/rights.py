@@ -274,6 +274,7 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _STATS + "/broker-resource-availability/{tenant}/{namespace}"): _SUPER,
     ("GET", _OURS + "/decisions"): _SUPER,
     ("GET", _OURS + "/decision-log"): _SUPER,
+    ("GET", _OURS + "/audit"): _SUPER,
     ("GET", _OURS + "/snapshot"): _SUPER,
     ("POST", _OURS + "/leader-writes"): _SUPER,
     ("GET", _OURS + "/overview"): _SUPER,
@@ -285,6 +286,7 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _OURS + "/drain-preview"): _SUPER,
     ("GET", _OURS + "/settings"): _SUPER,
     ("GET", _OURS + "/settings/{name}"): _SUPER,
+    ("GET", _OURS + "/setting-changes"): _SUPER,
     ("GET", _OURS + "/damaged-ledgers"): _SUPER,
     ("GET", _OURS + "/openapi.json"): _KNOWN,
 }

@@ -18,6 +18,7 @@ from barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from barycenter.broker.rest.app import build_app
 from barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.logs.request_ids import kept_task
 
 _BACKLOG: Final = 1024
 _LONGEST_FAULT: Final = 200
@@ -169,7 +170,7 @@ def _services_of(
             on_stopped()
 
     def shutdown(max_unloads_per_second: float) -> None:
-        task = asyncio.create_task(stop(max_unloads_per_second), name="shutdown request")
+        task = kept_task(stop(max_unloads_per_second), "shutdown request")
         stops.add(task)
         task.add_done_callback(stops.discard)
 

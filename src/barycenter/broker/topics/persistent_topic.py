@@ -282,7 +282,7 @@ class PersistentTopic(Topic):
         require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
-        log.info("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
+        log.debug("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
         return subscription
 
     def _read_from(self, name: str, start: Position) -> PersistentSubscription:
@@ -342,7 +342,7 @@ class PersistentTopic(Topic):
                 await self.ledger.compacted.forget()
             elif subscription.is_durable:
                 await self.ledger.delete_cursor(name)
-        log.info("subscription_deleted", topic=str(self.name), subscription=name)
+        log.debug("subscription_deleted", topic=str(self.name), subscription=name)
 
     def consumers(self) -> Iterable[Consumer]:
         for subscription in self.subscriptions.values():

@@ -294,7 +294,7 @@ class TopicRegistry:
         Loads under way are waited for. The caller flips the term inactive before, and bounds the time.
         """
         closed = await self._leave(bundle, lambda topic: self._departures.close(topic, reason))
-        log.info("bundle_topics_closed", bundle=str(bundle), topics=closed, reason=reason)
+        log.debug("bundle_topics_closed", bundle=str(bundle), topics=closed, reason=reason)
         return closed
 
     async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:

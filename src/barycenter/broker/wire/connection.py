@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         self._life.start()
         refused = self._services.connected(self, peer[0] if peer else "")
         if refused is not None:
-            self._services.refused.tell(address=self.address, reason=refused)
+            self._services.refused.tell(connection=self._requests.id, address=self.address, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
             # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
@@ -203,7 +203,8 @@ class Connection(asyncio.Protocol):
         """Close the connection at once, without sending what is queued."""
         if self.is_closed:
             return
-        self._services.ended.tell(address=self.address, client=self.client_version, reason=reason)
+        about = {"connection": self._requests.id, "address": self.address, "client": self.client_version}
+        self._services.ended.tell(**about, reason=reason)
         self._detach_all()
         if self._transport is not None:
             self._transport.abort()

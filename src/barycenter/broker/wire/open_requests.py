@@ -1,4 +1,8 @@
-"""The requests of a connection that wait for something, each in a named task, and the answer to those that fail."""
+"""The requests of a connection that wait for something, each in a named task, and the answer to those that fail.
+
+What is logged on the way bears the connection's id and the number that the client gave the request. What is answered at
+once logs nothing, and pays nothing.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,6 +15,7 @@ from barycenter.broker.authorization.errors import AccessError
 from barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
 from barycenter.broker.wire.errors import error_code, error_text
 from barycenter.broker.wire.refusals import refusal, request_name
+from barycenter.logs.request_ids import new_connection_id, serving
 
 log = structlog.get_logger(__name__)
 
@@ -26,9 +31,11 @@ class AskedConnection(Protocol):
 class OpenRequests:
     """`ended` is called after each of them."""
 
-    __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_tasks")
+    __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_tasks", "id")
 
     def __init__(self, connection: AskedConnection, ended: Callable[[], None]) -> None:
+        self.id = new_connection_id()
+        """The connection's, by which the log's lines about it are found."""
         self._connection = connection
         self._ended = ended
         self._loop = asyncio.get_running_loop()
@@ -55,10 +62,12 @@ class OpenRequests:
         return task
 
     async def _run(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> None:
-        try:
-            await work
-        except Exception as error:  # noqa: BLE001 (every error has an answer)
-            self.failed(number, request, error)
+        name = getattr(request, "request_id", request_name(number))
+        with serving(f"{self.id}-{name}", connection=self.id, address=self._connection.address):
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 (every error has an answer)
+                self.failed(number, request, error)
 
     def _done(self, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
         work.close()  # a task that was cancelled before its first step has not begun it
@@ -69,7 +78,8 @@ class OpenRequests:
         """Answer a request that its handler gave up, and say so in the log, where a lack of rights stands already."""
         text = error_text(error)
         if not isinstance(error, AccessError):
-            log.info("request_refused", request=request_name(number), address=self._connection.address, reason=text)
+            about = {"connection": self.id, "address": self._connection.address}
+            log.info("request_refused", request=request_name(number), **about, reason=text)
         answer = refusal(number, request, error_code(error), text)
         if answer is not None:
             self._connection.send(answer)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -14,12 +15,13 @@ from barycenter.attach.answers import without_report
 from barycenter.attach.collector import admin_urls
 from barycenter.cli.ask.examination import Asked, examine
 from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
-from barycenter.cli.asking import asking_client
+from barycenter.cli.asking import asking_client, with_why
 from barycenter.cli.failure import fail
 from barycenter.cli.formats import with_format
 from barycenter.cli.groups import CommandGroup
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.cli.terminal import Column, print_table, printable
+from barycenter.config.sources import Source
 from barycenter.doctor.reading.cluster import ClusterUnreadableError
 from barycenter.status.settings import Setting, settings_of
 
@@ -49,7 +51,8 @@ def command() -> None:
 def get(keys: tuple[str, ...], url: str | None, is_all: bool, form: str) -> None:
     """Tell the values in force, and whether each is the default, from broker.conf, or dynamic.
 
-    Without KEY: all that are not defaults. What may be a secret is not shown. Ends with 1 if a KEY is not known.
+    Of dynamic ones it tells who changed them, when and why, if the brokers know. Without KEY: all that are not
+    defaults. What may be a secret is not shown. Ends with 1 if a KEY is not known.
     """
     settings = _settings(url)
     known = [setting.key for setting in settings]
@@ -77,7 +80,8 @@ def diff(url: str | None, form: str) -> None:
 @click.argument("value")
 @_with_url
 @click.option("--yes", is_flag=True, help="Do it; without, it is shown what would change.")
-def set_(key: str, value: str, url: str | None, yes: bool) -> None:
+@with_why("A reason, which the brokers keep.")
+def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     """Change a dynamic setting for all brokers, now and when they start; done when all go by it.
 
     Ends with 0, with 1 if it cannot be set or is not in force everywhere.
@@ -96,7 +100,7 @@ def set_(key: str, value: str, url: str | None, yes: bool) -> None:
         click.echo(printable(f"would become {value}; nothing is done without --yes"))
         return
     try:
-        asyncio.run(_set(asked_url(url), key, value))
+        asyncio.run(_set(asked_url(url), key, value, why))
     except AdminRequestError as error:
         fail(without_report(error))
     deadline = time.monotonic() + _IN_FORCE_S
@@ -111,8 +115,8 @@ def set_(key: str, value: str, url: str | None, yes: bool) -> None:
         time.sleep(_LOOKS_AGAIN_S)
 
 
-async def _set(url: str, key: str, value: str) -> None:
-    client = asking_client()
+async def _set(url: str, key: str, value: str, why: str) -> None:
+    client = asking_client(why=why)
     try:
         await client.call("POST", url, f"/admin/v2/brokers/configuration/{quote(key, safe='')}/{quote(value, safe='')}")
     finally:
@@ -144,9 +148,18 @@ def _print_settings(settings: Sequence[Setting], form: str, *, none: str = "") -
     for setting in settings:
         for value, brokers in setting.values.items():
             where = "all brokers" if setting.is_alike else ", ".join(brokers)
-            rows.append([setting.key, value, str(setting.sources[value]), setting.default or "", where])
+            rows.append([setting.key, value, _source(setting, value), setting.default or "", where])
     print_table(
         [Column(title) for title in ("key", "value", "from", "default", "where")],
         [[printable(cell) for cell in row] for row in rows],
         plain_width=_WIDTH,
     )
+
+
+def _source(setting: Setting, value: str) -> str:
+    """Return where a value comes from; of one that was set while brokers ran by whom, when and why."""
+    source, changed = setting.sources[value], setting.changed
+    if source is not Source.DYNAMIC or changed is None:
+        return str(source)
+    at = datetime.fromtimestamp(changed.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{source}, by {changed.by} at {at} UTC" + (f": {changed.why}" if changed.why else "")

@@ -14,7 +14,8 @@ from barycenter.attach.answers import without_report
 from barycenter.cli.asking import asking_client
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.logs.decision_log import KEPT, DecisionRecord
-from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, cursor_of
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion
+from barycenter.logs.record_pages import cursor_of
 
 _TIMEOUT_S: Final = 60.0
 _NOT_TOLD: Final = 404

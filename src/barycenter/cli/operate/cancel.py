@@ -8,8 +8,9 @@ from typing import Final
 
 import click
 
+from barycenter.cli.asking import with_why
 from barycenter.cli.failure import fail, in_words
-from barycenter.cli.operate.carrying_out import MOST_WHY, journal_of
+from barycenter.cli.operate.carrying_out import journal_of
 from barycenter.cli.terminal import printable
 from barycenter.operations.journal import Journal, JournalError, MoveState
 
@@ -24,7 +25,7 @@ _LOOKS_AGAIN_S: Final = 0.1
     type=click.Path(dir_okay=False, path_type=Path),
     help="The journal of what is to stop.  [PLAN.journal]",
 )
-@click.option("--why", default="", help="A reason, which the journal keeps.")
+@with_why("A reason, which the journal keeps.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -42,8 +43,6 @@ def command(file: Path | None, journal_file: Path | None, why: str, timeout_s: f
     """
     if (file is None) == (journal_file is None):
         raise click.UsageError("give PLAN, or --journal")
-    if len(why) > MOST_WHY:
-        raise click.UsageError(f"give at most {MOST_WHY:,} characters of --why")
     path = journal_file if file is None else journal_of(file)
     assert path is not None
     journal = Journal(path)

@@ -13,7 +13,7 @@ import click
 
 from barycenter.admin.client import AdminClient
 from barycenter.cli.ask.running_cluster import URL_VARIABLE
-from barycenter.cli.asking import asking_client
+from barycenter.cli.asking import asking_client, with_why
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.terminal import Column, Kind, print_table, printable
 from barycenter.operations.admin_cluster import AdminCluster
@@ -26,7 +26,6 @@ _MOST_SHOWN: Final = 50
 _MOST_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
-MOST_WHY: Final = 1_000
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -69,7 +68,7 @@ def with_audit(default: str) -> Callable[[Command], Command]:
     """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is."""
 
     def add(command: Command) -> Command:
-        command = click.option("--why", default="", callback=_why, help="A reason, which the journal keeps.")(command)
+        command = with_why("A reason, which the journal and the brokers keep.")(command)
         return click.option(
             "--journal",
             "journal_file",
@@ -80,15 +79,9 @@ def with_audit(default: str) -> Callable[[Command], Command]:
     return add
 
 
-def _why(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    if len(text) > MOST_WHY:
-        raise click.BadParameter(f"give at most {MOST_WHY:,} characters")
-    return text
-
-
-def open_cluster(url: str) -> tuple[AdminClient, AdminCluster]:
-    """Return a cluster to ask, and the client to close."""
-    client = asking_client(timeout_s=_REQUEST_TIMEOUT_S)
+def open_cluster(url: str, why: str = "") -> tuple[AdminClient, AdminCluster]:
+    """Return a cluster to ask, and the client to close; brokers are told `why` something is done."""
+    client = asking_client(timeout_s=_REQUEST_TIMEOUT_S, why=why)
     return client, AdminCluster(client, url)
 
 
@@ -136,7 +129,7 @@ def carry_out(
     try:
         with nullcontext() if journal is None else journal.held():
             stop = _never if journal is None else journal.asked_to_stop
-            outcome = asyncio.run(_carried_out(moves, url, pace, tell, stop))
+            outcome = asyncio.run(_carried_out(moves, url, pace, tell, stop, why))
             if asked := stop():
                 write(None, MoveState.CANCELLED, asked, None)
     except (JournalError, OSError) as error:
@@ -154,9 +147,9 @@ def _never() -> str:
 
 
 async def _carried_out(
-    moves: tuple[PlannedMove, ...], url: str, pace: Pace, tell: Tell, stop: Callable[[], str]
+    moves: tuple[PlannedMove, ...], url: str, pace: Pace, tell: Tell, stop: Callable[[], str], why: str
 ) -> Outcome:
-    client, cluster = open_cluster(url)
+    client, cluster = open_cluster(url, why)
     try:
         return await execute(moves, cluster, pace, tell, stop)
     finally:

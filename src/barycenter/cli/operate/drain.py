@@ -64,7 +64,7 @@ def command(
         return
     if found.drained is not None and broker not in found.drained:
         try:
-            asyncio.run(set_drained(address, (*found.drained, broker), broker))
+            asyncio.run(set_drained(address, broker, is_drained=True, why=why))
         except UNREACHABLE as error:
             fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))

@@ -77,22 +77,31 @@ async def to_drain(url: str, broker: str) -> Drained:
     return replace(found, moves=tuple(moves), stay=stay)
 
 
-async def set_drained(url: str, brokers: tuple[str, ...], broker: str) -> None:
-    """Have exactly these brokers be drained; done when all brokers know of `broker` whether it is.
+async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
+    """Have a broker be drained, or be so no more; done when all brokers know.
+
+    Others that are drained stay so, also those whom somebody else drains at the same time.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: it cannot be set, or is not in force everywhere.
     """
-    client, cluster = open_cluster(url)
+    client, cluster = open_cluster(url, why)
+
+    async def change() -> None:
+        text = (await cluster.settings())[DRAINED_KEY]
+        others = [name for name in parsed(text) if name != broker]
+        after = [*others, broker] if is_drained else others
+        if after != list(parsed(text)):
+            await cluster.set_dynamic(DRAINED_KEY, drained_text(after), expected=text)
 
     async def know(name: str) -> None:
         known = parsed((await cluster.settings(name))[DRAINED_KEY])
-        if (broker in known) is not (broker in brokers):
+        if (broker in known) is not is_drained:
             raise NotNowError(f"{name} does not know yet")
 
     try:
         async with asyncio.timeout(_WITHIN_S):
-            await when_told(lambda: cluster.set_dynamic(DRAINED_KEY, drained_text(brokers)))
+            await when_told(change)
             for name in await when_told(cluster.brokers):
                 await when_told(partial(know, name))
     finally:

@@ -5,6 +5,7 @@ import asyncio
 import click
 
 from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking import with_why
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.drain import UNREACHABLE
 from barycenter.cli.operate.drained import set_drained, who_is_drained
@@ -16,7 +17,8 @@ from barycenter.cli.terminal import printable
 @click.argument("broker", metavar="HOST:PORT")
 @click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
 @click.option("--yes", is_flag=True, help="Do it; without, it is shown what would be done.")
-def command(broker: str, url: str | None, yes: bool) -> None:
+@with_why("A reason, which the brokers keep.")
+def command(broker: str, url: str | None, yes: bool, why: str) -> None:
     """Let a drained broker have bundles again; look-ups and the load manager's next rounds bring them.
 
     Ends with 0, with 1 if it is not drained or cannot be told, with 2 for wrong usage.
@@ -36,8 +38,7 @@ def command(broker: str, url: str | None, yes: bool) -> None:
         if not yes:
             click.echo("nothing is done without --yes")
             return
-        left = tuple(name for name in found.drained if name != broker)
-        asyncio.run(set_drained(address, left, broker))
+        asyncio.run(set_drained(address, broker, is_drained=False, why=why))
     except UNREACHABLE as error:
         fail(in_words(error) or f"not all brokers know after a while that {broker} is not drained any more; try again")
     click.echo(printable(f"{broker} may have bundles again"))

@@ -1,6 +1,7 @@
 """`barycenter broker`: one broker process, from a broker.conf until SIGTERM."""
 
 import asyncio
+import os
 import random
 import signal
 import sys
@@ -19,6 +20,7 @@ from barycenter.broker.rest.server import start_web
 from barycenter.broker.start_errors import BrokerStartError, OpenToStrangersError
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_metadata, keep_private
+from barycenter.cli.run.log_level import log_level
 from barycenter.cli.run.process_log import configure_logging
 from barycenter.config.broker_conf import ConfigError, load_broker_conf
 from barycenter.config.broker_config import BrokerConfig
@@ -64,9 +66,10 @@ def command(conf: Path) -> None:
     `POST /admin/v2/brokers/shutdown`, and with 1 after a failure.
     """
     die_with_parent()
-    configure_logging(as_json=not sys.stderr.isatty())
     try:
         result = load_broker_conf(conf)
+        level = log_level(result.config.barycenter_log_level, os.environ)
+        configure_logging(as_json=not sys.stderr.isatty(), level=level)
         for unknown in key_advice(result.unknown_keys):
             log.warning("unknown_configuration_key", key=unknown.key, file=str(conf), mend=unknown.mend)
         opened_by = result.config.opened_to_strangers_by

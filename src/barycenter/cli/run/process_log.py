@@ -9,6 +9,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from barycenter.cli.terminal import printable
+from barycenter.logs.request_ids import merge_request
 
 LONGEST_TEXT: Final = 2_000
 """Characters of a value on a terminal."""
@@ -57,7 +58,7 @@ def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
         rendering = [for_a_terminal, structlog.dev.ConsoleRenderer()]
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            merge_request,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),

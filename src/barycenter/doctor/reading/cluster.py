@@ -20,6 +20,7 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.addresses import address_of
 from barycenter.attach.answers import without_report
 from barycenter.attach.collector import understood
+from barycenter.config.sources import NotedChange
 from barycenter.doctor.finding import Unseen
 from barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView, Picture
 from barycenter.doctor.reading.clock_offset import clock_offset
@@ -222,6 +223,8 @@ async def _settings(broker: _Asked) -> None:
     overrides = await broker.get("dynamic configuration", f"{root}/values", _Texts)
     keys = await broker.get("dynamic keys", root, _Names)
     broker.view = replace(broker.view, overrides=overrides, dynamic_keys=None if keys is None else frozenset(keys))
+    if settings is not None and OWN_KEY in settings:
+        await _changes(broker)
     cluster = (settings or {}).get("clusterName", "")
     if not cluster:
         broker.silent_on["owned bundles"] = "they are asked for by clusterName, which it does not tell"
@@ -230,6 +233,18 @@ async def _settings(broker: _Asked) -> None:
         owned = await broker.get("owned bundles", path, dict[str, _Held])
         if owned is not None:
             broker.view = replace(broker.view, owned={name: held.is_active for name, held in owned.items()})
+
+
+async def _changes(broker: _Asked) -> None:
+    """Ask who changed settings, which brokers of an older release do not know."""
+    what = "who changed settings"
+    answer = await broker.ask(what, "/barycenter/v1/setting-changes", _GONE)
+    if answer is not None and answer.status == 200:
+        try:
+            changes = msgspec.json.decode(answer.body, type=dict[str, NotedChange])
+            broker.view = replace(broker.view, setting_changes=changes)
+        except msgspec.DecodeError as error:
+            broker.silent_on[what] = f"the answer is not understood: {error}"
 
 
 async def _report(broker: _Asked) -> None:

@@ -10,8 +10,8 @@
 | override  | by force, what `repairs` decides                                                    |
 
 Each is made from the record that it replaces, so that its version is the next one, and what ends a change names the
-brokers that it began with, or it would be refused. Times are epoch ms. `epoch` is the number of the term that an Owned
-record begins.
+brokers that it began with, or it would be refused. `request_id` is that of the request that a change is for, which all
+its records bear. Times are epoch ms. `epoch` is the number of the term that an Owned record begins.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Different: a child's record is forced, as
 every claim.
@@ -27,10 +27,16 @@ from barycenter.load.service_units.service_unit_state import (
 )
 
 
-def assigning(before: ServiceUnitStateData | None, broker: str, now_ms: int) -> ServiceUnitStateData:
+def assigning(
+    before: ServiceUnitStateData | None, broker: str, now_ms: int, *, request_id: str = ""
+) -> ServiceUnitStateData:
     """Hand a bundle that nobody owns to `broker`."""
     return ServiceUnitStateData(
-        ServiceUnitState.ASSIGNING, dst_broker=broker, timestamp=now_ms, version_id=next_version(before)
+        ServiceUnitState.ASSIGNING,
+        dst_broker=broker,
+        timestamp=now_ms,
+        version_id=next_version(before),
+        request_id=request_id or None,
     )
 
 
@@ -43,6 +49,7 @@ def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitS
         timestamp=now_ms,
         version_id=next_version(before),
         epoch=epoch,
+        request_id=before.request_id,
     )
 
 
@@ -65,6 +72,7 @@ def releasing(
     *,
     force: bool = False,
     topics: Iterable[str] = (),
+    request_id: str = "",
 ) -> ServiceUnitStateData:
     """Have the owner give a bundle up, for `destination` or for nobody in particular. The owner itself may name topics
     that producers are attached to, as in `handed_over`: they are still open."""
@@ -76,6 +84,7 @@ def releasing(
         timestamp=now_ms,
         version_id=next_version(before),
         topics=topics_to_name(topics),
+        request_id=request_id or None,
     )
 
 
@@ -89,6 +98,7 @@ def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str]
         timestamp=now_ms,
         version_id=next_version(before),
         topics=topics_to_name(topics),
+        request_id=before.request_id,
     )
 
 
@@ -100,10 +110,13 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
         source_broker=before.source_broker,
         timestamp=now_ms,
         version_id=next_version(before),
+        request_id=before.request_id,
     )
 
 
-def splitting(before: ServiceUnitStateData, children: Iterable[str], now_ms: int) -> ServiceUnitStateData:
+def splitting(
+    before: ServiceUnitStateData, children: Iterable[str], now_ms: int, *, request_id: str = ""
+) -> ServiceUnitStateData:
     """Have the owner split a bundle into `children`, which stay with it. They are ranges, without the namespace."""
     return ServiceUnitStateData(
         ServiceUnitState.SPLITTING,
@@ -111,6 +124,7 @@ def splitting(before: ServiceUnitStateData, children: Iterable[str], now_ms: int
         split_service_unit_to_dest_broker=dict.fromkeys(children),
         timestamp=now_ms,
         version_id=next_version(before),
+        request_id=request_id or None,
     )
 
 
@@ -122,4 +136,5 @@ def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
         source_broker=before.source_broker,
         timestamp=now_ms,
         version_id=next_version(before),
+        request_id=before.request_id,
     )

@@ -28,6 +28,8 @@ while its own record is on the way. An owner that gives a bundle up of itself na
 the next one makes ledgers to write to while they are still open. Either may name none, or not all; that costs time,
 and nothing else.
 
+`request_id` is ours as well: on whose behalf the change was begun, so that all who have a part in it log the same id.
+
 Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore what is ours.
 """
 
@@ -103,6 +105,7 @@ TRANSITIONS: Final[Mapping[StorageType, Mapping[ServiceUnitState, frozenset[Serv
 }
 """By storage: the states that may follow a state. Init after another state is a tombstone."""
 
+RequestId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 BrokerName = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
 TopicText = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
 Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
@@ -123,6 +126,7 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
     version_id: Long = FIRST_VERSION
     epoch: Long | None = None
     topics: Annotated[tuple[TopicText, ...], msgspec.Meta(max_length=MOST_TOPICS)] | None = None
+    request_id: RequestId | None = None
 
     def __post_init__(self) -> None:
         """Refuse what nobody can act upon, as Pulsar does."""

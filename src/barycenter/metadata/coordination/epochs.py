@@ -7,10 +7,13 @@ a lasting record. Its writes are guarded by that record (`FencedStore`), and its
 
 `take_epoch` reads the record, then the leader's key, then writes. If the write succeeds, nobody took an epoch since the
 first read, and the key was this session's after it. Who is elected later takes his epoch later, and a higher one.
+
+A leader that leaves says so beforehand in a record of its own (`tell_release`), which nothing depends on: by it the
+next one can tell an orderly end from a session that ended.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -21,6 +24,7 @@ from barycenter.metadata.errors import (
     BadVersionError,
     FormerEpochError,
     GuardError,
+    InvalidValueError,
     NotLeadingError,
     StoreUnavailableError,
 )
@@ -37,20 +41,36 @@ class EpochRecord(msgspec.Struct, frozen=True, rename="camel"):
     broker_id: str = ""
 
 
+class Predecessor(msgspec.Struct, frozen=True):
+    """Who took the epoch before, and whether he gave it up of himself."""
+
+    broker_id: str
+    has_released: bool
+
+
 _CODEC = JsonCodec(EpochRecord)
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One term of a leader: its number, and what every write in it depends on."""
+    """One term of a leader: its number, and what every write in it depends on.
+
+    `before` is known to who took it: who led before, None if nobody did.
+    """
 
     number: int
     guard: Guard
+    before: Predecessor | None = field(default=None, compare=False)
 
 
 def epoch_path(leader_path: str) -> str:
     """Return where the epochs are counted of those who are elected at `leader_path`."""
     return f"{leader_path}-epoch"
+
+
+def release_path(leader_path: str) -> str:
+    """Return where the last leader of those who are elected at `leader_path` says that he gives it up."""
+    return f"{leader_path}-released"
 
 
 async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
@@ -72,16 +92,40 @@ async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> 
         StoreUnavailableError: unknown whether one was taken; nobody will use it if it was.
     """
     path = epoch_path(leader_path)
-    former = await read_epoch(store, leader_path)
+    former = await store.get(path)
+    before = None if former is None else _CODEC.decode(path, former.value)
     key = await store.get(leader_path)
     if key is None or not key.stat.created_by_self:
         return None
-    number, version = (1, MUST_NOT_EXIST) if former is None else (former.number + 1, former.guard.version)
+    released = None if before is None else await _released(store, leader_path)
+    number, version = (1, MUST_NOT_EXIST)
+    if former is not None and before is not None:
+        number, version = before.epoch + 1, former.stat.version
     try:
         stat = await store.put(path, _CODEC.encode(EpochRecord(number, broker_id)), expected_version=version)
     except BadVersionError:
         return None
-    return Epoch(number, Guard(path, stat.version))
+    led = None if before is None else Predecessor(before.broker_id, has_released=released == before.epoch)
+    return Epoch(number, Guard(path, stat.version), led)
+
+
+async def tell_release(store: MetadataStore, leader_path: str, epoch: int, broker_id: str) -> None:
+    """Say that the leader of an epoch gives it up; to be called before its key is deleted.
+
+    Raises:
+        MetadataError: the store did not answer; the next leader will take it for a session that ended.
+    """
+    await store.put(release_path(leader_path), _CODEC.encode(EpochRecord(epoch, broker_id)))
+
+
+async def _released(store: MetadataStore, leader_path: str) -> int | None:
+    """Return the epoch that was given up last, None if none is known to be."""
+    path = release_path(leader_path)
+    record = await store.get(path)
+    try:
+        return None if record is None else _CODEC.decode(path, record.value).epoch
+    except InvalidValueError:
+        return None
 
 
 async def require_guard(store: MetadataStore, guard: Guard) -> None:

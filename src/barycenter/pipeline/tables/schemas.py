@@ -292,7 +292,11 @@ TABLES = {
         " counts, and of two such rows `split` counts. `read_table` sees to it.",
     ),
     "decisions": Table(
-        DECISIONS, "at", ("by", "number", "at"), "What the leaders decided and why, from their decision logs."
+        DECISIONS,
+        "at",
+        ("by", "number", "at"),
+        "What the leaders decided and why, from their decision logs. A further `kind`, elect, is of no bundle: from"
+        " then on `destination` leads, and before it `source` did.",
     ),
     "balance": Table(
         BALANCE,

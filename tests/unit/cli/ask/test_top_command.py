@@ -162,7 +162,10 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
     finally:
         await cluster.close()
     assert [each.broker for each in found.board.brokers] == [broker.broker_id]
-    assert [each.bundle for each in found.decisions] == ["public/ns/0x00000000_0xffffffff"]
+    assert [(each.kind, each.bundle) for each in found.decisions] == [
+        ("elect", ""),
+        ("assign", "public/ns/0x00000000_0xffffffff"),
+    ]
     with pytest.raises(ClusterError):
         await seen_at("http://127.0.0.1:9")
 

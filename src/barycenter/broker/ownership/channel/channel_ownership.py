@@ -34,6 +34,7 @@ from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of
 from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, state_of
+from barycenter.logs.request_ids import current_request_id
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.store import Guard, MetadataStore
@@ -275,7 +276,7 @@ class ChannelOwnership(Splitting):
         if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker != source:
             return False
         self._check_destination(bundle, destination)
-        releasing = events.releasing(record, destination, self._clock.now_ms())
+        releasing = events.releasing(record, destination, self._clock.now_ms(), request_id=current_request_id())
         if not await self._records.put(bundle, record, releasing, guard):
             return False
         loop = asyncio.get_running_loop()
@@ -302,7 +303,8 @@ class ChannelOwnership(Splitting):
         record = self._records.get(bundle)
         match state_of(record):
             case ServiceUnitState.INIT | ServiceUnitState.FREE:
-                await self._records.put(bundle, record, events.assigning(record, broker_id, self._clock.now_ms()))
+                assigning = events.assigning(record, broker_id, self._clock.now_ms(), request_id=current_request_id())
+                await self._records.put(bundle, record, assigning)
             case ServiceUnitState.DELETED:
                 if not await self._is_current(bundle):
                     raise BundleNotFoundError(bundle)
@@ -388,7 +390,9 @@ class ChannelOwnership(Splitting):
             if record is None or role not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
                 break
             topics = self._topics.written_topics(bundle) if destination is not None and self._topics is not None else ()
-            after = events.releasing(record, destination, self._clock.now_ms(), topics=topics)
+            after = events.releasing(
+                record, destination, self._clock.now_ms(), topics=topics, request_id=current_request_id()
+            )
             if await self._records.put(bundle, record, after):
                 await self._until_gone(bundle)
                 return self._topics_closed.pop(bundle, 0)
@@ -429,7 +433,8 @@ class ChannelOwnership(Splitting):
         self._splits[parent] = PendingSplit(children, write_boundaries, done)
         try:
             ranges = [str(child.range) for child in children]
-            if not await self._records.put(parent, record, events.splitting(record, ranges, self._clock.now_ms())):
+            after = events.splitting(record, ranges, self._clock.now_ms(), request_id=current_request_id())
+            if not await self._records.put(parent, record, after):
                 raise BundleNotAcquiredError(parent, "its ownership changed meanwhile")
             await done
         finally:

@@ -36,6 +36,7 @@ from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
 from barycenter.load.service_units.repairs import override
 from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from barycenter.logs.request_ids import serving
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.store import MetadataStore
@@ -238,7 +239,9 @@ class Settling(Lives):
             while (duty := self._duty(bundle)) is not Duty.NOTHING:
                 self._due.discard(bundle)
                 try:
-                    step = await self._do(duty, bundle, self._records.get(bundle))
+                    record = self._records.get(bundle)
+                    with serving(_on_behalf_of(duty, record)):
+                        step = await self._do(duty, bundle, record)
                 except (LookupFailedError, MetadataError) as error:
                     log.info("ownership_duty_not_done", bundle=str(bundle), duty=duty.name, reason=str(error))
                     step = NextStep.RETRY
@@ -487,3 +490,9 @@ class Settling(Lives):
     @abstractmethod
     async def _split(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
         """Carry a split out."""
+
+
+def _on_behalf_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
+    """Return the id of the request that a duty is done for; "" where its record is of a change that is over."""
+    is_over = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
+    return "" if is_over or record is None else record.request_id or ""

@@ -18,6 +18,7 @@ from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.openapi import TEXT, takes
 from barycenter.broker.rest.requests import json_response
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.config.broker_conf import runtime_values
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from barycenter.load.policies import DRAINED_KEY, PolicyError, drained_text
@@ -40,13 +41,15 @@ class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`value` is the text of `key` by which the broker is drained beside those that are, `without` that by which it is
-    not. `count` bundles that may leave are reported by it, of which `leaving` has the first MOST_PLACED by name."""
+    not, both to be set while the key is `stored`. `count` bundles that may leave are reported by it, of which `leaving`
+    has the first MOST_PLACED by name."""
 
     broker: str
     key: str
     is_drained: bool
     value: str
     without: str
+    stored: str
     count: int
     leaving: list[Leaving]
 
@@ -83,6 +86,7 @@ class DrainPreviews:
                 is_drained=broker in drained,
                 value=drained_text(with_it),
                 without=drained_text(others),
+                stored=runtime_values(services.config)[DRAINED_KEY],
                 count=count,
                 leaving=leaving,
             )

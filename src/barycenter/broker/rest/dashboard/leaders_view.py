@@ -31,7 +31,8 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import StrategyError, manager_in_force, short_name
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.strategies import shedder_name
-from barycenter.logs.decision_pages import LATEST_MS, read_page
+from barycenter.logs.decision_pages import read_page
+from barycenter.logs.record_pages import LATEST_MS
 
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500

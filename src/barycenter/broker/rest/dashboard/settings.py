@@ -2,6 +2,7 @@
 
 GET /barycenter/v1/settings
 GET /barycenter/v1/settings/{name}?value=<text>
+GET /barycenter/v1/setting-changes
 """
 
 import msgspec
@@ -11,17 +12,19 @@ from barycenter.broker.rest.openapi import TEXT, takes
 from barycenter.broker.rest.requests import json_response
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_conf import default_config, keys, runtime_values, shown
-from barycenter.config.sources import Source, source_of
+from barycenter.config.sources import NotedChange, Source, source_of
 
 
 class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One key. `override` is what is stored for all brokers, which may not be in force here; None if nothing is."""
+    """One key. `override` is what is stored for all brokers, which may not be in force here; None if nothing is.
+    `changed` is who changed what is stored, None if that is not known."""
 
     key: str
     value: str
     default: str
     source: Source
     override: str | None
+    changed: NotedChange | None
     is_dynamic: bool
     unit: str
     allowed: str
@@ -45,6 +48,7 @@ class Settings:
         return [
             web.get("/barycenter/v1/settings", self.in_force),
             web.get("/barycenter/v1/settings/{name}", self.change),
+            web.get("/barycenter/v1/setting-changes", self.changes),
         ]
 
     async def in_force(self, request: web.Request) -> web.Response:
@@ -52,7 +56,7 @@ class Settings:
         config = self._services.config
         overrides = self._services.control.dynamic_configuration.overrides
         defaults = runtime_values(default_config(config.barycenter_pulsar_compatibility))
-        known = keys()
+        known, changes = keys(), await self._services.control.dynamic_configuration.changes.all()
         found = []
         for name, value in sorted(runtime_values(config).items()):
             key, override = known[name], overrides.get(name)
@@ -63,6 +67,7 @@ class Settings:
                     default=shown(name, defaults[name]),
                     source=source_of(value, defaults[name], override),
                     override=None if override is None else shown(name, override),
+                    changed=changes[name] if name in changes and changes[name].is_of(name, override) else None,
                     is_dynamic=key.dynamic,
                     unit=key.unit,
                     allowed=key.allowed(),
@@ -70,6 +75,10 @@ class Settings:
                 )
             )
         return json_response(found)
+
+    async def changes(self, request: web.Request) -> web.Response:
+        """Show by whom, when and why each dynamic key was changed last."""
+        return json_response(await self._services.control.dynamic_configuration.changes.all())
 
     @takes(value=TEXT)
     async def change(self, request: web.Request) -> web.Response:

@@ -13,9 +13,11 @@ from barycenter.cli.ask.past.state import Subject
 from barycenter.cli.ask.running_cluster import decision_page
 from barycenter.load.reasons import Reason
 from barycenter.logs.decision_log import DecisionRecord
-from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, parse_cursor, read_page
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, read_page
+from barycenter.logs.record_pages import parse_cursor
 from barycenter.pipeline.history import History, NoHistoryError
 from barycenter.pipeline.storage.files import LocalStorage
+from barycenter.pipeline.tables.schemas import DECISIONS
 from barycenter.snapshots.pipeline_tables import tables_below
 
 _MOST_PAGES: Final = 256
@@ -76,7 +78,7 @@ def _of_tables(data: Path, until_ms: int) -> list[DecisionRecord]:
     if tables is None and not (data / "tables" / "decisions").is_dir():
         return []
     root = tables.parent if tables is not None and tables.name == "tables" else data
-    columns = [name for name in DecisionRecord.__struct_fields__ if name != "reason"]
+    columns = [name for name in DecisionRecord.__struct_fields__ if name in DECISIONS.names and name != "reason"]
     try:
         # the end is exclusive there
         rows = History(LocalStorage(root), until_ms=until_ms + 1).decisions(_OF_TABLES, columns=[*columns, "reason"])

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from barycenter.logs.decision_log import DecisionRecord
-from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, key_of
+from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span
+from barycenter.logs.record_pages import key_of
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.topic import TopicName

@@ -108,7 +108,20 @@ async function leaderKnows(broker, isDrained) {
     if (Date.now() > until) return false;
   return true;
 }
-const setKey = (key, value) => ask(`/admin/v2/brokers/configuration/${key}/${encodeURIComponent(value)}`, { method: "POST" });
+// Somebody else may drain brokers at the same time: the list is changed only while it is the one that was read.
+async function setDrained(broker, isDrained) {
+  for (const until = Date.now() + SEEN_MS; ; await pause(LOOKS_MS)) {
+    const found = await drainPreview(broker);
+    if (found.isDrained === isDrained) return;
+    const text = encodeURIComponent(isDrained ? found.value : found.without), query = new URLSearchParams({ expected: found.stored });
+    try {
+      await ask(`/admin/v2/brokers/configuration/${found.key}/${text}?${query}`, { method: "POST" });
+      return;
+    } catch (error) {
+      if (error.status !== 409 || Date.now() > until) throw error;
+    }
+  }
+}
 
 // First no broker sends it anything more, then what it serves leaves, one bundle after the other, by this page. What comes
 // to it meanwhile leaves in another turn.
@@ -123,8 +136,8 @@ export function drainAction(broker, whenDone) {
     listed("These leave", leave), listed("These cannot leave, as no other broker may serve them", stay)] };
   }
   async function act(tell, isLookedAt) {
-    const { key, value, isDrained } = await drainPreview(broker), { cluster } = known.overview;
-    if (!isDrained) await setKey(key, value);
+    const { cluster } = known.overview;
+    await setDrained(broker, true);
     if (!await leaderKnows(broker, true)) return `${broker} was set to be drained, but the leader does not know it yet. Try again.`;
     let moved = 0;
     const stay = new Set();
@@ -154,8 +167,7 @@ export function undrainAction(broker, whenDone) {
     ? { words: h("p", {}, brokerLink(broker), " may have bundles again: look-ups and the next rounds of the leader bring them. Nothing moves at once.") }
     : { isNothing: true, words: h("p", {}, "It is not drained.") },
   async () => {
-    const { key, without } = await drainPreview(broker);
-    await setKey(key, without);
+    await setDrained(broker, false);
     if (!await leaderKnows(broker, false)) return `${broker} was set to be undrained, but the leader does not know it yet.`;
     return `Done: ${broker} may have bundles again.`;
   }, whenDone);

@@ -5,19 +5,21 @@ import { h, keyed, s, say } from "./dom.js";
 import { brokerLink, bundleLink, counted, time } from "./words.js";
 
 const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000;
-const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", election: "elected" };
+const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected" };
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
-  refuse: ["M-4 -4L4 4M4 -4L-4 4", "mark"], shed: ["M-5 -2H5M-5 2H5", "mark"], election: ["M0 -6L2 -1H6L3 2L4 6L0 4L-4 6L-3 2L-6 -1H-2Z", "mark full"],
+  refuse: ["M-4 -4L4 4M4 -4L-4 4", "mark"], shed: ["M-5 -2H5M-5 2H5", "mark"], elect: ["M0 -6L2 -1H6L3 2L4 6L0 4L-4 6L-3 2L-6 -1H-2Z", "mark full"],
 };
 const sign = kind => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: SIGNS[kind][0], class: SIGNS[kind][1] }));
 
-// Who decides changes with an election: where the next decision is another broker's, or where this page saw it.
+// Elections are decisions of their own. Logs of an older release have none: there who decides changes with an election,
+// which is seen where the next decision is another broker's, or where this page saw it.
 function elections(decisions) {
-  const told = (at, by, words) => ({ at, kind: "election", by, number: 0, sentence: words, short: words });
+  const told = (at, by, words) => ({ at, kind: "elect", by, number: 0, sentence: words, short: words });
+  const recorded = decisions.find(one => one.kind === "elect"), until = recorded ? recorded.at : Infinity;
   const found = known.elections.map(one => told(one.at, one.leader, `${one.leader} leads; before it ${one.before} did`));
   let before = null;
-  for (const one of decisions.filter(each => each.kind !== "unload")) {  // brokers that leave tell of unloads, too
+  for (const one of decisions.filter(each => each.kind !== "unload" && each.kind !== "elect")) {  // brokers that leave tell of unloads, too
     if (before && before !== one.by) {
       const seen = found.find(other => other.by === one.by && Math.abs(other.at - one.at) < SAME_MS);
       if (seen) seen.at = Math.min(seen.at, one.at - 1);
@@ -25,7 +27,8 @@ function elections(decisions) {
     }
     before = one.by;
   }
-  return found;
+  // what this page saw of a recorded one it may have seen a little before
+  return found.filter(one => one.at < until - SAME_MS);
 }
 
 function grouped(events) {
@@ -43,7 +46,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
   const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Decisions, the newest first" });
   const none = h("p", { class: "note" }, "Nothing was decided yet.");
   const kinds = new Set(Object.keys(KINDS));
-  const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "election").map(([kind, word]) =>
+  const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "elect").map(([kind, word]) =>
     h("label", {}, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), word)));
 
   function draw() {
@@ -71,7 +74,7 @@ function update(node, group) {
   keyed(inner, group, one => `${one.at} ${one.by} ${one.number}`, event);
 }
 
-const one = kind => kind === "shed" || kind === "election" ? "time" : "bundle";
+const one = kind => kind === "shed" || kind === "elect" ? "time" : "bundle";
 
 function spread(group) {
   const counts = new Map();

@@ -227,10 +227,12 @@ class Cluster:
             advertised_address=name,
             broker_service_port=BROKER_PORT,
             web_service_port=WEB_PORT,
-            metadata_store_session_timeout_millis=self.settings.session_timeout_ms,
             load_report_log_enabled=False,
-            **self.settings.config,
-            **drawn,
+            **{
+                "metadata_store_session_timeout_millis": self.settings.session_timeout_ms,
+                **self.settings.config,
+                **drawn,
+            },
         )
         return Broker(config, environment, load_manager=_balancing_in_memory)
 

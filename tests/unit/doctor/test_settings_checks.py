@@ -74,6 +74,8 @@ def test_a_broker_with_another_dynamic_configuration_than_is_stored_is_told() ->
         ("loadManagerServiceUnitStateTableViewClassName", "x.ServiceUnitStateMetadataStoreTableViewImpl", "error"),
         ("barycenterPulsarCompatibility", "4.x", Severity.WARNING),
         ("clusterName", "other", Severity.ERROR),
+        ("leaderOnlyMetadataWrites", "administration", Severity.ERROR),
+        ("metadataStoreSessionTimeoutMillis", "30000", Severity.WARNING),
     ],
 )
 def test_brokers_that_have_to_agree_and_do_not_are_told(key: str, value: str, severity: str) -> None:

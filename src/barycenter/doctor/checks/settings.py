@@ -19,6 +19,11 @@ _APART: Final[Mapping[str, tuple[Severity, str]]] = {
     MANAGER_KEY: (Severity.ERROR, "brokers look for owners in different places"),
     MIGRATION_KEY: (Severity.ERROR, "some brokers do not look where the others keep their owners"),
     PLACE_KEY: (Severity.ERROR, "brokers of the extensible load manager look for owners in different places"),
+    "leaderOnlyMetadataWrites": (Severity.ERROR, "some brokers write what others leave to the leader"),
+    "metadataStoreSessionTimeoutMillis": (
+        Severity.WARNING,
+        "how long a lost broker's bundles wait depends on which it is, and who leads",
+    ),
     OWN_KEY: (Severity.WARNING, "whoever leads balances by another version's rules"),
     "loadBalancerEnabled": (Severity.WARNING, "whether load moves depends on who leads"),
     "loadBalancerSheddingEnabled": (Severity.WARNING, "whether load moves depends on who leads"),

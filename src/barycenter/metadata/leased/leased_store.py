@@ -124,7 +124,8 @@ class LeasedStore:
         session = self._draw_session()
         try:
             del self._former[:-MOST_FORMER]
-            await self._request(session, Open(self._broker_id, tuple(self._former)), "/")
+            opening = Open(self._broker_id, tuple(self._former), self._times.lease_ms)
+            await self._request(session, opening, "/")
             asked_at_s = asyncio.get_running_loop().time()
             goes_on = await self._lease.goes_on(session)
         except MetadataError as error:

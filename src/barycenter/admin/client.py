@@ -71,11 +71,13 @@ class AdminClient:
         *,
         params: Mapping[str, str] | None = None,
         body: Any = None,
+        headers: Mapping[str, str] | None = None,
         or_text: bool = False,
     ) -> Any:
         """Send a request to the broker at `web_url` and return the JSON of its answer, None if that is empty.
 
-        `path` is encoded already; `body` is sent as JSON unless it is None. `or_text`: an answer that is no JSON is
+        `path` is encoded already; `body` is sent as JSON unless it is None, `headers` besides those that go with every
+        request. `or_text`: an answer that is no JSON is
         returned as text.
 
         Raises:
@@ -84,7 +86,7 @@ class AdminClient:
         data = None if body is None else msgspec.json.encode(body)
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._send(method, url, data)
+            answer = await self._send(method, url, data, headers)
             location = answer.headers.get("location")
             if answer.status in (307, 308) and location is not None:
                 url = urljoin(url, location)

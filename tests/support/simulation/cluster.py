@@ -100,7 +100,7 @@ class SimPeers:
     ) -> None:
         await self._cluster.command(self._node, broker_url, "split", bundle, algorithm, epoch)
 
-    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+    async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         return await self._cluster.bring(self._node, broker_url, request)
 
     async def close(self) -> None:

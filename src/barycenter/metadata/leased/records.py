@@ -78,4 +78,4 @@ async def have_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str
 
 def same_secret(one: str, other: str) -> bool:
     """Compare in a time that does not tell how much is alike."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode(errors="surrogateescape"))

@@ -253,11 +253,15 @@ class LeaderWriter:
 
     # ---- requests ----
 
+    def knows(self, secret: str) -> bool:
+        """Tell whether this is the secret that requests have to carry."""
+        return self._secret is not None and same_secret(secret, self._secret)
+
     async def answer(self, request: Request) -> Answer:
         """Do what a broker asks; never raises but for a cancellation."""
         if self._secret is None or self.is_over:
             return not_done("/", "the leader does not know yet what is stored")
-        if not same_secret(request.secret, self._secret):
+        if not self.knows(request.secret):
             return not_done("/", "the secret of this cluster's metadata store is another one")
         if request.epoch != self.epoch.number:
             return not_done("/", f"it is leader epoch {self.epoch.number}, and the request is for {request.epoch}")

@@ -58,7 +58,7 @@ credentials
 
 metadata
     errors store
-    clock codec conditions listeners serials session
+    back_off clock codec conditions listeners serials session
     store_client
     cache subtree
     coordination

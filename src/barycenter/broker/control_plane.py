@@ -93,7 +93,7 @@ class ControlPlane:
         self._warnings = ConfigurationWarnings(config)
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
-        self.registration = Registration(store, session_timeout_s=former_session_s)
+        self.registration = Registration(store, session_timeout_s=former_session_s, source=env.random)
         self.policies = ClusterPolicyWatch(
             store, config.current.cluster_name, drained=lambda: config.current.barycenter_drained_brokers
         )
@@ -101,7 +101,10 @@ class ControlPlane:
         config.add_check(check_change)
         uses_channel = manager_in_force(config.current) is ManagerKind.EXTENSIBLE
         self.leadership = Leadership(
-            self._election, CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH, writes=election and store
+            self._election,
+            CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH,
+            writes=election and store,
+            source=env.random,
         )
         if leader_writes is not None:
             leader_writes.attach(self.leadership)

@@ -72,6 +72,7 @@ class LeaderWrites:
             is_own=is_own,
             draw_session=lambda: f"{source.getrandbits(128):032x}",
             patience_s=_PATIENCE_S,
+            source=source,
         )
         """The store that all of this broker goes by."""
         self._leadership: Leadership | None = None

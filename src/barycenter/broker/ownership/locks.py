@@ -21,6 +21,7 @@ records of terms that are over; no session inherits the lock of another.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -82,7 +83,9 @@ class BundleLocks:
         self._pauses = pauses
         self._spawn = spawn
         self._is_held = is_held
-        self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=never_inherited)
+        self._locks: LockManager[OwnershipRecord] = LockManager(
+            store, OwnershipRecord, same_owner=never_inherited, source=random.Random(incarnation)
+        )
         self._urls: ServiceUrls | None = None
         self._refusal: str | None = "this broker is starting"
         self._session = 0

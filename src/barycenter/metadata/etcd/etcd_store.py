@@ -5,6 +5,7 @@ it when it comes back among all other changes, in the order of the revisions.
 """
 
 import asyncio
+import random
 from dataclasses import replace
 from typing import Final, Self
 
@@ -67,8 +68,13 @@ class EtcdStore(StoreClient):
         super().__init__(clock, None)
         self._layout = Layout(settings.chroot)
         self._connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
-        self._lease = EtcdLease(self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session)
-        self._watch = EtcdWatch(self._connection, self._layout, hear=self._hear, missed=self._lease.fell_behind)
+        source = random.Random()
+        self._lease = EtcdLease(
+            self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session, source=source
+        )
+        self._watch = EtcdWatch(
+            self._connection, self._layout, hear=self._hear, missed=self._lease.fell_behind, source=source
+        )
         self._created: dict[str, int] = {}
         """The revisions in which this session created lasting keys, the oldest first."""
         self._numbering = asyncio.Lock()

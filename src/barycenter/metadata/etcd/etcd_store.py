@@ -117,8 +117,15 @@ class EtcdStore(StoreClient):
     # ---- operations ----
 
     async def get(self, path: str) -> Record | None:
+        return await self._get(path, takes_turn=True)
+
+    async def get_ahead(self, path: str) -> Record | None:
+        """See `ReadsAhead`."""
+        return await self._get(path, takes_turn=False)
+
+    async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
         self._check_open(path)
-        found = await self._range("get", path, api.RangeRequest(key=self._layout.key(path)))
+        found = await self._range("get", path, api.RangeRequest(key=self._layout.key(path)), takes_turn=takes_turn)
         return record_of(path, found.kvs[0], self._reader(path)) if found.kvs else None
 
     async def put(
@@ -213,9 +220,14 @@ class EtcdStore(StoreClient):
                 version = MUST_NOT_EXIST if error.actual is None else error.actual
         raise StoreUnavailableError(path, "put failed: others kept changing the key")
 
-    async def _range(self, operation: str, path: str, request: api.RangeRequest) -> api.RangeResponse:
+    async def _range(
+        self, operation: str, path: str, request: api.RangeRequest, *, takes_turn: bool = True
+    ) -> api.RangeResponse:
         return await self._connection.ask(
-            operation, path, lambda line, tokens, s: line.kv.Range(request, metadata=tokens, timeout=s)
+            operation,
+            path,
+            lambda line, tokens, s: line.kv.Range(request, metadata=tokens, timeout=s),
+            takes_turn=takes_turn,
         )
 
     async def _commit(

@@ -10,7 +10,7 @@ from barycenter.doctor.checks.balance import SWITCHES
 from barycenter.doctor.finding import Finding, Severity, found
 from barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, PLACE_KEY, Picture, configuration_of
 from barycenter.load.advice.configuration_advice import Severity as AdviceSeverity
-from barycenter.load.advice.configuration_advice import advice
+from barycenter.load.advice.configuration_advice import advice, key_advice
 from barycenter.load.managers import StrategyError, manager_kind, short_name
 
 MIGRATION_KEY: Final = "loadManagerMigrationEnabled"
@@ -31,6 +31,7 @@ _APART: Final[Mapping[str, tuple[Severity, str]]] = {
     "loadBalancerLoadPlacementStrategy": (Severity.WARNING, "where load goes depends on who leads"),
 }
 """Keys in which brokers have to agree, and what comes of it where they do not."""
+_LONGEST_KEY: Final = 100
 _SEVERITIES: Final = {
     AdviceSeverity.REFUSED: Severity.ERROR,
     AdviceSeverity.WARNING: Severity.WARNING,
@@ -148,6 +149,17 @@ def unparsed_settings(picture: Picture) -> Iterator[Finding]:
                     f"its value is not allowed here: {error}; its configuration was not judged",
                     "use the doctor of the version that the broker runs",
                 )
+
+
+def unknown_keys(picture: Picture) -> Iterator[Finding]:
+    """The broker.conf names a key that no broker takes, or a broker does not start with it."""
+    seen = picture.file
+    if seen is None:
+        return
+    if seen.failure:
+        yield found(Severity.ERROR, seen.file, f"no broker starts with it: {seen.failure}", "mend the file")
+    for each in key_advice(seen.other_keys):
+        yield found(_SEVERITIES[each.severity], each.key[:_LONGEST_KEY], f"{each.sentence}: {seen.file}", each.mend)
 
 
 def _some(brokers: list[str]) -> str:

@@ -22,7 +22,7 @@ from barycenter.metadata.errors import (
     SessionLostError,
     StoreClosedError,
 )
-from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
+from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 
 CREATED, MODIFIED = NotificationType.CREATED, NotificationType.MODIFIED
@@ -101,6 +101,34 @@ async def test_names_that_lead_to_no_key_any_more_vanish_from_the_children(store
     await store.delete("/a/b/c/two")
     assert await store.children("/a/b") == []
     assert await store.children("/") == []
+
+
+async def test_a_name_that_is_only_above_others_is_no_key_to_any_write(backend, store):
+    """Neither above a key that is there, nor where a session that ended left nothing."""
+    other = await backend.connect()
+    await store.put("/above/below", b"1")
+    await other.put("/left/locks/one", b"1", ephemeral=True)
+    await other.close()
+    assert await store.children("/left/locks") == []
+    for path in ("/above", "/left", "/left/locks"):
+        assert await store.get(path) is None
+        assert not await store.exists(path)
+        for write in (
+            store.put(path, b"mine", expected_version=0),
+            store.put(path, b"mine", expected_version=0, if_own=True),
+            store.put("/another", b"", guard=Guard(path, 0)),
+            store.put("/above/below", b"2", guard=Guard(path, 0)),
+            store.delete("/above/below", guard=Guard(path, 0)),
+        ):
+            with pytest.raises(BadVersionError):
+                await write
+        for write in (store.delete(path), store.delete(path, expected_version=0), store.delete(path, if_own=True)):
+            with pytest.raises(NotFoundError):
+                await write
+    assert (await store.get("/above/below")).value == b"1"
+    assert not await store.exists("/another")
+    assert (await store.put("/above", b"key", expected_version=MUST_NOT_EXIST)).path == "/above"
+    assert (await store.get("/above")).value == b"key"
 
 
 @pytest.mark.parametrize("path", ["", " ", "key", "/key/", "//", "/a\0b", "/\ud800"])

@@ -13,7 +13,7 @@ import pytest
 
 from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
 from barycenter.load.managers import ManagerKind
-from barycenter.metadata.leased.session_table import SessionTable
+from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.session import SessionWatch
 from barycenter.metadata.store import Notification
@@ -32,6 +32,7 @@ SHARE = 20
 TIMEOUTS_MS = (3_000, 4_000, 4_000, 8_000)
 """Half of a session is the lease, and a write takes a request more than where brokers write themselves."""
 
+TIMEOUT = "metadata_store_session_timeout_millis"
 PLACE = "load_manager_service_unit_state_table_view_class_name"
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 MANAGERS: tuple[dict[str, str], ...] = (
@@ -86,12 +87,18 @@ def leader_path(settings: Settings) -> str:
     return CHANNEL_LEADER_PATH if of_records else LEADER_PATH
 
 
-def play(seed: int, *, befalling: type[Faults] = OneEphemeralKey, **options: Any) -> Verdict:
-    """Play the history of a seed; of three one is of the extensible load manager, of six one of the simple one."""
+def play(
+    seed: int, *, befalling: type[Faults] = OneEphemeralKey, timeouts_ms: tuple[int, ...] = (), **options: Any
+) -> Verdict:
+    """Play the history of a seed; of three one is of the extensible load manager, of six one of the simple one. Each
+    life of a broker draws its own session timeout, of two in every other history unless `timeouts_ms` are given."""
     source = random.Random(seed)
     settings = Settings.drawn(source)
     config = {**settings.config, "leader_only_metadata_writes": "true", **MANAGERS[seed % len(MANAGERS)]}
-    settings = replace(settings, session_timeout_ms=source.choice(TIMEOUTS_MS), config=config)
+    timeout_ms = source.choice(TIMEOUTS_MS)
+    others_ms = timeouts_ms or ((timeout_ms, source.choice(TIMEOUTS_MS)) if seed % 2 else ())
+    apart = tuple({TIMEOUT: each_ms} for each_ms in others_ms)
+    settings = replace(settings, session_timeout_ms=timeout_ms, config=config, alternatives=apart)
     return run_scenario(seed, settings=settings, befalling=befalling, **options)
 
 
@@ -127,6 +134,15 @@ def test_a_leader_that_does_not_wait_for_the_lease_is_caught(monkeypatch: pytest
 
     monkeypatch.setattr(SessionTable, "marked", marked)
     assert check_that_fails(range(60), faults=("partition", "lookups", "burst")) in {"one server", "fencing"}
+
+
+def test_a_leader_that_goes_by_its_own_timeout_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 3 s gives away what a broker of 12 s still serves."""
+    monkeypatch.setattr(LeaseTimes, "at_least", lambda self, lease_ms: self)
+    found = check_that_fails(
+        range(60), timeouts_ms=(3_000, 12_000), faults=("store partition", "partition", "lookups", "burst")
+    )
+    assert found in {"one server", "fencing", "epochs rise"}
 
 
 def test_a_broker_that_goes_on_without_its_lease_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ class ClusterPeers:
         split = plane.namespaces.split_bundle(bundle, algorithm=algorithm, leader_epoch=epoch)
         await self._cluster.brokers[owner].run(split)
 
-    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+    async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from barycenter.config.broker_conf import dynamic_keys, runtime_values
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.doctor.finding import Finding
-from barycenter.doctor.picture import BrokerView, LedgersView, Lock, NamespaceView, Picture, StoreView
+from barycenter.doctor.picture import BrokerView, FileView, LedgersView, Lock, NamespaceView, Picture, StoreView
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from barycenter.load.snapshot.document import SnapshotDocument
 
@@ -74,6 +74,7 @@ def healthy() -> Picture:
         snapshot=snapshot(),
         store=store(),
         ledgers=LedgersView("/data/ledgers", FOLDER),
+        file=FileView("broker.conf"),
     )
 
 

@@ -120,6 +120,7 @@ class InLeased:
             is_own=lambda path: path.startswith((LEADER, f"{NUMBERS}/")),
             draw_session=lambda: f"{self._random.getrandbits(128):032x}",
             patience_s=5,
+            source=self._random,
         )
         await client.open(f"broker-{next(self._names)}", within_s=10)
         self._clients.append(client)

@@ -142,6 +142,11 @@ class InZooKeeper(_Backend):
         self.server = shared_zookeeper() if server is None else server
         self.servers = f"{self.server.endpoint}/{uuid.uuid4().hex}"
 
+    @property
+    def store_url(self) -> str:
+        """What another process opens, as `metadataStoreUrl` has it."""
+        return f"zk:{self.servers}"
+
     async def connect(self, session_timeout_ms: int = 4 * SESSION_TIMEOUT_MS) -> ZooKeeperStore:
         client = await ZooKeeperStore.open(self.servers, session_timeout_ms=session_timeout_ms)
         self._clients.append(client)

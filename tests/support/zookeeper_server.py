@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
+import os
 import shutil
 import signal
 import socket
@@ -119,7 +120,10 @@ class ZooKeeperServer:
         return done.stdout
 
     def pause(self) -> None:
+        """Stop the process; return when none of its threads runs any more."""
         self.signal(signal.SIGSTOP)
+        assert self._process is not None
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def go_on(self) -> None:
         self.signal(signal.SIGCONT)

@@ -62,7 +62,7 @@ credentials
 
 metadata
     errors store
-    clock codec conditions listeners serials session settings_file
+    back_off clock codec conditions listeners serials session settings_file
     store_client
     cache
     coordination

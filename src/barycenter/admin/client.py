@@ -79,12 +79,13 @@ class AdminClient:
         *,
         params: Mapping[str, str] | None = None,
         body: Any = None,
+        headers: Mapping[str, str] | None = None,
         or_text: bool = False,
     ) -> Any:
         """Send a request to the broker at `web_url` and return the JSON of its answer, None if that is empty.
 
-        `path` is encoded already; `body` is sent as JSON unless it is None. `or_text`: an answer that is no JSON is
-        returned as text.
+        `path` is encoded already; `body` is sent as JSON unless it is None, `headers` besides those that go with every
+        request. `or_text`: an answer that is no JSON is returned as text.
 
         Raises:
             AdminRequestError: the answer is not a success, there is none, or it moves on too often, to what is no
@@ -94,7 +95,7 @@ class AdminClient:
         url = str(URL(web_url + path, encoded=True).update_query(params or {}))
         named: dict[str, str] = {}
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._send(method, url, data, named)
+            answer = await self._send(method, url, data, {**(headers or {}), **named})
             if REQUEST_ID in answer.headers:  # one name for it on all brokers that it comes to
                 named = {REQUEST_ID: answer.headers[REQUEST_ID]}
             location = answer.headers.get("location")

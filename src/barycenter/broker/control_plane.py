@@ -95,7 +95,9 @@ class ControlPlane:
         self.bundles = BundleCache(store, default_bundles=lambda: config.current.default_number_of_namespace_bundles)
         self.serving_log = ServingLog(env.clock, self.incarnation)
         refresh_after_s = config.current.metadata_store_cache_expiry_seconds
-        self.registration = Registration(store, session_timeout_s=former_session_s, refresh_after_s=refresh_after_s)
+        self.registration = Registration(
+            store, session_timeout_s=former_session_s, source=env.random, refresh_after_s=refresh_after_s
+        )
         self.policies = ClusterPolicyWatch(
             store, config.current.cluster_name, drained=lambda: config.current.barycenter_drained_brokers
         )
@@ -107,6 +109,7 @@ class ControlPlane:
             CHANNEL_LEADER_PATH if uses_channel else LEADER_PATH,
             writes=election and store,
             refresh_after_s=refresh_after_s,
+            source=env.random,
         )
         self.leadership.on_begin(self._tell_elected)
         if leader_writes is not None:

@@ -30,11 +30,12 @@ class Peers(Protocol):
         self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
     ) -> None: ...
 
-    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
-        """Bring a request to write to the leader, and return its answer: see `metadata.leased.requests`.
+    async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
+        """Bring a request to write to the leader, and return its answer: see `metadata.leased.requests`. The `secret`
+        is that of the request.
 
         Raises:
-            ConnectionRefusedError: that broker is not reached; it has not got the request.
+            ConnectionRefusedError: that broker is not reached, or refused to look at the request.
             OSError, AdminRequestError: unknown what became of it.
         """
         ...

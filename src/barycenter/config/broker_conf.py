@@ -180,6 +180,8 @@ def _moved(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
 _READ_AS_OF_NOW: Final = ("sqlite:", "memory:", "etcd:")
 """What the URLs of stores begin with of which a read returns what was written before it began, by whomever."""
 
+LONGEST_LEASED_SESSION_MS: Final = 3_600_000
+"""The longest session that a leader grants where it writes for all."""
 _NOT_ON_ZOOKEEPER: Final = (
     "false or administration where metadataStoreUrl is that of a ZooKeeper: its reads may be of a while ago, and "
     "brokers read there how long they may serve. docs/leader-epochs.md"
@@ -257,6 +259,10 @@ def _check_together(config: BrokerConfig) -> None:
     writes = config.leader_only_metadata_writes
     if writes == "true" and not config.effective_metadata_store_url.startswith(_READ_AS_OF_NOW):
         raise ConfigError("leaderOnlyMetadataWrites", writes, _NOT_ON_ZOOKEEPER)
+    session_ms = config.metadata_store_session_timeout_millis
+    if writes == "true" and session_ms > LONGEST_LEASED_SESSION_MS:
+        most = f"at most {LONGEST_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"
+        raise ConfigError("metadataStoreSessionTimeoutMillis", str(session_ms), most)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -56,6 +56,7 @@ CHECKS: Final = (
     Check("settings-apart", settings.apart, (Part.SETTINGS,)),
     Check("configuration", settings.configuration, (Part.SETTINGS,)),
     Check("unparsed-setting", settings.unparsed_settings, (Part.SETTINGS,)),
+    Check("unknown-key", settings.unknown_keys, (Part.FILE,)),
     Check("preallocation", balance.preallocations, (Part.SNAPSHOT,), in_motion=True),
     Check("old-report", balance.old_reports, (Part.SNAPSHOT, Part.STORE)),
     Check("absurd-report", balance.absurd_reports, (Part.SNAPSHOT, Part.STORE)),

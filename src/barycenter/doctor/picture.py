@@ -40,6 +40,7 @@ class Part(enum.Enum):
     WRITTEN_OWNERS = "the locks or records of owners"
     STORE = "the metadata store"
     LEDGERS = "the folder of the ledgers"
+    FILE = "broker.conf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,15 @@ class LedgersView:
     problems: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """The broker.conf of a broker: the names of all keys that are not this version's, or why it cannot be read."""
+
+    file: str
+    other_keys: tuple[str, ...] = ()
+    failure: str = ""
+
+
 @dataclass(frozen=True)
 class Picture:
     """`now_ms` is the doctor's clock. `brokers` is None if no broker was asked, `namespaces` if none could be listed.
@@ -136,6 +146,7 @@ class Picture:
     pipeline_lag_s: float | None = None
     store: StoreView | None = None
     ledgers: LedgersView | None = None
+    file: FileView | None = None
     unseen: tuple[Unseen, ...] = ()
 
     def has(self, part: Part) -> bool:
@@ -155,6 +166,8 @@ class Picture:
                 return self.store is not None
             case Part.LEDGERS:
                 return self.ledgers is not None
+            case Part.FILE:
+                return self.file is not None
 
     @cached_property
     def answering(self) -> tuple[BrokerView, ...]:

@@ -7,7 +7,7 @@ Source: Pulsar's `MetadataStore` and `MetadataStoreExtended`.
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from barycenter.metadata.errors import InvalidPathError
 
@@ -204,3 +204,17 @@ def notifications_of(change: Notification) -> list[Notification]:
     if change.type not in (NotificationType.CREATED, NotificationType.DELETED):
         return [change]
     return [change, *(Notification(NotificationType.CHILDREN_CHANGED, above) for above in ancestors(change.path))]
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A store whose requests wait their turn, and that can read a key ahead of them."""
+
+    async def get_ahead(self, path: str) -> Record | None:
+        """See `MetadataStore.get`."""
+        ...
+
+
+async def get_ahead(store: MetadataStore, path: str) -> Record | None:
+    """Read a key on which it depends whether this process may go on: ahead of what waits, where the store can."""
+    return await (store.get_ahead(path) if isinstance(store, ReadsAhead) else store.get(path))

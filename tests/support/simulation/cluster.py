@@ -101,7 +101,7 @@ class SimPeers:
     ) -> None:
         await self._cluster.command(self._node, broker_url, "split", bundle, algorithm, epoch)
 
-    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+    async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         return await self._cluster.bring(self._node, broker_url, request)
 
     async def close(self) -> None:
@@ -228,10 +228,12 @@ class Cluster:
             advertised_address=name,
             broker_service_port=BROKER_PORT,
             web_service_port=WEB_PORT,
-            metadata_store_session_timeout_millis=self.settings.session_timeout_ms,
             load_report_log_enabled=False,
-            **self.settings.config,
-            **drawn,
+            **{
+                "metadata_store_session_timeout_millis": self.settings.session_timeout_ms,
+                **self.settings.config,
+                **drawn,
+            },
         )
         return Broker(config, environment, load_manager=_balancing_in_memory)
 

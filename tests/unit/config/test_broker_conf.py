@@ -101,6 +101,12 @@ def test_the_leader_writes_for_all_only_where_reads_are_of_now(url: str) -> None
         parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={fit}\n", "f")
 
 
+def test_a_leader_grants_sessions_of_an_hour_at_most() -> None:
+    parse_broker_conf("leaderOnlyMetadataWrites=true\nmetadataStoreSessionTimeoutMillis=3600000\n", "f")
+    with pytest.raises(ConfigError, match="at most 3,600,000 where leaderOnlyMetadataWrites=true"):
+        parse_broker_conf("leaderOnlyMetadataWrites=true\nmetadataStoreSessionTimeoutMillis=3600001\n", "f")
+
+
 @pytest.mark.parametrize("key", sorted(keys()))
 def test_every_key_with_bounds_refuses_what_lies_outside(key: str) -> None:
     described = keys()[key]

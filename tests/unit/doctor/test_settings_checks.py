@@ -1,6 +1,7 @@
 """Dynamic configuration that means nothing, and brokers that do not agree."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from barycenter.doctor.checks.settings import (
     apart,
     configuration,
     overrides_in_force,
+    unknown_keys,
     unknown_overrides,
     unparsed_settings,
 )
 from barycenter.doctor.finding import Severity
 from barycenter.doctor.picture import MANAGER_KEY, Picture
+from barycenter.doctor.reading.file import read_file
 from barycenter.load.managers import ManagerKind
 from support.doctor_pictures import BROKERS, SETTINGS, healthy, only, store, subjects, view, with_broker
 
@@ -85,6 +88,8 @@ def test_a_secret_that_was_stored_by_mistake_is_told_by_its_key_alone() -> None:
         ("loadManagerServiceUnitStateTableViewClassName", "x.ServiceUnitStateMetadataStoreTableViewImpl", "error"),
         ("barycenterPulsarCompatibility", "4.x", Severity.WARNING),
         ("clusterName", "other", Severity.ERROR),
+        ("leaderOnlyMetadataWrites", "administration", Severity.ERROR),
+        ("metadataStoreSessionTimeoutMillis", "30000", Severity.WARNING),
     ],
 )
 def test_brokers_that_have_to_agree_and_do_not_are_told(key: str, value: str, severity: str) -> None:
@@ -123,3 +128,24 @@ def test_a_value_that_does_not_parse_is_told_and_its_configuration_is_not_judged
     picture = changed("b2:8080", loadBalancerSheddingEnabled="perhaps")
     assert subjects(unparsed_settings, picture) == ["b2:8080 loadBalancerSheddingEnabled"]
     assert [name for name, _ in picture.configurations()] == ["b1:8080", "b3:8080"]
+
+
+def test_keys_of_a_file_that_nobody_knows_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("clusterName=c\nloadBalancerSheddingEnabledd=true\nzookeeperServers=\nnoSuchThing=1\n")
+    seen = replace(healthy(), file=read_file(str(file)))
+    told = {finding.subject: finding for finding in unknown_keys(seen)}
+    assert told["loadBalancerSheddingEnabledd"].severity is Severity.WARNING
+    assert "did you mean loadBalancerSheddingEnabled?" in told["loadBalancerSheddingEnabledd"].mend
+    assert told["noSuchThing"].severity is Severity.WARNING
+    assert told["zookeeperServers"].severity is Severity.INFO
+    assert "clusterName" not in told
+
+
+@pytest.mark.parametrize("text", ["no pair", "webServicePort=many", None])
+def test_a_file_with_which_no_broker_starts_is_told(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "broker.conf"
+    if text is not None:
+        file.write_text(text)
+    finding = only(unknown_keys, replace(healthy(), file=read_file(str(file))))
+    assert (finding.subject, finding.severity) == (str(file), Severity.ERROR)

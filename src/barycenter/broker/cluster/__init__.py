@@ -4,9 +4,9 @@ Begin with `registration`, the ephemeral key by which a broker is one of the clu
 the duties of its winner, whose states are in `leader_term`. `service_urls` says under which id and URLs a broker is
 reached, `lookup_answers` what it may answer a lookup with, errors included; most chapters speak in these values.
 `dynamic_configuration` lays the cluster's overrides upon the file's settings, and `configuration_warnings` tells the
-log what is odd about the result; `setting_changes` keeps who changed what. `http_peers` carries commands to other brokers. Where the leader writes for all
-brokers `leader_writes` has it do so, where it writes what administrators change, `administration`; `writing_modes`
-keeps the modes from running beside each other.
+log what is odd about the result; `setting_changes` keeps who changed what. `http_peers` carries commands to other
+brokers. Where the leader writes for all brokers `leader_writes` has it do so, where it writes what administrators
+change, `administration`; `writing_modes` keeps the modes from running beside each other.
 
 Which bundles a broker owns is the subject of `ownership`; what the leader decides, that of `load_manager`.
 """

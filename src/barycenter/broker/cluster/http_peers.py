@@ -15,6 +15,12 @@ from barycenter.logs.request_ids import request_headers
 from barycenter.naming.bundle import Bundle
 
 LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
+SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # it is where one stands
+"""With a request to write by the leader: the secret that its body has, too, to be looked at before the body is read."""
+LEADER_EPOCH: Final = "leaderEpoch"
+"""The parameter that says by which term of a leader a broker is commanded."""
+TOO_MANY: Final = "Too many requests under way"
+"""How the answer begins of a broker that has so many to do that it has not looked at this request."""
 
 
 def broker_client(config: BrokerConfig) -> AdminClient:
@@ -70,28 +76,39 @@ class HttpPeers:
         params = _epoch_of(epoch) | {"splitAlgorithmName": algorithm, "unload": "true" if unload else "false"}
         await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/split", params=params)
 
-    async def write_by_leader(self, broker_url: str, request: bytes) -> bytes:
+    async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         """Bring a request to write to the leader, and return its answer.
 
         Raises:
-            ConnectionRefusedError: that broker is not reached; it has not got the request.
+            ConnectionRefusedError: that broker is not reached, or refused to look at the request.
             AdminRequestError: unknown what became of it.
         """
         try:
-            return msgspec.json.encode(
-                await self.client.call("POST", broker_url, LEADER_WRITES_PATH, body=msgspec.Raw(request))
+            answer = await self.client.call(
+                "POST",
+                broker_url,
+                LEADER_WRITES_PATH,
+                body=msgspec.Raw(request),
+                headers={SECRET_HEADER: secret},
             )
         except AdminRequestError as error:
-            if isinstance(error.__cause__, aiohttp.ClientConnectorError):
+            if isinstance(error.__cause__, aiohttp.ClientConnectorError) or _is_unread(error):
                 raise ConnectionRefusedError(str(error)) from error
             raise
+        return msgspec.json.encode(answer)
 
     async def close(self) -> None:
         await self.client.close()
 
 
+def _is_unread(error: AdminRequestError) -> bool:
+    """Tell whether a broker refused a request before anything was done about it: who asks is not known, may not, or
+    asks while too many others do. Other answers of 503 may be of somebody in between, who does not know."""
+    return error.status in (401, 403) or (error.status == 503 and error.reason.startswith(TOO_MANY))
+
+
 def _epoch_of(epoch: int | None) -> dict[str, str]:
-    return {} if epoch is None else {"leaderEpoch": str(epoch)}
+    return {} if epoch is None else {LEADER_EPOCH: str(epoch)}
 
 
 def _bundle_path(bundle: Bundle) -> str:

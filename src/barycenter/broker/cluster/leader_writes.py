@@ -49,8 +49,8 @@ _LEADERS_OWN: Final = frozenset(
 )
 _PATIENCE_S: Final = 5.0
 
-SendToLeader = Callable[[str, bytes], Awaitable[bytes]]
-"""Bring a request to the broker at a web URL, and return its answer."""
+SendToLeader = Callable[[str, str, bytes], Awaitable[bytes]]
+"""Bring a request, whose secret is shown, to the broker at a web URL, and return its answer."""
 
 
 def is_own(path: str) -> bool:
@@ -72,6 +72,7 @@ class LeaderWrites:
             is_own=is_own,
             draw_session=lambda: f"{source.getrandbits(128):032x}",
             patience_s=_PATIENCE_S,
+            source=source,
         )
         """The store that all of this broker goes by."""
         self._leadership: Leadership | None = None
@@ -119,7 +120,7 @@ class LeaderWrites:
         elif leader is None or not leader.service_url:
             answer = not_done("/", "nobody leads")
         else:
-            answer = await self._sent(leader.service_url, encode(request))
+            answer = await self._sent(leader.service_url, secret, encode(request))
         if getattr(answer, "kind", None) == "not done":
             self._known = None
         return answer
@@ -149,9 +150,9 @@ class LeaderWrites:
             raise NotLeadingError("/", "no leader has written yet")
         return epoch.number, secret
 
-    async def _sent(self, web_url: str, request: bytes) -> Answer:
+    async def _sent(self, web_url: str, secret: str, request: bytes) -> Answer:
         try:
-            return answer_decoder.decode(await self._send(web_url, request))
+            return answer_decoder.decode(await self._send(web_url, secret, request))
         except ConnectionRefusedError as error:
             return not_done("/", f"the leader is not reached: {error}")
         except (AdminRequestError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
@@ -166,6 +167,10 @@ class LeaderWrites:
             msgspec.ValidationError, msgspec.DecodeError: it is none.
         """
         return encode(await self.answer(request_decoder.decode(body)))
+
+    def knows(self, secret: str) -> bool:
+        """Tell whether this broker writes for all, and whoever shows this secret may ask it to."""
+        return self._writer is not None and self._writer.knows(secret)
 
     async def answer(self, request: Request) -> Answer:
         writer = self._writer

@@ -18,6 +18,7 @@ Source: Pulsar's `LeaderElectionService`, where the same broker goes on believin
 
 import asyncio
 import operator
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,10 +77,13 @@ class Leadership:
         *,
         writes: MetadataStore | None = None,
         refresh_after_s: float = REFRESH_AFTER_S,
+        source: random.Random | None = None,
     ) -> None:
         """`writes` is the store that leaders write to, where that is not the one that they are elected in: there a key
-        of a former life of this broker is left to the end of its session, for whoever leads does more than that."""
+        of a former life of this broker is left to the end of its session, for whoever leads does more than that.
+        `source` is what pauses between attempts are drawn from, the system's randomness unless given."""
         self._store = store
+        self._source = source
         self.path = path
         self._same_owner: Callable[[LeaderValue, LeaderValue], bool] = operator.eq if writes is None else _never
         self._cache = MetadataCache(store, LeaderValue, refresh_after_s=refresh_after_s)
@@ -173,6 +177,7 @@ class Leadership:
             proposal,
             on_state=lambda state: self._look(),
             same_owner=self._same_owner,
+            source=self._source,
         )
         try:
             await self._election.elect()

@@ -9,6 +9,7 @@ second process with the same URLs take the key over).
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol, cast
@@ -66,13 +67,22 @@ class Registration:
     """This broker's key and the list of all; the load manager decides what the key says."""
 
     def __init__(
-        self, store: MetadataStore, *, session_timeout_s: float, refresh_after_s: float = REFRESH_AFTER_S
+        self,
+        store: MetadataStore,
+        *,
+        session_timeout_s: float,
+        source: random.Random,
+        refresh_after_s: float = REFRESH_AFTER_S,
     ) -> None:
         self._store = store
         self._session_timeout_s = session_timeout_s
         self._cache = MetadataCache(store, LocalBrokerData, refresh_after_s=refresh_after_s)
         self._locks: LockManager[BrokerRecord] = LockManager(
-            store, cast("type[BrokerRecord]", LocalBrokerData), same_owner=same_process, codec=RecordCodec()
+            store,
+            cast("type[BrokerRecord]", LocalBrokerData),
+            same_owner=same_process,
+            codec=RecordCodec(),
+            source=source,
         )
         self._lock: ResourceLock[BrokerRecord] | None = None
         self._brokers: frozenset[str] = frozenset()

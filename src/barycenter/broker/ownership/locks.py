@@ -21,6 +21,7 @@ records of terms that are over; no session inherits the lock of another.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -82,12 +83,16 @@ class BundleLocks:
         self._pauses = pauses
         self._spawn = spawn
         self._is_held = is_held
-        self._locks: LockManager[OwnershipRecord] = LockManager(store, OwnershipRecord, same_owner=never_inherited)
+        self._locks: LockManager[OwnershipRecord] = LockManager(
+            store, OwnershipRecord, same_owner=never_inherited, source=random.Random(incarnation)
+        )
         self._urls: ServiceUrls | None = None
         self._refusal: str | None = "this broker is starting"
         self._session = 0
         self._session_lost = False
         self._serials = Serials[Bundle]()
+        self._scrubbing: dict[Bundle, bool] = {}
+        """The bundles that are being scrubbed, and whether that was asked for again since the last look."""
         self._closed = False
 
     # ---- life and session ----
@@ -191,31 +196,47 @@ class BundleLocks:
             self.scrub_later(bundle)
 
     def scrub_later(self, bundle: Bundle) -> None:
-        self._spawn(self._scrub(bundle), f"scrub {bundle}")
+        if bundle in self._scrubbing:
+            self._scrubbing[bundle] = True
+        else:
+            self._scrubbing[bundle] = False
+            self._spawn(self._scrub(bundle), f"scrub {bundle}")
 
     async def _scrub(self, bundle: Bundle) -> None:
-        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain.
+        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain."""
+        try:
+            while not self._closed:
+                self._scrubbing[bundle] = False
+                try:
+                    is_certain = await self._scrub_once(bundle)
+                except MetadataError as error:
+                    is_certain = False
+                    log.info("orphaned_ownership_not_deleted", bundle=str(bundle), reason=str(error))
+                if not is_certain:
+                    await asyncio.sleep(_SCRUB_PAUSE_S)
+                elif not self._scrubbing[bundle]:
+                    return
+        finally:
+            del self._scrubbing[bundle]
 
-        A record of a former session of ours is left to the end of that session: to delete it by its version
-        could hit the record of another broker, which starts at version 0 too.
+    async def _scrub_once(self, bundle: Bundle) -> bool:
+        """Return whether no record of ours is left that nothing stands behind.
+
+        One of a former session of ours is left to the end of that session: to delete it by its version could hit the
+        record of another broker, which starts at version 0 too.
         """
-        while not self._closed:
-            try:
-                async with self.serial(bundle):
-                    if self._is_held(bundle):
-                        return
-                    stored = await self._store.get(lock_path(bundle))
-                    if stored is None or not _is_of(stored.value, self._incarnation):
-                        return
-                    if stored.stat.created_by_self:
-                        with suppress(NotFoundError, BadVersionError):
-                            version = stored.stat.version
-                            await self._store.delete(lock_path(bundle), expected_version=version, if_own=True)
-                        log.warning("orphaned_ownership_deleted", bundle=str(bundle))
-                        return
-            except MetadataError as error:
-                log.info("orphaned_ownership_not_deleted", bundle=str(bundle), reason=str(error))
-            await asyncio.sleep(_SCRUB_PAUSE_S)
+        async with self.serial(bundle):
+            if self._is_held(bundle):
+                return True
+            stored = await self._store.get(lock_path(bundle))
+            if stored is None or not _is_of(stored.value, self._incarnation):
+                return True
+            if not stored.stat.created_by_self:
+                return False
+            with suppress(NotFoundError, BadVersionError):
+                await self._store.delete(lock_path(bundle), expected_version=stored.stat.version, if_own=True)
+            log.warning("orphaned_ownership_deleted", bundle=str(bundle))
+            return True
 
     async def _require_current(self, bundle: Bundle) -> None:
         """Read the boundaries, now that the lock is held: nobody can split a range away that we hold."""

@@ -2,7 +2,7 @@
 
 | request                                                        | answer |
 |----------------------------------------------------------------|--------|
-| while `maxConcurrentHttpRequests` others are under way         | 503    |
+| while `maxConcurrentHttpRequests` others of its kind are under way | 503 |
 | for a host that is not this broker (DNS rebinding)             | 403    |
 | from a page of another origin, other than a link to START      | 403    |
 | without a proof of who asks, where one is asked for (`principals`) | 401 |
@@ -12,14 +12,20 @@
 | whose body is not there within `webServiceRequestTimeoutSeconds` | 408  |
 | whose body is larger than MAX_BODY_BYTES, or not as encoded as it says | 413, 400 |
 
+Of requests that brokers send each other, and on which it depends whether a cluster goes on, so many are let in beside
+those of everybody: MOST_LEADER_WRITES for the leader to write, of who shows the secret of this cluster's store, and
+MOST_COMMANDS of a leader.
+
 A browser sends a page's requests to any broker that it reaches, cookies or not: without the first two rows every page
 that somebody looks at beside a broker could stop it. Pulsar leaves that to authentication. Programs send no `Origin`,
 and a host that is an address cannot be rebound, so they notice nothing.
 """
 
 import asyncio
+import enum
 import ipaddress
 import socket
+from collections import Counter
 from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
@@ -29,6 +35,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from barycenter.broker.authorization.grants import LONGEST_ROLE
+from barycenter.broker.cluster.http_peers import LEADER_EPOCH, LEADER_WRITES_PATH, SECRET_HEADER, TOO_MANY
 from barycenter.broker.cluster.service_urls import parse_advertised_listeners
 from barycenter.broker.rest.errors import Handler, RestError
 from barycenter.broker.rest.services import BrokerServices
@@ -42,10 +49,15 @@ MAX_BODY_BYTES: Final = 1 << 20
 LONGEST_QUERY: Final = 4_000
 """Longest value of a parameter of the query, in characters."""
 
+MOST_LEADER_WRITES: Final = 1_024
+MOST_COMMANDS: Final = 64
+
 ANY_HOST: Final = "*"
 
 START: Final = "/"
 """Where the dashboard begins."""
+
+_COMMANDED: Final = ("/unload", "/split")
 
 _FREE_PARTS: Final = {
     "topic": MAX_LOCAL_NAME_BYTES + 21,
@@ -67,19 +79,20 @@ def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: 
     def known_hosts() -> frozenset[str]:
         return hosts_of(services.config)
 
-    under_way = 0
+    under_way = Counter[_Kind]()
 
     @web.middleware
     async def so_many_at_once(request: web.Request, handler: Handler) -> web.StreamResponse:
-        nonlocal under_way
-        most = services.config.max_concurrent_http_requests
-        if most and under_way >= most:
-            raise RestError(503, f"Too many requests under way (maxConcurrentHttpRequests={most}). Try again.")
-        under_way += 1
+        kind = _kind_of(request, services)
+        most = services.config.max_concurrent_http_requests if kind is _Kind.ANY else _MOST[kind]
+        if most and under_way[kind] >= most:
+            said = f"maxConcurrentHttpRequests={most}" if kind is _Kind.ANY else f"{most} {kind.value}"
+            raise RestError(503, f"{TOO_MANY} ({said}). Try again.")
+        under_way[kind] += 1
         try:
             return await handler(request)
         finally:
-            under_way -= 1
+            under_way[kind] -= 1
 
     @web.middleware
     async def own_pages_only(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -102,6 +115,26 @@ def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: 
         return await handler(request)
 
     return so_many_at_once, own_pages_only, who_asks, possible_names_only, with_rights_only, whole_requests_only
+
+
+class _Kind(enum.Enum):
+    """Requests that are counted together."""
+
+    ANY = "requests"
+    LEADER_WRITE = "requests to write by the leader"
+    COMMAND = "commands of a leader"
+
+
+_MOST: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_COMMANDS}
+
+
+def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
+    """Tell with what a request is counted, by its head alone."""
+    if request.path == LEADER_WRITES_PATH:
+        writes, secret = services.control.leader_writes, request.headers.get(SECRET_HEADER, "")
+        return _Kind.LEADER_WRITE if writes is not None and writes.knows(secret) else _Kind.ANY
+    is_command = request.method == "PUT" and request.path.endswith(_COMMANDED) and LEADER_EPOCH in request.query
+    return _Kind.COMMAND if is_command else _Kind.ANY
 
 
 def hosts_of(config: BrokerConfig) -> frozenset[str]:

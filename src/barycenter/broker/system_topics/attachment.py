@@ -13,10 +13,10 @@ from typing import Protocol
 
 import structlog
 
-from barycenter.broker.system_topics.back_off import BackOff
 from barycenter.broker.system_topics.connection import BrokerConnection
 from barycenter.broker.system_topics.errors import SystemTopicError
 from barycenter.broker.system_topics.settings import ClientSettings
+from barycenter.metadata.back_off import BackOff
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 from barycenter.broker.changes import NextChange
 from barycenter.broker.system_topics.attachment import Attachment
-from barycenter.broker.system_topics.back_off import BackOff
 from barycenter.broker.system_topics.connection import BrokerConnection
 from barycenter.broker.system_topics.errors import ClosedError, UnreachableError
 from barycenter.broker.system_topics.publisher import Publisher
@@ -20,6 +19,7 @@ from barycenter.broker.system_topics.repeats import publisher_name
 from barycenter.broker.system_topics.settings import ClientSettings
 from barycenter.broker.system_topics.table_view import Accepts, TableView, newest_wins
 from barycenter.credentials.tls import ClientTls
+from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.clock import Clock
 
 FindBroker: TypeAlias = "Callable[[], Awaitable[str | None]]"

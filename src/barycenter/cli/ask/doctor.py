@@ -47,6 +47,12 @@ _COLOURS: Final = {
     type=click.Path(file_okay=False),
     help="`ledgers` in barycenterDataDir as this machine has it; files are made in it and removed.",
 )
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(dir_okay=False),
+    help="The broker.conf of a broker on this machine: are there keys in it that nobody knows?",
+)
 @click.option("--check", "names", multiple=True, metavar="NAME", help="Make this check alone; may be repeated.")
 @click.option("--list", "is_list", is_flag=True, help="Tell which checks there are.")
 @click.option(
@@ -70,6 +76,7 @@ def command(
     store: str | None,
     store_config: str,
     ledgers: str | None,
+    file: str | None,
     names: tuple[str, ...],
     is_list: bool,
     fail_at: str,
@@ -100,7 +107,7 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        picture, diagnosis = asyncio.run(examine(Asked(urls, store, store_config, ledgers, timeout_s), names))
+        picture, diagnosis = asyncio.run(examine(Asked(urls, store, store_config, ledgers, file, timeout_s), names))
     except (ClusterUnreadableError, StoreUnreadableError) as error:
         click.echo(f"barycenter: cannot look at the cluster: {error}", err=True)
         sys.exit(BLIND)

@@ -12,6 +12,7 @@ from barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_se
 from barycenter.doctor.finding import Unseen
 from barycenter.doctor.picture import Picture
 from barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
+from barycenter.doctor.reading.file import read_file
 from barycenter.doctor.reading.ledgers import read_ledgers
 from barycenter.doctor.reading.store import StoreUnreadableError, read_store
 from barycenter.metadata.open import OF_ONE_MACHINE
@@ -23,17 +24,19 @@ _NO_STORE: Final = Unseen(
     "give --store URL, the metadataStoreUrl of the brokers, where it can be reached from here",
 )
 _NO_LEDGERS: Final = Unseen("the folder of the ledgers", "give --ledgers DIR where a broker runs")
+_NO_FILE: Final = Unseen("broker.conf", "give --config FILE where a broker runs")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What there is to look at: brokers at `urls`, a metadata store with its `metadataStoreConfigPath`, the folder of
-    ledgers. `timeout_s` is after which a broker does not answer."""
+    ledgers, a `file` broker.conf. `timeout_s` is after which a broker does not answer."""
 
     urls: Sequence[str]
     store: str | None = None
     store_config: str = ""
     ledgers: str | None = None
+    file: str | None = None
     timeout_s: float = 5.0
 
 
@@ -55,12 +58,16 @@ async def examine(asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Dia
 
 
 async def _picture(asked: Asked) -> Picture:
-    """Return what brokers, store and folder of ledgers say.
+    """Return what brokers, store, folder of ledgers and file say.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
     """
     picture = await _of_cluster(asked.urls, asked.store, asked.store_config, asked.timeout_s)
+    if asked.file is None:
+        picture = replace(picture, unseen=(*picture.unseen, _NO_FILE))
+    else:
+        picture = replace(picture, file=await asyncio.to_thread(read_file, asked.file))
     if asked.ledgers is None:
         return replace(picture, unseen=(*picture.unseen, _NO_LEDGERS))
     told = (broker.settings.get("metadataStoreUrl", "") for broker in picture.answering if broker.settings)

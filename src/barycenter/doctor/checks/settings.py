@@ -10,7 +10,7 @@ from barycenter.doctor.checks.balance import SWITCHES
 from barycenter.doctor.finding import Finding, Severity, found
 from barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, PLACE_KEY, Picture, configuration_of
 from barycenter.load.advice.configuration_advice import Severity as AdviceSeverity
-from barycenter.load.advice.configuration_advice import advice
+from barycenter.load.advice.configuration_advice import advice, key_advice
 from barycenter.load.managers import StrategyError, manager_kind, short_name
 
 MIGRATION_KEY: Final = "loadManagerMigrationEnabled"
@@ -19,6 +19,11 @@ _APART: Final[Mapping[str, tuple[Severity, str]]] = {
     MANAGER_KEY: (Severity.ERROR, "brokers look for owners in different places"),
     MIGRATION_KEY: (Severity.ERROR, "some brokers do not look where the others keep their owners"),
     PLACE_KEY: (Severity.ERROR, "brokers of the extensible load manager look for owners in different places"),
+    "leaderOnlyMetadataWrites": (Severity.ERROR, "some brokers write what others leave to the leader"),
+    "metadataStoreSessionTimeoutMillis": (
+        Severity.WARNING,
+        "how long a lost broker's bundles wait depends on which it is, and who leads",
+    ),
     OWN_KEY: (Severity.WARNING, "whoever leads balances by another version's rules"),
     "loadBalancerEnabled": (Severity.WARNING, "whether load moves depends on who leads"),
     "loadBalancerSheddingEnabled": (Severity.WARNING, "whether load moves depends on who leads"),
@@ -26,6 +31,7 @@ _APART: Final[Mapping[str, tuple[Severity, str]]] = {
     "loadBalancerLoadPlacementStrategy": (Severity.WARNING, "where load goes depends on who leads"),
 }
 """Keys in which brokers have to agree, and what comes of it where they do not."""
+_LONGEST_KEY: Final = 100
 _SEVERITIES: Final = {
     AdviceSeverity.REFUSED: Severity.ERROR,
     AdviceSeverity.WARNING: Severity.WARNING,
@@ -153,6 +159,17 @@ def unparsed_settings(picture: Picture) -> Iterator[Finding]:
                     f"its value is not allowed here: {error}; its configuration was not judged",
                     "use the doctor of the version that the broker runs",
                 )
+
+
+def unknown_keys(picture: Picture) -> Iterator[Finding]:
+    """The broker.conf names a key that no broker takes, or a broker does not start with it."""
+    seen = picture.file
+    if seen is None:
+        return
+    if seen.failure:
+        yield found(Severity.ERROR, seen.file, f"no broker starts with it: {seen.failure}", "mend the file")
+    for each in key_advice(seen.other_keys):
+        yield found(_SEVERITIES[each.severity], each.key[:_LONGEST_KEY], f"{each.sentence}: {seen.file}", each.mend)
 
 
 def _some(brokers: list[str]) -> str:

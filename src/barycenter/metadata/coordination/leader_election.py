@@ -6,7 +6,7 @@
 |                                           | hear of NO_LEADER only if that fails                            |
 | key created or changed by somebody else   | looks again                                                     |
 | RECONNECTED, SESSION_REESTABLISHED        | looks again: a leader whose key survived stays leader unheard   |
-| an election fails for want of the store   | tries again every 5 s until closed                              |
+| an election fails for want of the store   | tries again every 2.5 to 5 s until closed                       |
 | every `recheck_s`                         | looks again, in case a notification was lost unnoticed          |
 
 STATE_AFTER has no entry for a connection that breaks: a former leader goes on believing until
@@ -19,12 +19,14 @@ proposal: it is overwritten in place, so that leadership does not change hands.
 import asyncio
 import enum
 import operator
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 import structlog
 
+from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.codec import Codec, JsonCodec
 from barycenter.metadata.errors import (
     BadVersionError,
@@ -98,7 +100,9 @@ class LeaderElection(Generic[T]):
         same_owner: Callable[[T, T], bool] = operator.eq,
         codec: Codec[T] | None = None,
         recheck_s: float = 5.0,
+        source: random.Random | None = None,
     ) -> None:
+        """`source` is what pauses between attempts are drawn from, the system's randomness unless given."""
         self.path = path
         self._store = store
         self._proposal = proposal
@@ -106,6 +110,7 @@ class LeaderElection(Generic[T]):
         self._same_owner = same_owner
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._recheck_s = recheck_s
+        self._back_off = BackOff(source or random.Random(), RETRY_S, RETRY_S)
         self._state = LeaderElectionState.NO_LEADER
         self._leader: T | None = None
         self._told: tuple[LeaderElectionState, T | None] = (self._state, None)
@@ -269,8 +274,8 @@ class LeaderElection(Generic[T]):
                 return
             except MetadataError as error:
                 self._tell()
-                log.warning("leader_election_failed", path=self.path, reason=str(error), retry_in_s=RETRY_S)
-                wait_s = RETRY_S
+                wait_s = self._back_off.next_s()
+                log.warning("leader_election_failed", path=self.path, reason=str(error), retry_in_s=round(wait_s, 3))
 
     def _notified(self, notification: Notification) -> None:
         if notification.path != self.path:

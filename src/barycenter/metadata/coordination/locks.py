@@ -20,12 +20,14 @@ case a notification is lost unnoticed.
 import asyncio
 import enum
 import operator
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 import structlog
 
+from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.codec import Codec, JsonCodec
 from barycenter.metadata.errors import (
     BadVersionError,
@@ -92,7 +94,13 @@ class ResourceLock(Generic[T]):
     """One holder's lock on one path; made by `LockManager.acquire`. Operations on it are serialised."""
 
     def __init__(
-        self, store: MetadataStore, path: str, value: T, codec: Codec[T], same_owner: Callable[[T, T], bool]
+        self,
+        store: MetadataStore,
+        path: str,
+        value: T,
+        codec: Codec[T],
+        same_owner: Callable[[T, T], bool],
+        source: random.Random,
     ) -> None:
         self.path = path
         self.expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -101,6 +109,7 @@ class ResourceLock(Generic[T]):
         self._value = value
         self._codec = codec
         self._same_owner = same_owner
+        self._back_off = BackOff(source, FIRST_BACKOFF_S, MAX_BACKOFF_S)
         self._state = LockState.INIT
         self._version = MUST_NOT_EXIST
         self._is_ambiguous = False
@@ -208,24 +217,24 @@ class ResourceLock(Generic[T]):
 
     async def _prove(self) -> None:
         """Revalidate until the store has answered and no new doubt arose."""
-        backoff_s = FIRST_BACKOFF_S
+        self._back_off.reset()
         while self._state is LockState.VALID and self._in_doubt.is_set():
             self._in_doubt.clear()
             try:
                 async with self._serial:
                     if self._state is LockState.VALID:
                         await self._revalidate(self._value, is_proof=True)
-                backoff_s = FIRST_BACKOFF_S
+                self._back_off.reset()
             except (BadVersionError, LockBusyError, LockLostError, StoreClosedError) as error:
                 log.info("lock_lost", path=self.path, reason=str(error))
                 self.expire()
             except MetadataError as error:
-                log.info("lock_in_doubt", path=self.path, reason=str(error), retry_in_s=backoff_s)
+                backoff_s = self._back_off.next_s()
+                log.info("lock_in_doubt", path=self.path, reason=str(error), retry_in_s=round(backoff_s, 3))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(backoff_s):
                         await self._in_doubt.wait()
                 self._in_doubt.set()
-                backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
 
     async def _revalidate(self, value: T, *, is_proof: bool = False) -> None:
         """Make the key ours and `value`, if it is not already and nobody else holds it.
@@ -317,10 +326,13 @@ class LockManager(Generic[T]):
         same_owner: Callable[[T, T], bool] = operator.eq,
         codec: Codec[T] | None = None,
         recheck_s: float = 30.0,
+        source: random.Random | None = None,
     ) -> None:
+        """`source` is what pauses between attempts are drawn from, the system's randomness unless given."""
         self._store = store
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._same_owner = same_owner
+        self._source = source or random.Random()
         self._locks: dict[str, ResourceLock[T]] = {}
         self._acquiring: dict[ResourceLock[T], None] = {}  # a set's order would differ from run to run
         self._closed = False
@@ -338,7 +350,7 @@ class LockManager(Generic[T]):
             StoreUnavailableError: unknown whether the lock was taken; acquiring again finds out.
         """
         self._check_open(path)
-        lock = ResourceLock(self._store, path, value, self._codec, self._same_owner)
+        lock = ResourceLock(self._store, path, value, self._codec, self._same_owner, self._source)
         self._acquiring[lock] = None
         try:
             await lock.acquire()

@@ -5,6 +5,7 @@ it when it comes back among all other changes, in the order of the revisions.
 """
 
 import asyncio
+import random
 from dataclasses import replace
 from typing import Final, Self
 
@@ -67,8 +68,13 @@ class EtcdStore(StoreClient):
         super().__init__(clock, None)
         self._layout = Layout(settings.chroot)
         self._connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
-        self._lease = EtcdLease(self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session)
-        self._watch = EtcdWatch(self._connection, self._layout, hear=self._hear, missed=self._lease.fell_behind)
+        source = random.Random()
+        self._lease = EtcdLease(
+            self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session, source=source
+        )
+        self._watch = EtcdWatch(
+            self._connection, self._layout, hear=self._hear, missed=self._lease.fell_behind, source=source
+        )
         self._created: dict[str, int] = {}
         """The revisions in which this session created lasting keys, the oldest first."""
         self._numbering = asyncio.Lock()
@@ -111,8 +117,15 @@ class EtcdStore(StoreClient):
     # ---- operations ----
 
     async def get(self, path: str) -> Record | None:
+        return await self._get(path, takes_turn=True)
+
+    async def get_ahead(self, path: str) -> Record | None:
+        """See `ReadsAhead`."""
+        return await self._get(path, takes_turn=False)
+
+    async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
         self._check_open(path)
-        found = await self._range("get", path, api.RangeRequest(key=self._layout.key(path)))
+        found = await self._range("get", path, api.RangeRequest(key=self._layout.key(path)), takes_turn=takes_turn)
         return record_of(path, found.kvs[0], self._reader(path)) if found.kvs else None
 
     async def put(
@@ -207,9 +220,14 @@ class EtcdStore(StoreClient):
                 version = MUST_NOT_EXIST if error.actual is None else error.actual
         raise StoreUnavailableError(path, "put failed: others kept changing the key")
 
-    async def _range(self, operation: str, path: str, request: api.RangeRequest) -> api.RangeResponse:
+    async def _range(
+        self, operation: str, path: str, request: api.RangeRequest, *, takes_turn: bool = True
+    ) -> api.RangeResponse:
         return await self._connection.ask(
-            operation, path, lambda line, tokens, s: line.kv.Range(request, metadata=tokens, timeout=s)
+            operation,
+            path,
+            lambda line, tokens, s: line.kv.Range(request, metadata=tokens, timeout=s),
+            takes_turn=takes_turn,
         )
 
     async def _commit(

@@ -11,10 +11,12 @@ next is asked for, so keys of a former session are gone when the next one begins
 
 import asyncio
 import math
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, TypeAlias, TypeVar
 
+from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.errors import MetadataError, NotFoundError, StoreUnavailableError
 from barycenter.metadata.etcd import etcd_api_pb2 as api
 from barycenter.metadata.etcd.connection import EtcdConnection, Line, Tokens, Troubles
@@ -41,7 +43,9 @@ Tell: TypeAlias = Callable[[int | None, list[SessionEvent]], None]
 class EtcdLease:
     """The lease of one client; `tell` is called in the order of what happens."""
 
-    def __init__(self, connection: EtcdConnection, layout: Layout, *, timeout_ms: int, tell: Tell) -> None:
+    def __init__(
+        self, connection: EtcdConnection, layout: Layout, *, timeout_ms: int, tell: Tell, source: random.Random
+    ) -> None:
         self._connection = connection
         self._layout = layout
         self._timeout_s = math.ceil(timeout_ms / 1000)  # whole seconds are what leases have
@@ -52,6 +56,7 @@ class EtcdLease:
         self._left: int | None = None
         """The lease of ours that may still be there, in force or lost."""
         self._troubles = Troubles()
+        self._back_off = BackOff(source, RETRY_S, MAX_RETRY_S)
         self._wake = asyncio.Event()
 
     @property
@@ -71,7 +76,6 @@ class EtcdLease:
 
     async def run(self) -> None:
         """Keep the session, and begin another when it is lost, for ever."""
-        failures = 0
         while True:
             line, began_s = self._connection.line, self._loop.time()
             self._wake.clear()
@@ -81,11 +85,10 @@ class EtcdLease:
                 self._troubles.failing("heartbeat", line, error)
                 self._connection.leave(line)
                 self._failed()
-                failures += 1
-                await self._pause(min(RETRY_S * failures, MAX_RETRY_S, max(0.0, self._left_s)))
+                await self._pause(min(self._back_off.next_s(), max(0.0, self._left_s)))
             else:
                 self._troubles.working("heartbeat", line)
-                failures = 0
+                self._back_off.reset()
                 await self._pause(began_s + self._timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
 
     def ended(self, lease: int) -> None:

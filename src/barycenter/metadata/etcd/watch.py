@@ -8,9 +8,11 @@ A server that has lost the others ends the watch, instead of telling nothing.
 """
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Final
 
+from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
 from barycenter.metadata.etcd import etcd_api_pb2 as api
 from barycenter.metadata.etcd.connection import EtcdConnection, Line, Troubles, translated
@@ -34,6 +36,7 @@ class EtcdWatch:
         *,
         hear: Callable[[list[Notification]], None],
         missed: Callable[[], None],
+        source: random.Random,
     ) -> None:
         self._connection = connection
         self._layout = layout
@@ -41,8 +44,7 @@ class EtcdWatch:
         self._missed = missed
         self._next: int | None = None
         """The first revision that was not told yet; None before the first look, and when it has been compacted away."""
-        self._failures = 0
-        """Since the last answer."""
+        self._back_off = BackOff(source, RETRY_S, MAX_RETRY_S)
         self._troubles = Troubles()
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when changes are followed for the first time, or with the reason for which they never will be."""
@@ -59,8 +61,7 @@ class EtcdWatch:
                     return
                 self._troubles.failing("watch", line, error)
                 self._connection.leave(line)
-                self._failures += 1
-                await asyncio.sleep(min(RETRY_S * self._failures, MAX_RETRY_S))
+                await asyncio.sleep(self._back_off.next_s())
 
     async def _follow(self, line: Line) -> None:
         """Return when changes were compacted away before they were told."""
@@ -82,7 +83,7 @@ class EtcdWatch:
                         if answer.canceled:  # a token that is not known looks like rights that are not given
                             self._connection.forget(tokens)
                             raise StoreRefusedError("/", f"watch refused: {answer.cancel_reason}")
-                        self._failures = 0
+                        self._back_off.reset()
                         self._troubles.working("watch", line)
                         if answer.created and not self.begun.done():
                             self.begun.set_result(None)

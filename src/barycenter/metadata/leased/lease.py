@@ -15,7 +15,7 @@ from barycenter.metadata.errors import InvalidValueError, MetadataError
 from barycenter.metadata.leased.records import session_of, session_path
 from barycenter.metadata.leased.session_table import LeaseTimes
 from barycenter.metadata.session import SessionState, SessionWatch
-from barycenter.metadata.store import MetadataStore, SessionEvent
+from barycenter.metadata.store import MetadataStore, SessionEvent, get_ahead
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +104,7 @@ class Lease:
         Raises:
             MetadataError: the store did not answer.
         """
-        record = await self._store.get(session_path(session))
+        record = await get_ahead(self._store, session_path(session))
         try:
             return record is not None and not session_of(record).is_marked
         except InvalidValueError:

@@ -10,6 +10,7 @@ a key that drew a number and was left behind is litter, which a leader removes. 
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.errors import (
     MetadataError,
     NotLeadingError,
@@ -79,14 +81,17 @@ class LeasedStore:
         is_own: Callable[[str], bool],
         draw_session: Callable[[], str],
         patience_s: float,
+        source: random.Random,
     ) -> None:
-        """`patience_s` is how long a write waits for somebody who leads, and for his answer."""
+        """`patience_s` is how long a write waits for somebody who leads, and for his answer; `source` is what pauses
+        between attempts are drawn from."""
         self._store = store
         self._ask_leader = ask_leader
         self._times = times
         self._is_own = is_own
         self._draw_session = draw_session
         self._patience_s = patience_s
+        self._back_off = BackOff(source, _AGAIN_S, _AGAIN_S)
         self._broker_id = ""
         self._listeners = StoreListeners()
         self._lease = Lease(store, times, self._listeners.session_events)
@@ -124,7 +129,8 @@ class LeasedStore:
         session = self._draw_session()
         try:
             del self._former[:-MOST_FORMER]
-            await self._request(session, Open(self._broker_id, tuple(self._former)), "/")
+            opening = Open(self._broker_id, tuple(self._former), self._times.lease_ms)
+            await self._request(session, opening, "/")
             asked_at_s = asyncio.get_running_loop().time()
             goes_on = await self._lease.goes_on(session)
         except MetadataError as error:
@@ -150,7 +156,7 @@ class LeasedStore:
         while True:
             if await self._open_once():
                 return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(self._back_off.next_s())
 
     async def _show_life(self) -> None:
         """Tell the leader again and again that this broker lives; that nobody leads is no matter."""
@@ -243,7 +249,7 @@ class LeasedStore:
             except NotLeadingError:
                 if loop.time() + _AGAIN_S >= deadline_s:
                     raise
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(self._back_off.next_s())
 
     async def _change(self, path: str, change: Put | Delete) -> Stat | None:
         """Have the leader write, in the session of now.

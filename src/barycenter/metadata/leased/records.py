@@ -8,6 +8,7 @@ import msgspec
 
 from barycenter.metadata.codec import JsonCodec
 from barycenter.metadata.errors import BadVersionError, GuardError
+from barycenter.metadata.leased.requests import LeaseMs
 from barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore, Record
 
 LEASED_ROOT: Final = "/loadbalance/leased"
@@ -16,10 +17,12 @@ SECRET_PATH: Final = f"{LEASED_ROOT}/secret"
 
 
 class SessionRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Once `is_marked`, whoever has this session does nothing by it any more."""
+    """Once `is_marked`, whoever has this session does nothing by it any more, `lease_ms` later at the latest: each
+    broker has a timeout of its own. 0: it did not say, and has the leader's."""
 
     broker_id: str = ""
     is_marked: bool = False
+    lease_ms: LeaseMs = 0
 
 
 class _Secret(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,4 +78,4 @@ async def have_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str
 
 def same_secret(one: str, other: str) -> bool:
     """Compare in a time that does not tell how much is alike."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode(errors="surrogateescape"))

@@ -1,13 +1,14 @@
 """What a broker asks of the leader, and what the leader answers, as JSON.
 
-Bounds: a path has at most LONGEST_PATH characters, a value MOST_BYTES, a session's id is 32 hexadecimal digits. What is
-outside of them is no request.
+Bounds: a path has at most LONGEST_PATH characters, a value MOST_BYTES, a lease LONGEST_LEASE_MS, a session's id is 32
+hexadecimal digits. What is outside of them is no request.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS
 from barycenter.metadata.coordination.epochs import MAX_EPOCH
 from barycenter.metadata.errors import (
     BadVersionError,
@@ -30,10 +31,12 @@ LONGEST_PATH: Final = 4_000
 MOST_BYTES: Final = 600_000
 """Of a value: so much fits into a request of the admin REST."""
 MOST_FORMER: Final = 8
+LONGEST_LEASE_MS: Final = LONGEST_LEASED_SESSION_MS // 2
 
 SessionId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)]
+LeaseMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_LEASE_MS)]
 Version: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=MAX_EPOCH)]
 
 
@@ -43,10 +46,14 @@ class GuardedBy(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
-    """Begin the session; whoever asks does nothing any more by those of `former`, which are over."""
+    """Begin the session; whoever asks does nothing any more by those of `former`, which are over.
+
+    `lease_ms` is how long after a read that found no mark the broker may rely on its session; 0: as long as the leader.
+    """
 
     broker_id: Annotated[str, msgspec.Meta(max_length=300)]
     former: Annotated[tuple[SessionId, ...], msgspec.Meta(max_length=MOST_FORMER)] = ()
+    lease_ms: LeaseMs = 0
 
 
 class Live(msgspec.Struct, frozen=True, tag="live"):

@@ -9,11 +9,15 @@
 
 SAID: the broker said itself that it does nothing by the session any more. What is not in TRANSITIONS changes nothing.
 
+Leader and broker may have different timeouts, as while one is changed broker by broker: of the two the longer counts,
+for silence and for the wait after a mark.
+
 A leader that stood still heard nobody: between two calls of `tick` at most two ticks count as silence. A new leader
 begins to count anew, and so does the wait after a mark that it finds.
 """
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -62,6 +66,15 @@ class LeaseTimes:
         return self.timeout_s / 2
 
     @property
+    def lease_ms(self) -> int:
+        """The lease as a broker tells of it, rounded up."""
+        return math.ceil(self.lease_s * 1000)
+
+    def at_least(self, lease_ms: int) -> "LeaseTimes":
+        """Return these times, or longer ones for a broker whose lease is longer."""
+        return LeaseTimes(max(self.timeout_s, 2 * lease_ms / 1000))
+
+    @property
     def look_s(self) -> float:
         """So often a broker reads its record."""
         return self.lease_s / 6
@@ -79,6 +92,7 @@ class LeaseTimes:
 @dataclass(slots=True)
 class _Session:
     state: LeaseState
+    times: LeaseTimes
     silent_s: float = 0.0
     marked_at_s: float = 0.0
     over_below: int = 0
@@ -98,12 +112,14 @@ class SessionTable:
     def __contains__(self, session: str) -> bool:
         return session in self._sessions
 
-    def found(self, session: str, now_s: float, *, is_marked: bool) -> None:
+    def found(self, session: str, now_s: float, *, is_marked: bool, lease_ms: int) -> None:
         """Take over a session of a former term: it may have been granted, or marked, just now."""
-        self._sessions[session] = _Session(_WAITING if is_marked else _OPEN, marked_at_s=now_s)
+        state = _WAITING if is_marked else _OPEN
+        self._sessions[session] = _Session(state, self._times.at_least(lease_ms), marked_at_s=now_s)
 
-    def opened(self, session: str) -> None:
-        self._sessions[session] = _Session(_OPEN)
+    def opened(self, session: str, lease_ms: int) -> None:
+        """Hear that a session is in the store; its broker relies on it for `lease_ms` at a time."""
+        self._sessions[session] = _Session(_OPEN, self._times.at_least(lease_ms))
 
     def is_open(self, session: str) -> bool:
         known = self._sessions.get(session)
@@ -131,9 +147,9 @@ class SessionTable:
         for session, known in self._sessions.items():
             if known.state is _OPEN:
                 known.silent_s += passed_s
-                if known.silent_s > self._times.silence_s:
+                if known.silent_s > known.times.silence_s:
                     self._feed(session, LeaseEvent.SILENT)
-            elif known.state is _WAITING and now_s - known.marked_at_s >= self._times.lease_s:
+            elif known.state is _WAITING and now_s - known.marked_at_s >= known.times.lease_s:
                 self._feed(session, LeaseEvent.EXPIRED)
 
     def marked(self, session: str, now_s: float) -> None:

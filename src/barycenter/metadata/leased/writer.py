@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+import msgspec
 import structlog
 
 from barycenter.metadata.conditions import PutOptions, check_delete, check_put
@@ -154,7 +155,8 @@ class LeaderWriter:
         now_s = asyncio.get_running_loop().time()
         for session, record in zip(sessions, records, strict=True):
             if record is not None:
-                self._table.found(session, now_s, is_marked=_is_marked(record))
+                known = _session_of(record)
+                self._table.found(session, now_s, is_marked=known.is_marked, lease_ms=known.lease_ms)
         self._secret = secret
         log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
 
@@ -178,7 +180,7 @@ class LeaderWriter:
                     self._keys.setdefault(session, {})[path] = None
         for session in list(self._keys):
             if session not in self._table and await self._store.get(session_path(session)) is None:
-                self._table.found(session, asyncio.get_running_loop().time(), is_marked=True)
+                self._table.found(session, asyncio.get_running_loop().time(), is_marked=True, lease_ms=0)
 
     async def _remove_litter(self) -> None:
         """Remove keys that drew a number; whoever is about to do so himself does not mind."""
@@ -213,11 +215,10 @@ class LeaderWriter:
         """Have the record say that the session is over; its broker stops within a lease from then on."""
         path = session_path(session)
         record = await self._store.get(path)
-        if record is not None and not _is_marked(record):
-            broker_id = session_of(record).broker_id
-            value = session_value(SessionRecord(broker_id, is_marked=True))
+        if record is not None and not (known := _session_of(record)).is_marked:
+            value = session_value(msgspec.structs.replace(known, is_marked=True))
             await self._store.put(path, value, expected_version=record.stat.version, guard=self.epoch.guard)
-            log.warning("broker_is_silent", broker=broker_id, session=session[:8])
+            log.warning("broker_is_silent", broker=known.broker_id, session=session[:8])
         self._table.marked(session, asyncio.get_running_loop().time())
 
     def _clear_soon(self, session: str) -> asyncio.Task[None]:
@@ -252,11 +253,15 @@ class LeaderWriter:
 
     # ---- requests ----
 
+    def knows(self, secret: str) -> bool:
+        """Tell whether this is the secret that requests have to carry."""
+        return self._secret is not None and same_secret(secret, self._secret)
+
     async def answer(self, request: Request) -> Answer:
         """Do what a broker asks; never raises but for a cancellation."""
         if self._secret is None or self.is_over:
             return not_done("/", "the leader does not know yet what is stored")
-        if not same_secret(request.secret, self._secret):
+        if not self.knows(request.secret):
             return not_done("/", "the secret of this cluster's metadata store is another one")
         if request.epoch != self.epoch.number:
             return not_done("/", f"it is leader epoch {self.epoch.number}, and the request is for {request.epoch}")
@@ -318,9 +323,9 @@ class LeaderWriter:
             await asyncio.shield(self._clear_soon(former))
         if len(self._table) >= MOST_SESSIONS:
             return failed(StoreRefusedError(session_path(session), f"there are {MOST_SESSIONS:,} sessions already"))
-        value = session_value(SessionRecord(change.broker_id))
+        value = session_value(SessionRecord(change.broker_id, lease_ms=change.lease_ms))
         await self._store.put(session_path(session), value, expected_version=MUST_NOT_EXIST, guard=self.epoch.guard)
-        self._table.opened(session)
+        self._table.opened(session, change.lease_ms)
         return Done()
 
     async def _change(self, session: str, change: Put | Delete) -> Answer:
@@ -396,9 +401,9 @@ def _lost(path: str) -> SessionLostError:
     return SessionLostError(path, "the leader has ended the session")
 
 
-def _is_marked(record: Record) -> bool:
+def _session_of(record: Record) -> SessionRecord:
     """What cannot be read is no record of a session that goes on."""
     try:
-        return session_of(record).is_marked
+        return session_of(record)
     except InvalidValueError:
-        return True
+        return SessionRecord(is_marked=True)

@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 from kazoo.exceptions import SessionExpiredError
 
+from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.listeners import StoreListeners
 from barycenter.metadata.session import SessionWatch
 from barycenter.metadata.store import SessionEvent
@@ -54,11 +55,15 @@ class SessionKeeper:
         self._may_ask = asyncio.Event()
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._beat_sent_at: float | None = None
+        """When the heartbeat was sent that is under way."""
+        self._unanswered_since: float | None = None
+        """When the first heartbeat was sent since the last that was answered, on the connection that there is."""
         self._leaving: set[asyncio.Future[None]] = set()
         self._links_left: set[SessionLink] = set()
         self._is_closed = False
         self._begin()
         self._beats = asyncio.create_task(self._beat_on(), name="zookeeper heartbeats")
+        self._beats.add_done_callback(self._beats_ended)
 
     @property
     def is_overdue(self) -> bool:
@@ -89,17 +94,31 @@ class SessionKeeper:
     async def close(self) -> None:
         """End the session. Idempotent; who closes too waits too."""
         if not self._is_closed:
-            self._is_closed = True
             self._beats.cancel()
             if not self._begun.done():
                 self._begun.cancel()
-            self._leave()
-            self.session = None
-            self._may_ask.set()
+            self._end()
         if self._leaving:
             await asyncio.wait(tuple(self._leaving), timeout=_CLOSE_PATIENCE_S)
         for link in self._links_left:
             link.give_up()
+
+    def _end(self) -> None:
+        self._is_closed = True
+        self._leave()
+        self.session = None
+        self._may_ask.set()
+
+    def _beats_ended(self, task: asyncio.Task[None]) -> None:
+        """Have no session any more when the task that it lives by ends by a fault of ours."""
+        if self._is_closed or task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("metadata_store_failed", task=task.get_name(), exc_info=error)
+        self._end()
+        if not self._begun.done():
+            self._begun.set_exception(MetadataError("/", "the session with ZooKeeper is kept no more"))
+        if self._watch is not None:
+            self._listeners.session_events(self._watch.expired())
 
     # ---- what a link tells ----
 
@@ -115,7 +134,7 @@ class SessionKeeper:
 
     def hear_disconnected(self) -> None:
         self._is_connected = False
-        self._beat_sent_at = None
+        self._beat_sent_at = self._unanswered_since = None
         if self.session is not None:
             self._may_ask.clear()
             self._fail()
@@ -131,7 +150,7 @@ class SessionKeeper:
 
     def _begin(self) -> None:
         self._is_connected = False
-        self._beat_sent_at = None
+        self._beat_sent_at = self._unanswered_since = None
         self._link = self._open_link(self)
         self._links_left.add(self._link)
 
@@ -163,21 +182,22 @@ class SessionKeeper:
 
     async def _beat_on(self) -> None:
         while True:
-            timeout_s = self._link.timeout_s
-            await asyncio.sleep(max(timeout_s / _BEATS, _MIN_BEAT_S))
+            await asyncio.sleep(max(self._link.timeout_s / _BEATS, _MIN_BEAT_S))
             if self._is_connected and self._beat_sent_at is None:
                 self._send_beat()
-            elif self.session is not None and self._is_late(timeout_s):
+            if self.session is not None and self._is_late():
                 self._fail()
 
-    def _is_late(self, timeout_s: float) -> bool:
-        sent_at = self._beat_sent_at
-        return sent_at is None or time.monotonic() - sent_at > timeout_s * _PATIENCE
+    def _is_late(self) -> bool:
+        since = self._unanswered_since
+        return since is None or time.monotonic() - since > self._link.timeout_s * _PATIENCE
 
     def _send_beat(self) -> None:
         link, sent_at = self._link, time.monotonic()
         session, timeout_s = link.session, link.timeout_s
         self._beat_sent_at = sent_at
+        if self._unanswered_since is None:
+            self._unanswered_since = sent_at
 
         def hear(answer: "asyncio.Future[object]") -> None:
             if answer.cancelled() or link is not self._link or self._is_closed:
@@ -186,6 +206,7 @@ class SessionKeeper:
                 self._beat_sent_at = None
             error = answer.exception()
             if error is None:
+                self._unanswered_since = self._beat_sent_at
                 self._confirm(session, sent_at, timeout_s)
             elif isinstance(error, SessionExpiredError):
                 self.hear_expired()

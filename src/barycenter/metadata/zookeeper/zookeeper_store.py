@@ -204,7 +204,7 @@ class ZooKeeperStore(StoreClient):
         for _ in range(MAX_RACES):
             stat = None if creates else await self._replace(path, value, options, session)
             if stat is None and expected in (None, MUST_NOT_EXIST):
-                with suppress(NodeExistsError):
+                with suppress(NodeExistsError, NoNodeError):  # what lies above went, with the last key below it
                     return await self._create(path, value, options, session)
                 stat = await self._replace_found(path, value, options, session)
             if stat is not None:
@@ -227,20 +227,21 @@ class ZooKeeperStore(StoreClient):
         expected = options.expected_version
         version = _ANY if expected is None else expected
         if options.if_own:
-            found = await self._stat(path, session)
-            if found is None or is_mere_parent(found):
+            found = await self._key_stat(path, session)
+            if found is None:
                 if expected is not None:
                     raise BadVersionError(path, expected, None)
                 return None
             version = self._check_own(path, found, expected, session)
+        elif expected == 0 and await self._key_stat(path, session) is None:
+            raise BadVersionError(path, expected, None)
         try:
             stat = await self._set(path, value, version, session, options.guard)
         except (NoNodeError, OtherVersion):
             if expected is None:
                 return None
-            found = await self._stat(path, session)
-            actual = None if found is None or is_mere_parent(found) else found.version
-            raise BadVersionError(path, expected, actual) from None
+            found = await self._key_stat(path, session)
+            raise BadVersionError(path, expected, None if found is None else found.version) from None
         return stat_of(path, stat, session)
 
     async def _create(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat:
@@ -248,6 +249,7 @@ class ZooKeeperStore(StoreClient):
 
         Raises:
             NodeExistsError: there is one.
+            NoNodeError: somebody deleted meanwhile what is above it; nothing was created.
         """
         if options.guard is not None:
             return await self._create_guarded(path, value, options, options.guard, session)
@@ -283,7 +285,10 @@ class ZooKeeperStore(StoreClient):
     async def _append(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat:
         if options.expected_version not in (None, MUST_NOT_EXIST):
             raise BadVersionError(path, options.expected_version, None)
-        return await self._create(path, value, options, session)
+        for _ in range(MAX_RACES):
+            with suppress(NoNodeError):
+                return await self._create(path, value, options, session)
+        raise StoreUnavailableError(path, f"others deleted what is above it {MAX_RACES} times")
 
     async def _fill(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
         """Make a key of a node that is a mere parent. Return None if that is to be tried anew: nothing lay below it any
@@ -305,10 +310,12 @@ class ZooKeeperStore(StoreClient):
     ) -> None:
         version = _ANY if expected is None else expected
         if if_own:
-            found = await self._stat(path, session)
-            if found is None or is_mere_parent(found):
+            found = await self._key_stat(path, session)
+            if found is None:
                 raise NotFoundError(path)
             version = self._check_own(path, found, expected, session)
+        elif expected in (None, 0) and await self._key_stat(path, session) is None:
+            raise NotFoundError(path)
         try:
             if guard is None:
                 await self._ask(path, session, lambda client: client.delete_async(self._node(path), version))
@@ -317,13 +324,13 @@ class ZooKeeperStore(StoreClient):
         except NoNodeError:
             raise NotFoundError(path) from None
         except NotEmptyError:
-            found = await self._stat(path, session)
-            if found is None or is_mere_parent(found):
+            found = await self._key_stat(path, session)
+            if found is None:
                 raise NotFoundError(path) from None
             raise HasChildrenError(path) from None
         except OtherVersion:
-            found = await self._stat(path, session)
-            if found is None or is_mere_parent(found):
+            found = await self._key_stat(path, session)
+            if found is None:
                 raise NotFoundError(path) from None
             raise BadVersionError(path, version, found.version) from None
         await self._delete_empty_parents(path, session)
@@ -378,7 +385,7 @@ class ZooKeeperStore(StoreClient):
         """Do the one step that `add` adds if the guard holds, and return what ZooKeeper says of that step.
 
         Raises:
-            GuardError: the guard does not hold.
+            GuardError: the guard does not hold; a mere parent is at no version.
             KazooException: what ZooKeeper refused the step with, or that it did not answer.
         """
 
@@ -388,9 +395,11 @@ class ZooKeeperStore(StoreClient):
             add(steps)
             return steps.commit_async()
 
+        if guard.version == 0 and await self._key_stat(guard.path, session) is None:
+            raise GuardError(guard.path, guard.version, None)
         checked, done = await self._ask(path, session, commit)
         if isinstance(checked, (NoNodeError, OtherVersion)):
-            found = await self._stat(guard.path, session)
+            found = await self._key_stat(guard.path, session)
             raise GuardError(guard.path, guard.version, None if found is None else found.version)
         for refused in (checked, done):
             if isinstance(refused, Exception) and not isinstance(refused, RolledBackError):
@@ -400,6 +409,11 @@ class ZooKeeperStore(StoreClient):
     async def _stat(self, path: str, session: int | None) -> Any:
         """Return the node's stat, or None if there is none."""
         return await self._ask(path, session, lambda client: client.exists_async(self._node(path)))
+
+    async def _key_stat(self, path: str, session: int) -> Any:
+        """The same; None also if the node is a mere parent, which is at version 0 for ZooKeeper, as a new key is."""
+        stat = await self._stat(path, session)
+        return None if stat is None or is_mere_parent(stat) else stat
 
     async def _ask(self, path: str, session: int | None, ask: Ask) -> Any:
         """Send one request, if a session is given only of that one.

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from barycenter.broker.ownership.channel.settling import NextStep
 from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from barycenter.broker.start_errors import MixedOwnershipError
 from barycenter.load.managers import ManagerKind
@@ -313,5 +315,48 @@ def test_what_a_broker_registers_is_its_addresses_and_no_load() -> None:
         assert fields["loadManagerClassName"] == ManagerKind.EXTENSIBLE.class_name
         assert fields["pulsarServiceUrl"] == broker.urls.broker_url
         assert "cpu" not in fields
+
+    on_virtual_time(scenario)
+
+
+def test_a_split_that_another_broker_goes_on_with_ends_for_whoever_asked_for_it_here() -> None:
+    """The owner is without session, as its `_split` then waits, and the leader gives the record to another broker."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, other, _), bundle = await owned_by_first(cluster)
+
+        async def wait(*_: object) -> NextStep:
+            return NextStep.WAIT
+
+        owner.plane.ownership._split = wait  # type: ignore[attr-defined]
+        split = asyncio.ensure_future(
+            owner.run(owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide"))
+        )
+        while (begun := await record_of(cluster, bundle)).state is not ServiceUnitState.SPLITTING:
+            await asyncio.sleep(0.1)
+        handed_on = msgspec.structs.replace(begun, source_broker=other.broker_id, version_id=begun.version_id + 1)
+        await cluster.admin.put(f"{RECORDS_ROOT}/{bundle}", encode_record(handed_on))
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(BundleNotAcquiredError, match="another broker"):
+            async with asyncio.timeout(600):
+                await split
+        assert asyncio.get_running_loop().time() - began_s < 60
+        await cluster.until(lambda: len(other.owned) == 2, "the other has both halves")
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_a_split_that_nobody_carries_out_ends_for_whoever_asked_for_it() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, *_), bundle = await owned_by_first(cluster)
+
+        async def wait(*_: object) -> NextStep:
+            return NextStep.WAIT
+
+        owner.plane.ownership._split = wait  # type: ignore[attr-defined]
+        with pytest.raises(BundleNotAcquiredError, match="not split in time"):
+            async with asyncio.timeout(600):
+                await owner.run(owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide"))
 
     on_virtual_time(scenario)

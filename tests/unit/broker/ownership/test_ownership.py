@@ -773,6 +773,24 @@ def test_an_acquisition_of_unknown_outcome_leaves_no_orphaned_lock():
     on_virtual_time(scenario)
 
 
+def test_a_record_that_a_former_session_left_is_scrubbed_once_however_often_it_is_found():
+    async def scenario(cluster):
+        first, *_ = await three(cluster)
+        [bundle] = (await first.run(first.plane.bundles.get(NAMESPACE))).bundles
+        left = OwnershipRecord(first.broker_id, incarnation=first.plane.incarnation)
+        await cluster.admin.put(lock_path(bundle), msgspec.json.encode(left), ephemeral=True)
+        for _ in range(20):
+            await first.run(first.plane.ownership.owner_of(bundle))
+            await asyncio.sleep(0.3)
+        scrubbing = [task for task in asyncio.all_tasks() if task.get_name() == f"scrub {bundle}"]
+        assert len(scrubbing) == 1
+        await cluster.admin.delete(lock_path(bundle))
+        await cluster.until(scrubbing[0].done, "scrubbed")
+        assert isinstance(await cluster.follow(topic("t"), first), Owner)
+
+    on_virtual_time(scenario)
+
+
 # ---- the namespace goes, the broker goes ----
 
 

@@ -17,6 +17,9 @@ from barycenter.metadata.errors import (
 from barycenter.metadata.etcd.connection import MAX_AT_ONCE
 from barycenter.metadata.etcd.etcd_store import LARGE, PAGE, REMEMBERED, EtcdStore
 from barycenter.metadata.etcd.settings import read_settings
+from barycenter.metadata.leased.lease import Lease
+from barycenter.metadata.leased.records import SessionRecord, session_path, session_value
+from barycenter.metadata.leased.session_table import LeaseTimes
 from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
 from support.etcd_server import etcd_server, text
 from support.loopback_proxy import loopback_proxy
@@ -364,3 +367,20 @@ async def test_a_session_ends_with_its_client(backend):
     await client.close()
     leases = backend.server.call("lease/leases", {}).get("leases", [])
     assert str(lease) not in [each["ID"] for each in leases]
+
+
+async def test_a_broker_reads_its_own_session_ahead_of_all_requests_that_wait(backend):
+    """In a start storm thousands do, and a broker that does not find its session in time stops serving."""
+    client = await backend.connect()
+    await client.put(session_path("a" * 32), session_value(SessionRecord("b:8080")))
+    lease = Lease(client, LeaseTimes(600), lambda events: None)
+    for _ in range(MAX_AT_ONCE):
+        await client._connection._turns.acquire()
+    waiting = asyncio.create_task(client.get("/key"))
+    async with asyncio.timeout(30):
+        assert await lease.goes_on("a" * 32)
+        assert not await lease.goes_on("b" * 32)
+    assert not waiting.done()
+    for _ in range(MAX_AT_ONCE):
+        client._connection._turns.release()
+    assert await waiting is None

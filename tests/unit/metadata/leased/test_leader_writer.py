@@ -12,14 +12,16 @@ from barycenter.metadata.leased.records import (
     SECRET_PATH,
     SESSIONS_ROOT,
     SessionRecord,
+    session_of,
     session_path,
     session_value,
 )
 from barycenter.metadata.leased.requests import MOST_BYTES, Failed, Put, Request, error_of, failed
-from barycenter.metadata.leased.session_table import LeaseTimes
+from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
 from barycenter.metadata.leased.values import leased, split_lease
+from barycenter.metadata.leased.writer import LeaderWriter
 from barycenter.metadata.memory.memory_store import MemoryStore
-from barycenter.metadata.store import MUST_NOT_EXIST, Guard
+from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification
 from support.leased_backend import LEADER, NUMBERS, SECRET, InLeased, Leader
 from support.metadata_backends import eventually
 
@@ -96,6 +98,52 @@ async def test_a_broker_that_is_silent_loses_its_session_and_its_keys(cluster: I
     await operator.put("/locks/of-the-dead", leased(STRANGER, b"1"))
     await leader_of(cluster).lead()
     await eventually(lambda: _is_gone(operator, "/locks/of-the-dead", session_path(STRANGER)))
+
+
+async def test_a_record_says_how_long_its_broker_relies_on_it_and_its_mark_leaves_that(cluster: InLeased) -> None:
+    client = await cluster.connect(session_timeout_ms=7_000)
+    operator, session = below(cluster), client._lease.session
+    assert session is not None
+    assert (await _session(operator, session)).lease_ms == 3_500
+    await operator.put(session_path(STRANGER), session_value(SessionRecord("gone:8080", lease_ms=150)))
+    leader_of(cluster).times = LeaseTimes(0.2)
+    marked: list[SessionRecord] = []
+
+    def see(change: Notification) -> None:
+        record = cluster.shared.keys.get(session_path(STRANGER), session=None)
+        if change.path == session_path(STRANGER) and record is not None:
+            marked.append(session_of(record))
+
+    operator.add_listener(see)
+    await leader_of(cluster).lead()
+    await eventually(lambda: _is_gone(operator, session_path(STRANGER)))
+    assert marked == [SessionRecord("gone:8080", is_marked=True, lease_ms=150)]
+
+
+async def _session(store: MemoryStore, session: str) -> SessionRecord:
+    record = await store.get(session_path(session))
+    assert record is not None
+    return session_of(record)
+
+
+async def test_the_next_leader_waits_for_a_lease_that_is_longer_than_its_own(
+    cluster: InLeased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await cluster.connect(session_timeout_ms=30_000)
+    found: list[tuple[str, int]] = []
+
+    def hear(self: SessionTable, session: str, now_s: float, *, is_marked: bool, lease_ms: int) -> None:
+        found.append((session, lease_ms))
+
+    monkeypatch.setattr(SessionTable, "found", hear)
+    leader_of(cluster).times = LeaseTimes(10.0)
+    writer = await leader_of(cluster).lead()
+    await eventually(lambda: _has_loaded(writer))
+    assert found == [(client._lease.session, 15_000)]
+
+
+async def _has_loaded(writer: LeaderWriter) -> bool:
+    return writer._secret is not None
 
 
 async def _is_gone(store: MemoryStore, *paths: str) -> bool:

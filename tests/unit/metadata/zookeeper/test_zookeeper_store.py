@@ -19,7 +19,7 @@ from barycenter.metadata.errors import (
     ValueTooLargeError,
 )
 from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
+from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from barycenter.metadata.zookeeper.recursive_client import _AddWatch
 from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.loopback_proxy import loopback_proxy
@@ -117,6 +117,27 @@ async def test_a_parent_that_a_session_left_empty_is_taken_for_what_is_put_there
     assert not await store.exists("/a")
     stat = await store.put("/a", b"me", expected_version=expected, ephemeral=True, if_own=if_own)
     assert (stat.version, stat.ephemeral) == (0, True)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+async def test_a_key_is_made_though_what_lies_above_it_is_deleted_meanwhile(backend, monkeypatch, sequential):
+    store, root = await backend.connect(), "/" + backend.servers.partition("/")[2]
+    await store.put("/guarding", b"1")
+    in_transaction, deleted = store._in_transaction, []
+
+    def delete_parent():
+        with shell(backend.server) as client:
+            client.delete(f"{root}/above")
+
+    async def after_deletion(*arguments):
+        if not deleted:
+            deleted.append(await asyncio.to_thread(delete_parent))
+        return await in_transaction(*arguments)
+
+    monkeypatch.setattr(store, "_in_transaction", after_deletion)
+    stat = await store.put("/above/key-", b"1", sequential=sequential, guard=Guard("/guarding", 0))
+    assert deleted
+    assert (await store.get(stat.path)).value == b"1"
 
 
 async def test_numbers_go_on_growing_when_nothing_is_left_of_earlier_sequential_keys(backend):

@@ -414,7 +414,7 @@ class ChannelOwnership(Splitting):
         """Replace the served `parent` by `children` without closing a topic; see `Ownership.split`.
 
         Raises:
-            BundleNotAcquiredError: the parent is not served here, or lost meanwhile.
+            BundleNotAcquiredError: the parent is not served here, or lost meanwhile, or it was not split in time.
             BadVersionError: from `write_boundaries`.
             ChannelUnavailableError
         """
@@ -436,10 +436,25 @@ class ChannelOwnership(Splitting):
             after = events.splitting(record, ranges, self._clock.now_ms(), request_id=current_request_id())
             if not await self._records.put(parent, record, after):
                 raise BundleNotAcquiredError(parent, "its ownership changed meanwhile")
-            await done
+            await self._until_split(parent, done)
         finally:
             del self._splits[parent]
             done.cancel()
+
+    async def _until_split(self, parent: Bundle, done: asyncio.Future[None]) -> None:
+        """Wait for the end of a split that was begun here, which another broker goes on with if this one lost its
+        session meanwhile."""
+        done.add_done_callback(lambda _: self._notify(parent))
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._in_flight_s() + self._unload_timeout_s()
+        while not done.done():
+            is_ours = role_of(self._records.get(parent), self._broker_id) is Role.SPLITTER
+            if not is_ours and parent not in self._settling:
+                raise BundleNotAcquiredError(parent, "it went to another broker during the split")
+            if loop.time() >= deadline:
+                raise BundleNotAcquiredError(parent, "it was not split in time; the split goes on")
+            await self.wait_change(parent, _LOOK_AGAIN_S)
+        await done
 
 
 def _named(record: ServiceUnitStateData | None) -> str | None:

@@ -87,7 +87,11 @@ class Splitting(Settling):
         """Give a split up whose parent went to a broker that owns by locks, before the boundaries were written."""
         if await self._is_owned_by_lock(parent) and await self._is_current(parent):
             log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
-            return await self._offer(parent, record, self._override(record, None, 0))
+            step = await self._offer(parent, record, self._override(record, None, 0))
+            pending = self._splits.get(parent)
+            if pending is not None and not pending.done.done() and self._records.get(parent) is not record:
+                pending.done.set_exception(BundleNotAcquiredError(parent, "a broker that owns by locks has it"))
+            return step
         return NextStep.RETRY
 
     def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:

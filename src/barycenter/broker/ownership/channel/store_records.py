@@ -8,8 +8,8 @@ Source: Pulsar's `ServiceUnitStateMetadataStoreTableViewImpl`.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -53,6 +53,12 @@ class _Known(NamedTuple):
     version: int
 
 
+class _Reading:
+    """One read under way; `is_old` once the record changed here meanwhile, so that what was read counts no more."""
+
+    is_old = False
+
+
 class StoreRecords:
     """Implements `OwnershipRecords`."""
 
@@ -61,8 +67,8 @@ class StoreRecords:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self._known: dict[Bundle, _Known] = {}
-        self._changes: dict[Bundle, int] = {}
-        """How often each record changed here: what was read before a change is old."""
+        self._reading: dict[Bundle, list[_Reading]] = {}
+        """The records that are being read."""
         self._dirty: dict[Bundle, None] = {}
         self._told: set[str] = set()
         self._listener: RecordListener | None = None
@@ -218,11 +224,22 @@ class StoreRecords:
     async def _read(self, bundle: Bundle) -> None:
         """Read one record; what changed here meanwhile makes it read again."""
         while True:
-            change = self._changes.get(bundle, 0)
-            stored = await self._store.get(_path(bundle))
-            if self._changes.get(bundle, 0) == change:
+            with self._reads(bundle) as reading:
+                stored = await self._store.get(_path(bundle))
+            if not reading.is_old:
                 self._apply(bundle, None if stored is None else self._decoded(stored))
                 return
+
+    @contextmanager
+    def _reads(self, bundle: Bundle) -> Iterator[_Reading]:
+        reading, readings = _Reading(), self._reading.setdefault(bundle, [])
+        readings.append(reading)
+        try:
+            yield reading
+        finally:
+            readings.remove(reading)
+            if not readings:
+                del self._reading[bundle]
 
     def _decoded(self, stored: Record) -> _Known | None:
         """Return a record that can be read; one that cannot counts as none, and is replaced by nobody."""
@@ -236,7 +253,8 @@ class StoreRecords:
         before = self._known.get(bundle)
         if before == known:
             return
-        self._changes[bundle] = self._changes.get(bundle, 0) + 1
+        for reading in self._reading.get(bundle, ()):
+            reading.is_old = True
         if known is None:
             del self._known[bundle]
         else:

@@ -1,10 +1,10 @@
-"""How long to wait before the next attempt."""
+"""How long to wait before the next attempt: not so that many who failed together try again together."""
 
 import random
 
 
 class BackOff:
-    """Doubles from the first wait to the longest; each is drawn between half of that and all of it."""
+    """Doubles from the first wait to the longest; each is drawn between half of that and all of it. Seconds."""
 
     __slots__ = ("_first_s", "_longest_s", "_next_s", "_random")
 

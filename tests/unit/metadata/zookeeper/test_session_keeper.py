@@ -1,0 +1,95 @@
+"""How a session with ZooKeeper is kept, or given up, over a link that a test answers for."""
+
+import asyncio
+
+import pytest
+from kazoo.exceptions import KazooException, NoAuthError
+
+from barycenter.metadata.listeners import StoreListeners
+from barycenter.metadata.store import SessionEvent
+from barycenter.metadata.zookeeper.session_keeper import SessionKeeper
+from support.metadata_backends import eventually
+
+LOST = [SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST]
+
+
+class Link:
+    """Answers each heartbeat at once, with the error that is set if one is."""
+
+    def __init__(self, session: int) -> None:
+        self.session = session
+        self.timeout_s = 0.3
+        self.trouble = ""
+        self.error: KazooException | None = None
+        self.asked = 0
+
+    def ask(self, _ask: object) -> "asyncio.Future[object]":
+        self.asked += 1
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        if self.error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(self.error)
+        return answer
+
+    def leave(self) -> "asyncio.Future[None]":
+        left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left.set_result(None)
+        return left
+
+    def give_up(self) -> None:
+        pass
+
+
+class Kept:
+    """A keeper whose first session has begun."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        self.told: list[SessionEvent] = []
+        listeners = StoreListeners()
+        listeners.add_session_listener(self.told.append)
+        self.keeper = SessionKeeper(self._open, listeners, lambda kind, path: None)  # type: ignore[arg-type]
+
+    def _open(self, _keeper: SessionKeeper) -> Link:
+        self.links.append(Link(len(self.links) + 1))
+        return self.links[-1]
+
+    async def begin(self) -> Link:
+        self.keeper.hear_connected()
+        await self.keeper.wait_begun()
+        return self.links[-1]
+
+    async def has_heard(self, events: list[SessionEvent]) -> bool:
+        return self.told == events
+
+
+async def test_a_heartbeat_that_keeps_failing_costs_the_session() -> None:
+    """Whatever it fails with: only one that was answered shows that the session lasts."""
+    kept = Kept()
+    link = await kept.begin()
+    asked = link.asked
+    link.error = NoAuthError()
+    await eventually(lambda: kept.has_heard(LOST))
+    assert link.asked > asked + 1, "it was tried again"
+    assert kept.keeper.session is None
+    assert kept.keeper.is_overdue
+    assert len(kept.links) == 2
+    await kept.keeper.close()
+
+
+async def test_without_heartbeats_there_is_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of ours in the task that sends them ends it for good."""
+    kept = Kept()
+    await kept.begin()
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(kept.keeper, "_send_beat", fail)
+    await eventually(lambda: kept.has_heard(LOST))
+    assert kept.keeper.session is None
+    assert len(kept.links) == 1, "no other is opened"
+    async with asyncio.timeout(10):
+        await kept.keeper.wait_connected()
+        await kept.keeper.close()

@@ -12,13 +12,16 @@ import pytest
 
 from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
 from barycenter.load.managers import ManagerKind
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.faults import SYNCER
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import Verdict, run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
+
+SHARE = 8
+"""For so many histories of the other simulation one is played here."""
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 CLASSES = (f"{CHANNEL}.ServiceUnitStateTableViewImpl", f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl")
@@ -26,11 +29,7 @@ CLASSES = (f"{CHANNEL}.ServiceUnitStateTableViewImpl", f"{CHANNEL}.ServiceUnitSt
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "moved_records_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        count = -(-option("--sim-seeds") // 8)
-        seeds = [one] if one is not None else list(range(first, first + count))
+        seeds = seeds_to_play(metafunc.config, 1 / SHARE)
         metafunc.parametrize("moved_records_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 

@@ -69,6 +69,12 @@ def test_other_seeds_play_other_histories():
     assert run_scenario(11).digest != run_scenario(12).digest
 
 
+def test_rounds_of_shedding_move_bundles():
+    """Else restarts while shedding would be restarts alone."""
+    verdict = run_scenario(0, faults=("rolling restart while shedding", "burst"))
+    assert verdict.shed > 3
+
+
 def check_that_fails(seeds, **options):
     """Return the name of the first check that fails over `seeds`."""
     for seed in seeds:

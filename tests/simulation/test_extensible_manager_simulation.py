@@ -69,6 +69,11 @@ def test_the_same_seed_plays_the_same_history_of_the_extensible_load_manager(pla
     assert play(11, place) == play(11, place)
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_rounds_of_shedding_move_bundles_of_the_extensible_load_manager(place: str) -> None:
+    assert play(0, place, faults=("shed", "burst")).shed > 3
+
+
 def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | None:
     """Return the name of the first check that fails over `seeds`."""
     for seed in seeds:

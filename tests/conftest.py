@@ -34,7 +34,7 @@ TRACED = {"unit", "contract"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation", "whole clusters on virtual time (tests/simulation)")
-    group.addoption("--sim-seeds", type=int, default=120, metavar="N", help="play the histories of N seeds")
+    group.addoption("--sim-seeds", type=int, default=200, metavar="N", help="play the histories of N seeds")
     group.addoption("--sim-first", type=int, metavar="SEED", help="the first of these seeds; else the commit draws")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="play this one history alone")
     group.addoption("--sim-log", default=None, metavar="FILE", help="with --sim-seed: write the brokers' events here")
@@ -47,6 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults", "what befalls clusters of processes and their stores (tests/faults)")
     group.addoption("--faults", type=int, default=5, metavar="N", help="have N faults befall them, over all stores")
     group.addoption("--fault-seed", type=int, default=0, metavar="SEED", help="which, in which order, how long")
+    group.addoption(
+        "--fault-config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="with this in the brokers' configuration; may be repeated",
+    )
     group = parser.getgroup("peer", "Pulsar's own classes beside ours (tests/peer)")
     group.addoption("--peer-cases", type=int, default=400, metavar="N", help="draw N random cases of each kind")
     group.addoption("--peer-seed", type=int, default=0, metavar="SEED", help="draw them from this seed")

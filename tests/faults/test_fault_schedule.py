@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.fault_schedule import KINDS, Fault, Kind, Outcome, drawn, figures, shares
+from support.fault_schedule import KINDS, Fault, Kind, Outcome, drawn, figures, given_configuration, shares
 
 
 @pytest.mark.parametrize("count", [1, 5, 23, 24, 100, 1000])
@@ -38,3 +38,17 @@ def test_figures_are_shown_by_store_and_kind() -> None:
         "| etcd | kill the leader | 200 | 100.0 | 198.0 | 200.0 |",
         "| sqlite | stop the owner of a topic | 1 | 0.2 | 0.2 | 0.2 |",
     ]
+
+
+def test_configuration_is_given_by_key_and_value() -> None:
+    assert given_configuration(["leaderOnlyMetadataWrites=true", "a=b=c", "empty="]) == {
+        "leaderOnlyMetadataWrites": "true",
+        "a": "b=c",
+        "empty": "",
+    }
+
+
+@pytest.mark.parametrize("given", ["", "key", "=value"])
+def test_what_is_not_key_and_value_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="want KEY=VALUE"):
+        given_configuration([given])

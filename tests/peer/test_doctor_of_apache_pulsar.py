@@ -1,4 +1,7 @@
-"""`barycenter doctor` on Apache Pulsar itself: nothing in a healthy cluster is an error, and made faults are found."""
+"""`barycenter doctor` on Apache Pulsar itself: nothing in a healthy cluster is an error, and made faults are found,
+
+while its brokers run, and in the store alone when they were killed.
+"""
 
 import asyncio
 import subprocess
@@ -32,10 +35,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApachePu
 
 
 def look(cluster: ApachePulsar, *words: str) -> dict[str, dict[str, str]]:
-    """Return of each check the subjects that it found, with their severities."""
-    command = [sys.executable, "-m", "barycenter", "doctor", "--json", *words]
-    asked = ["--url", cluster.brokers[0].web_url, "--store", cluster.metadata_url]
-    ran = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=120)
+    """Return of each check the subjects that it found, with their severities; by the store alone without `words`."""
+    command = [sys.executable, "-m", "barycenter", "doctor", "--json", "--store", cluster.metadata_url, *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode in (0, 1), ran.stderr
     found: dict[str, dict[str, str]] = {}
     for line in ran.stdout.splitlines():
@@ -43,6 +45,16 @@ def look(cluster: ApachePulsar, *words: str) -> dict[str, dict[str, str]]:
         if told["kind"] == "finding":
             found.setdefault(told["check"], {})[told["subject"]] = told["severity"]
     return found
+
+
+def bad(found: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    """Return the subjects of what is an error or worse, by check."""
+    worst = {"error", "critical"}
+    return {
+        check: sorted(subject for subject, severity in subjects.items() if severity in worst)
+        for check, subjects in found.items()
+        if worst & set(subjects.values())
+    }
 
 
 def put(cluster: ApachePulsar, values: dict[str, Any]) -> None:
@@ -59,9 +71,11 @@ def test_made_faults_are_found_and_nothing_bad_before(cluster: ApachePulsar) -> 
     cluster.expect(204, "PUT", "/admin/v2/namespaces/public/looked-at", json={"bundles": {"numBundles": 4}})
     for topic in TOPICS:
         cluster.owner(topic)
+    url = ("--url", cluster.brokers[0].web_url)
+    healthy = look(cluster, *url)
+    assert bad(healthy) == {}, healthy
     healthy = look(cluster)
-    bad = {check: each for check, each in healthy.items() if {"error", "critical"} & set(each.values())}
-    assert bad == {}, healthy
+    assert bad(healthy) == {}, healthy
 
     lock = {"httpUrl": "http://gone:8080", "nativeUrl": "pulsar://gone:6650", "disabled": False}
     torn = {"bundles": {"boundaries": ["0x00000000", "0x40000000", "0xc0000000"], "numBundles": 2}}
@@ -73,7 +87,7 @@ def test_made_faults_are_found_and_nothing_bad_before(cluster: ApachePulsar) -> 
             "/admin/local-policies/public/torn": torn,
         },
     )
-    found = look(cluster)
+    found = look(cluster, *url)
     assert "public/torn/0x00000000_0x40000000" in found["owner-gone"]
     assert "public/torn" in found["tiling"]
 
@@ -81,7 +95,18 @@ def test_made_faults_are_found_and_nothing_bad_before(cluster: ApachePulsar) -> 
     gone.kill()
 
     def is_out() -> bool:
-        found = look(cluster)
+        found = look(cluster, *url)
         return gone.broker_id in found.get("silent-broker", {}) or bool(found.get("unowned"))
 
     soon(is_out, within_s=120, what="the doctor tells of a broker that was killed")
+
+    cluster.brokers[0].kill()
+    made = {"owner-gone": ["public/torn/0x00000000_0x40000000"], "tiling": ["public/torn"]}
+
+    def is_stopped() -> bool:
+        """What the brokers held ended with their sessions; what was made is all that is bad."""
+        return bad(look(cluster)) == made
+
+    soon(
+        is_stopped, within_s=60, what="the doctor finds in the store of a stopped cluster what was made there, no more"
+    )

@@ -11,39 +11,38 @@ import pytest
 
 from barycenter.broker.ownership.channel.settling import Settling
 from barycenter.load.managers import ManagerKind
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
-from support.simulation.faults import OF_ONE
+from support.simulation.faults import OF_ALL, OF_ONE
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import Verdict, run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
+
+SHARE = 12
+"""For so many histories of the other simulation one is played here, on each place of records."""
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 PLACES = {
     "topic": f"{CHANNEL}.ServiceUnitStateTableViewImpl",
     "store": f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl",
 }
-ONCE_FAILED: dict[str, dict[int, tuple[str, ...] | None]] = {
-    "topic": {**dict.fromkeys((1022, 1025, 1087, 1151), OF_ONE), 107601726: None},
+ONCE_FAILED = {
+    "topic": {**dict.fromkeys((1022, 1025, 1087, 1151), OF_ONE), 107601726: (*OF_ONE, *OF_ALL)},
     "store": {
         **dict.fromkeys((1042, 1043, 1049, 1087, 1168, 1240, 1288, 2156, 3145), OF_ONE),
-        163479914: None,
+        163479914: (*OF_ONE, *OF_ALL),
     },
 }
-"""Seeds of histories that found a fault, and the faults they are drawn among, None for all; they are always played."""
+"""Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "change_over_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        count = -(-option("--sim-seeds") // 8)
         rows = [
             (place, seed)
             for place, once in ONCE_FAILED.items()
-            for seed in ([one] if one is not None else dict.fromkeys((*once, *range(first, first + count))))
+            for seed in seeds_to_play(metafunc.config, 1 / SHARE, once)
         ]
         metafunc.parametrize(("place", "change_over_seed"), rows, ids=[f"{place}-seed-{seed}" for place, seed in rows])
 

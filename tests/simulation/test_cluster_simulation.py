@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from barycenter.broker.topics.registry import TopicRegistry
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_ONE
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
 
@@ -32,11 +32,7 @@ ONCE_FAILED = {
 
 def pytest_generate_tests(metafunc):
     if "sim_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        seeds = [one] if one is not None else [*ONCE_FAILED, *range(first, first + option("--sim-seeds"))]
-        seeds = list(dict.fromkeys(seeds))
+        seeds = seeds_to_play(metafunc.config, once_failed=ONCE_FAILED)
         metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 
@@ -71,6 +67,12 @@ def test_the_same_seed_plays_the_same_history():
 
 def test_other_seeds_play_other_histories():
     assert run_scenario(11).digest != run_scenario(12).digest
+
+
+def test_rounds_of_shedding_move_bundles():
+    """Else restarts while shedding would be restarts alone."""
+    verdict = run_scenario(0, faults=("rolling restart while shedding", "burst"))
+    assert verdict.shed > 3
 
 
 def check_that_fails(seeds, **options):

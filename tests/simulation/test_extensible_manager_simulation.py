@@ -9,13 +9,16 @@ from dataclasses import replace
 import pytest
 
 from barycenter.load.managers import ManagerKind
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_ONE
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import Verdict, run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
+
+SHARE = 0.6
+"""How many histories are played here on each place of records, for one of the other simulation."""
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 PLACES = {
@@ -34,14 +37,8 @@ ONCE_FAILED = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "extensible_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        fresh = range(first, first + option("--sim-seeds"))
         rows = [
-            (place, seed)
-            for place, once in ONCE_FAILED.items()
-            for seed in ([one] if one is not None else dict.fromkeys((*once, *fresh)))
+            (place, seed) for place, once in ONCE_FAILED.items() for seed in seeds_to_play(metafunc.config, SHARE, once)
         ]
         metafunc.parametrize(("place", "extensible_seed"), rows, ids=[f"{place}-seed-{seed}" for place, seed in rows])
 
@@ -70,6 +67,11 @@ def test_a_cluster_of_the_extensible_load_manager_survives_what_befalls_it(place
 @pytest.mark.parametrize("place", PLACES)
 def test_the_same_seed_plays_the_same_history_of_the_extensible_load_manager(place: str) -> None:
     assert play(11, place) == play(11, place)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_rounds_of_shedding_move_bundles_of_the_extensible_load_manager(place: str) -> None:
+    assert play(0, place, faults=("shed", "burst")).shed > 3
 
 
 def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | None:

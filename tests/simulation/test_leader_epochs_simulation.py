@@ -9,11 +9,11 @@ import pytest
 
 from barycenter.metadata.coordination.epochs import Epoch, EpochGate, EpochRecord, epoch_path, read_epoch
 from barycenter.metadata.store import Guard, MetadataStore
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.leader_faults import LeaderFaults
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
 
@@ -27,10 +27,7 @@ LATE = ("leader writes", "leader commands", "leader learns", "leader away")
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "sim_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        seeds = [one] if one is not None else range(first, first + max(1, option("--sim-seeds") // SHARE))
+        seeds = seeds_to_play(metafunc.config, 1 / SHARE)
         metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 

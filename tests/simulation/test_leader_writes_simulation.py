@@ -1,6 +1,6 @@
 """Seeded histories of clusters whose leader writes for all, and grants the sessions: `leaderOnlyMetadataWrites=true`.
 
-.venv/bin/python -m pytest tests/simulation/test_leader_writes_simulation.py --sim-seeds 40000    (plays 2,000)
+.venv/bin/python -m pytest tests/simulation/test_leader_writes_simulation.py --sim-seeds 10000    (plays 2,000)
 
 Besides what is demanded of any cluster: the store holds one ephemeral key at most, the leader's.
 """
@@ -17,16 +17,16 @@ from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.session import SessionWatch
 from barycenter.metadata.store import Notification
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.faults import Faults
 from support.simulation.leader_faults import LeaderFaults
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import Verdict, run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
 
-SHARE = 20
+SHARE = 5
 """For so many histories of the other simulation one is played here."""
 
 TIMEOUTS_MS = (3_000, 4_000, 4_000, 8_000)
@@ -57,10 +57,7 @@ LATE = ("leader writes", "leader commands", "leader away")
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "sim_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        seeds = [one] if one is not None else range(first, first + max(1, option("--sim-seeds") // SHARE))
+        seeds = seeds_to_play(metafunc.config, 1 / SHARE)
         metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 

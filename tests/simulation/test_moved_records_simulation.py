@@ -11,14 +11,18 @@ from dataclasses import replace
 import pytest
 
 from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
+from barycenter.broker.ownership.channel.places.syncer import RecordsSyncer
 from barycenter.load.managers import ManagerKind
-from support.commit import first_of_commit
 from support.simulation.cluster import Settings
 from support.simulation.faults import SYNCER
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import Verdict, run_scenario
+from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
+
+SHARE = 8
+"""For so many histories of the other simulation one is played here."""
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
 CLASSES = (f"{CHANNEL}.ServiceUnitStateTableViewImpl", f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl")
@@ -26,25 +30,34 @@ CLASSES = (f"{CHANNEL}.ServiceUnitStateTableViewImpl", f"{CHANNEL}.ServiceUnitSt
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "moved_records_seed" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        count = -(-option("--sim-seeds") // 8)
-        seeds = [one] if one is not None else list(range(first, first + count))
+        seeds = seeds_to_play(metafunc.config, 1 / SHARE)
         metafunc.parametrize("moved_records_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 
-def play(seed: int, lines: list[str] | None = None) -> Verdict:
-    """Play the history of a seed with its own climate, and a place drawn for each life of a broker."""
+def play(seed: int, *, faults: tuple[str, ...] | None = None) -> Verdict:
+    """Play the history of a seed with its own climate, and a place drawn for each life of a broker.
+
+    In every second history some of these lives have the modular load manager: records are moved while brokers change
+    over.
+    """
     source = random.Random(seed)
     settings = Settings.drawn(source)
+    changes_over = source.random() < 0.5
     config = {
         **settings.config,
-        "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+        "load_manager_migration_enabled": changes_over,
         SYNCER: source.choice(("SystemTopicToMetadataStoreSyncer", "MetadataStoreToSystemTopicSyncer")),
     }
-    places = tuple({"load_manager_service_unit_state_table_view_class_name": name} for name in CLASSES)
-    return run_scenario(seed, settings=replace(settings, config=config, alternatives=places), lines=lines)
+    lives: tuple[dict[str, str], ...] = tuple(
+        {
+            "load_manager_class_name": ManagerKind.EXTENSIBLE.class_name,
+            "load_manager_service_unit_state_table_view_class_name": name,
+        }
+        for name in CLASSES
+    )
+    if changes_over:
+        lives += ({"load_manager_class_name": ManagerKind.MODULAR.class_name},)
+    return run_scenario(seed, settings=replace(settings, config=config, alternatives=lives), faults=faults)
 
 
 def test_a_cluster_survives_that_its_records_are_moved(moved_records_seed: int) -> None:
@@ -58,11 +71,11 @@ def test_a_cluster_survives_that_its_records_are_moved(moved_records_seed: int) 
     assert verdict.messages > 0
 
 
-def first_failure(seeds: range) -> str | None:
+def first_failure(seeds: range, faults: tuple[str, ...] | None = None) -> str | None:
     """Return the name of the first check that fails over `seeds`."""
     for seed in seeds:
         try:
-            play(seed)
+            play(seed, faults=faults)
         except SimulationError as error:
             return error.check
     return None
@@ -74,3 +87,14 @@ def test_a_reader_that_stays_where_it_was_is_caught(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(FollowingRecords, "_change_over", stay)
     assert first_failure(range(2, 12)) is not None
+
+
+def test_a_leader_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves the truth while somebody who has not heard of it goes on writing where it was."""
+
+    async def wait_for_nobody(self: RecordsSyncer, generation: int) -> None:
+        return
+
+    monkeypatch.setattr(RecordsSyncer, "_await_all_still", wait_for_nobody)
+    found = first_failure(range(20), ("move records", "store partition", "unload", "unload to", "lookups"))
+    assert found in {"one server", "epochs rise"}

@@ -1,36 +1,34 @@
 """Seeded histories of clusters whose brokers run the simple load manager."""
 
-from collections.abc import Iterator
+import random
+from dataclasses import replace
 
 import pytest
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from support.simulation.scenario import run_scenario
+from barycenter.load.managers import ManagerKind
+from support.simulation.cluster import Settings
+from support.simulation.scenario import Verdict, run_scenario
 
 pytestmark = pytest.mark.simulation
 
 SEEDS = range(10)
 
 
-@pytest.fixture(autouse=True)
-def _simple_load_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    made: list[SimpleLoadManager] = []
-
-    def make(context: LoadManagerContext) -> SimpleLoadManager:
-        made.append(SimpleLoadManager(context, LoadManagerEnvironment.in_memory(context)))
-        return made[-1]
-
-    monkeypatch.setattr("support.simulation.cluster._balancing_in_memory", make)
-    yield
-    assert made
+def play(seed: int, faults: tuple[str, ...] | None = None) -> Verdict:
+    """Play the history of a seed with its own climate and the simple load manager."""
+    settings = Settings.drawn(random.Random(seed))
+    config = {**settings.config, "load_manager_class_name": ManagerKind.SIMPLE.class_name}
+    return run_scenario(seed, settings=replace(settings, config=config), faults=faults)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_cluster_of_the_simple_load_manager_survives_what_befalls_it(seed: int) -> None:
-    assert run_scenario(seed).messages > 0
+    assert play(seed).messages > 0
 
 
 def test_the_same_seed_plays_the_same_history_of_the_simple_load_manager() -> None:
-    assert run_scenario(11) == run_scenario(11)
+    assert play(11) == play(11)
+
+
+def test_rounds_of_shedding_move_bundles_of_the_simple_load_manager() -> None:
+    assert play(0, ("shed", "burst")).shed > 3

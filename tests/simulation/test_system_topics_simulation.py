@@ -8,11 +8,14 @@ import pytest
 from barycenter.broker.system_topics.publisher import Publisher
 from barycenter.broker.system_topics.reader import Reader
 from barycenter.broker.system_topics.repeats import Repeats
-from support.commit import first_of_commit
 from support.simulation.loop import SimulationError
+from support.simulation.seeds import seeds_to_play
 from support.simulation.system_topics import run_history
 
 pytestmark = pytest.mark.simulation
+
+SHARE = 0.6
+"""How many histories are played here for one of a whole cluster."""
 
 LAST_EVENTS = 60
 IN_ONE = 10
@@ -21,10 +24,7 @@ IN_ONE = 10
 
 def pytest_generate_tests(metafunc):
     if "seeds" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        one, first = option("--sim-seed"), option("--sim-first")
-        first = first_of_commit() if first is None else first
-        every = [one] if one is not None else list(range(first, first + option("--sim-seeds")))
+        every = seeds_to_play(metafunc.config, SHARE)
         groups = [every[at : at + IN_ONE] for at in range(0, len(every), IN_ONE)]
         metafunc.parametrize("seeds", groups, ids=[f"seeds-{group[0]}-{group[-1]}" for group in groups])
 

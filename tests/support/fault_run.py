@@ -6,7 +6,7 @@ that nothing was lost, nothing out of order, and nothing served by two.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,13 +216,19 @@ class FaultRun(Rehearsal):
 
 
 @asynccontextmanager
-async def fault_run(folder: Path, store: Store, seed: int) -> AsyncIterator[FaultRun]:
-    """Run a cluster on a store, with traffic; on leaving, prove that nothing was lost, reordered or served by two."""
+async def fault_run(
+    folder: Path, store: Store, seed: int, configuration: Mapping[str, str] | None = None
+) -> AsyncIterator[FaultRun]:
+    """Run a cluster on a store, with traffic; on leaving, prove that nothing was lost, reordered or served by two.
+
+    `configuration` is put over that of all brokers.
+    """
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(loopback_proxy(node.endpoint)) for node in store.nodes]
         urls = [store.url([node.endpoint for node in store.nodes])] * BROKERS
         urls[FaultRun.PROXIED] = store.url([proxy.endpoint for proxy in proxies])
-        async with running_cluster(folder, brokers=BROKERS, configuration=CONFIGURATION, metadata_store_urls=urls) as (
+        keys = {**CONFIGURATION, **(configuration or {})}
+        async with running_cluster(folder, brokers=BROKERS, configuration=keys, metadata_store_urls=urls) as (
             cluster,
             admin,
         ):

@@ -67,6 +67,21 @@ def drawn(seed: int, kinds: Sequence[Kind], count: int) -> list[Fault]:
     return [Fault(kind, round(source.uniform(*source.choice(_LASTS)), 2), source.randrange(60)) for kind in rows]
 
 
+def given_configuration(given: Iterable[str]) -> dict[str, str]:
+    """Return what `--fault-config` gave, as keys and values; of one key that was given twice, the last.
+
+    Raises:
+        ValueError: one of them is not KEY=VALUE.
+    """
+    found = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise ValueError(f"--fault-config {each!r}: want KEY=VALUE")
+        found[key] = value
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """`without_service_s`: the longest time in which a producer that sends all the while had nothing acknowledged."""

@@ -17,9 +17,9 @@ from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.contract import LoadManager
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from barycenter.broker.namespaces.policies import BundlesData, Policies
 from barycenter.broker.ownership.channel.places.place import SOURCES
 from barycenter.config.broker_config import BrokerConfig
@@ -31,6 +31,7 @@ from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
+from support.simulation.loads import SHEDS_AT_ONCE, MadeUpLoads
 from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop
 from support.simulation.network import Network
 from support.simulation.referee import Referee, RefereedBackend
@@ -213,6 +214,7 @@ class Cluster:
         self.network = Network(loop, source)
         self.backend: MemoryBackend = RefereedBackend(self.referee, latency=self._store_latency_s)
         self.disk = MemoryDisk()
+        self.loads = MadeUpLoads()
         self.processes: list[BrokerProcess] = []
         self.lost_notifications = 0.0
         """The part of notifications that are lost, 0 to 1."""
@@ -231,11 +233,22 @@ class Cluster:
             load_report_log_enabled=False,
             **{
                 "metadata_store_session_timeout_millis": self.settings.session_timeout_ms,
+                **SHEDS_AT_ONCE,
                 **self.settings.config,
                 **drawn,
             },
         )
-        return Broker(config, environment, load_manager=_balancing_in_memory)
+        return Broker(config, environment, load_manager=self._balancing_in_memory)
+
+    def _balancing_in_memory(self, context: LoadManagerContext) -> LoadManager:
+        made, environment = self.loads.measuring(context)
+        match manager_in_force(context.config.current):
+            case ManagerKind.EXTENSIBLE:
+                return ExtensibleLoadManager(made, environment)
+            case ManagerKind.SIMPLE:
+                return SimpleLoadManager(made, environment)
+            case _:
+                return ModularLoadManager(made, environment)
 
     def _store_latency_s(self, operation: str, path: str) -> float:
         return self.random.uniform(0.0001, self.settings.store_latency_s)
@@ -401,13 +414,6 @@ def _heard(task: "asyncio.Task[T]") -> "asyncio.Task[T]":
     # in nobody's context: a callback of a broker that crashed would never be called
     task.add_done_callback(lambda each: each.cancelled() or each.exception(), context=contextvars.Context())
     return task
-
-
-def _balancing_in_memory(context: LoadManagerContext) -> LoadManager:
-    environment = LoadManagerEnvironment.in_memory(context)
-    if manager_in_force(context.config.current) is ManagerKind.EXTENSIBLE:
-        return ExtensibleLoadManager(context, environment)
-    return ModularLoadManager(context, environment)
 
 
 @contextmanager

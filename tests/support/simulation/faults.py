@@ -14,6 +14,7 @@ from typing import Any, Final
 from barycenter.broker.cluster.lookup_answers import LookupFailedError
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.lookup.namespace_service import NamespaceServiceError
+from barycenter.logs.decision_log import DecisionLog
 from barycenter.metadata.errors import MetadataError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
@@ -40,6 +41,9 @@ OF_ALL: Final = (
     *("lost answers", "disorder", "clock jump", "at once"),
 )
 """Faults of the store, of time, and of all brokers in a row; and many changes of one bundle."""
+OF_BALANCE: Final = ("shed", "rolling restart while shedding")
+"""Rounds of the leader's shedding over loads that are made up."""
+ROUNDS: Final = 3
 
 
 class Faults:
@@ -55,6 +59,8 @@ class Faults:
         names: tuple[str, ...] | None,
     ) -> None:
         self.happened: Counter[str] = Counter()
+        self.shed = 0
+        """How many bundles the leaders' rounds of shedding moved."""
         self.cluster = cluster
         self._loop = loop
         self._random = source
@@ -93,6 +99,8 @@ class Faults:
             "disorder": (4, self._disturb_notifications),
             "clock jump": (5, self._set_clock),
             "at once": (8, self._change_at_once),
+            "shed": (8, self._shed),
+            "rolling restart while shedding": (3, self._restart_while_shedding),
         }
         if SYNCER in self.cluster.settings.config:
             actions["move records"] = (12, self._move_records)
@@ -249,6 +257,9 @@ class Faults:
         ]
         return self._random.choice(choices) if choices else None
 
+    def _leading(self) -> BrokerProcess | None:
+        return next((each for each in self.cluster.up() if each.control.leadership.is_leader()), None)
+
     def _unload(self) -> None:
         if (served := self._served()) is not None:
             process, bundle = served
@@ -256,7 +267,7 @@ class Faults:
 
     def _unload_to(self) -> None:
         served = self._served()
-        leader = next((each for each in self.cluster.up() if each.control.leadership.is_leader()), None)
+        leader = self._leading()
         target = self._any_up()
         if served is None or leader is None or target is None:
             return
@@ -325,25 +336,59 @@ class Faults:
     def _restart_in_turn(self) -> None:
         """Each broker leaves in order and comes back, while bundles are moved about."""
 
-        async def restart_all() -> None:
-            for index in range(len(self.cluster.processes)):
-                process = self.cluster.processes[index]
-                if not process.is_up or len(self.cluster.up()) < 2:
-                    continue
-                async with asyncio.timeout(60):
-                    await process.stop()
-                await self._restart(process, 0.1)
-                with suppress(Exception):  # it may die meanwhile
-                    async with asyncio.timeout(10):
-                        await asyncio.shield(self.cluster.processes[index].main)
-
         async def move_about() -> None:
             for _ in range(10):
                 self._unload_to()
                 await asyncio.sleep(self._random.uniform(0.1, 0.6))
 
-        self._later(restart_all(), "restart in turn")
+        self._later(self._stop_and_start_each(), "restart in turn")
         self._later(move_about(), "moves during restarts")
+
+    async def _stop_and_start_each(self) -> None:
+        for index in range(len(self.cluster.processes)):
+            process = self.cluster.processes[index]
+            if not process.is_up or len(self.cluster.up()) < 2:
+                continue
+            async with asyncio.timeout(60):
+                await process.stop()
+            await self._restart(process, 0.1)
+            with suppress(Exception):  # it may die meanwhile
+                async with asyncio.timeout(10):
+                    await asyncio.shield(self.cluster.processes[index].main)
+
+    # ---- of the balance
+
+    def _shed(self) -> None:
+        """One broker has too much, and the leader has bundles leave it."""
+        self._later(self._shed_rounds(ROUNDS), "shedding")
+
+    def _restart_while_shedding(self) -> None:
+        """Each broker leaves in order and comes back, the leader too, while whoever leads has bundles moved."""
+        self._later(self._stop_and_start_each(), "restart in turn")
+        self._later(self._shed_rounds(3 * ROUNDS), "shedding during restarts")
+
+    async def _shed_rounds(self, count: int) -> None:
+        """Have loads reported that are out of balance, in each round others, and the leader act upon what it knows."""
+        for _ in range(count):
+            if (served := self._served()) is not None:
+                busiest, _ = served
+                bundles = sorted({term.bundle for _, term in self.cluster.referee.serving()}, key=str)
+                of_clients = [bundle for bundle in bundles if bundle.namespace == NAMESPACE]
+                self.cluster.loads.make_up(self._random, busiest.broker_id, of_clients)
+                for process in self.cluster.up():
+                    self._command(process, process.control.load_manager.write_report(force=True), "report")
+            await asyncio.sleep(self._random.uniform(0.02, 0.6))
+            if (leader := self._leading()) is not None:
+                self._command(leader, self._shed_once(leader), "shed")
+            await asyncio.sleep(self._random.uniform(0.02, 0.6))
+        self.cluster.loads.forget()
+
+    async def _shed_once(self, leader: BrokerProcess) -> None:
+        manager = leader.control.load_manager
+        log: DecisionLog = manager.decisions  # type: ignore[attr-defined]
+        before = log.made
+        await manager.shed()
+        self.shed += sum(record.kind == "unload" for record in log.recent(log.made - before))
 
     def _restart_store(self) -> None:
         self.cluster.backend.stop()

@@ -78,7 +78,7 @@ class LeaderFaults(Faults):
     # ---- what leaders do late ----
 
     def _leader(self) -> tuple[BrokerProcess, Epoch] | None:
-        leader = next((each for each in self.cluster.up() if each.control.leadership.is_leader()), None)
+        leader = self._leading()
         return None if leader is None else (leader, leader.control.leadership.epoch())
 
     def _held_up_s(self) -> float:

@@ -47,6 +47,8 @@ class Verdict:
     messages: int
     duplicates: int
     terms: int
+    shed: int
+    """How many bundles rounds of shedding moved."""
     splits: int
     served_s: float
     """After the last fault, until a client that comes then was served in every bundle."""
@@ -138,6 +140,7 @@ class Scenario:
             messages=sum(producer.acknowledged for producer in self._producers),
             duplicates=sum(consumer.duplicates for consumer in self._consumers),
             terms=referee.terms_begun,
+            shed=self._faults.shed,
             splits=referee.splits,
             served_s=served_s,
             settle_s=settle_s,

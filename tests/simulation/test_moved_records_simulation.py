@@ -96,5 +96,5 @@ def test_a_leader_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyPatc
         return
 
     monkeypatch.setattr(RecordsSyncer, "_await_all_still", wait_for_nobody)
-    found = first_failure(range(20), ("move records", "store partition", "unload", "unload to", "lookups"))
+    found = first_failure(range(36, 66), ("move records", "store partition", "unload", "unload to", "lookups"))
     assert found in {"one server", "epochs rise"}

@@ -58,7 +58,7 @@ credentials
 
 metadata
     errors store
-    clock codec conditions listeners serials session
+    clock codec conditions listeners serials session timed_store
     store_client
     cache subtree
     coordination
@@ -95,6 +95,7 @@ ledger
     inspection one_folder
 
 broker
+    instruments
     changes environment errors periodic start_errors
     access
     cluster

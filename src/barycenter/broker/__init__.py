@@ -1,7 +1,8 @@
 """The running broker: it owns bundles, serves their topics to clients, and takes its part in balancing the cluster.
 
 `broker.py` wires everything together and tells the order of start and stop; `control_plane.py` is the part of it that
-coordinates, without topics and sockets. Both know the chapters, no chapter knows them but `rest`. From the ground up:
+coordinates, without topics and sockets. Both know the chapters, no chapter knows them but `rest`. `instruments` is what
+is counted and timed everywhere, for Prometheus. From the ground up:
 `access` (who a client is), `cluster` (who is there, who leads), `system_topics` (what brokers tell each other in topics
 that the leader serves), `namespaces` (what is stored of them), `authorization` (what a client may), `ownership` (which
 bundles are ours), `load_manager` (where bundles shall be), `lookup` (where a client is sent), then the data plane:

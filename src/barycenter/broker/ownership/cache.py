@@ -197,8 +197,14 @@ class OwnershipCache(BundleOwner[BundleLock]):
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
             if holding is None:
-                holding = await self._acquire_lock(bundle)
+                self.handovers.taking(bundle)
+                try:
+                    holding = await self._acquire_lock(bundle)
+                except BaseException:
+                    self.handovers.not_taken(bundle)
+                    raise
                 self._activate(holding, reason)
+                self.handovers.taken(bundle)
             elif not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
             return holding.owner
@@ -223,11 +229,14 @@ class OwnershipCache(BundleOwner[BundleLock]):
             self._holdings.unload(holding)
             log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
             began = asyncio.get_running_loop().time()
+            self.handovers.giving(bundle)
             mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
             closed = await self._close_topics(bundle, reason)
+            self.handovers.closed(bundle)
             self._holdings.end(holding, reason)
             await asyncio.wait([mark])
             await self._forget(holding)
+            self.handovers.given_up(bundle)
             took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
             log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
             return closed
@@ -359,5 +368,6 @@ class OwnershipCache(BundleOwner[BundleLock]):
             return
         self._notify(bundle)
         if notification.type is NotificationType.CREATED:
+            self.handovers.served(bundle)
             for listener in self._created_listeners:
                 listener(bundle)

@@ -46,6 +46,7 @@ from barycenter.naming.namespace import NamespaceName, is_broker_bound
 log = structlog.get_logger(__name__)
 
 _WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
+_GIVING: Final = frozenset({Role.GIVER, Role.LEAVER})
 _AGAIN_S: Final = 0.2
 _MOST_AGAIN_S: Final = 3.0
 _SWEEP_S: Final = 5.0
@@ -166,8 +167,23 @@ class Settling(Lives):
         prepared = self._prepared.get(bundle)
         if prepared is not None and not prepared.goes_on(before, after):
             del self._prepared[bundle]
+        self._time(bundle, before, after)
         self._settle_soon(bundle)
         self._notify(bundle)
+
+    def _time(self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> None:
+        """Note how far a change is that this broker has a part in."""
+        was, now = role_of(before, self._broker_id), role_of(after, self._broker_id)
+        if was not in _GIVING and now in _GIVING:
+            self.handovers.giving(bundle)
+        elif was in _GIVING and now not in _GIVING:
+            self.handovers.given_up(bundle)
+        if now is Role.HEIR:
+            self.handovers.taking(bundle)
+        elif now not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
+            self.handovers.not_taken(bundle)
+        if after is not None and after.state is ServiceUnitState.OWNED:
+            self.handovers.served(bundle)
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         current = set(bundles.bundles)
@@ -323,6 +339,7 @@ class Settling(Lives):
         owner = self._urls.owner(is_local=True, epoch=record.epoch)
         holding = self._holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
         self._holdings.activate(holding, self._reasons.pop(bundle, "its record says so"))
+        self.handovers.taken(bundle)
 
     async def _claim(self, bundle: Bundle, record: ServiceUnitStateData) -> Then:
         if self._refusal is not None:
@@ -447,6 +464,7 @@ class Settling(Lives):
             closed = await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
         else:
             closed = await self._close_topics(bundle, reason)
+        self.handovers.closed(bundle)
         self._holdings.end(holding, reason)
         took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
         log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)

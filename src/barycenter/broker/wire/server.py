@@ -63,6 +63,7 @@ class WireServer:
             authentication or Authentication.of(config, env.clock),
             PublishBuffer(config.max_message_publish_buffer_size_in_mb),
             authorizer,
+            counts=env.instruments.connections,
         )
         self._handlers = HANDLERS
         if authorizer is not None and authorizer.is_enabled:

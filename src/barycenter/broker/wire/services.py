@@ -10,6 +10,7 @@ from barycenter.broker.access.principal import Principal
 from barycenter.broker.authorization.authorizer import Authorizer
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.producer import Producer
+from barycenter.broker.instruments import Connections
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.admission.connection_limits import ConnectionLimits
@@ -58,19 +59,24 @@ class WireServices:
     publish_buffer: PublishBuffer
     authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
+    counts: Connections = field(default_factory=Connections)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connections: dict[OpenConnection, str] = field(default_factory=dict)
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connected(self, connection: OpenConnection, host: str) -> str | None:
         """Take a connection from an address up, or return why there may not be another one."""
+        self.counts.created += 1
         refused = self.limits.admit(host, self.config)
         if refused is None:
             self.connections[connection] = host
             self.emptied.clear()
+        else:
+            self.counts.refused += 1
         return refused
 
     def disconnected(self, connection: OpenConnection) -> None:
+        self.counts.closed += 1
         host = self.connections.pop(connection, None)
         if host is not None:
             self.limits.left(host)

@@ -18,7 +18,9 @@ from barycenter.broker.wire.admission.publish_buffer import PublishBuffer
 from barycenter.broker.wire.producer_names import ProducerNames
 from barycenter.config.broker_config import BrokerConfig
 
-SERVER_VERSION: Final = f"Apache Pulsar 4.0.0 (Barycenter {version('barycenter')})"
+PULSAR_VERSION: Final = "4.0.0"
+"""That of the features to expect."""
+SERVER_VERSION: Final = f"Apache Pulsar {PULSAR_VERSION} (Barycenter {version('barycenter')})"
 """What clients are told; tools read the first version number as that of the features to expect."""
 
 

@@ -65,7 +65,9 @@ class Appender:
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
         writer, queue, stats = self._writer, self._queue, self._stats
-        if stats is not None and stats.times_next:
+        if stats is None:
+            stats = self._stats = WriteStats()
+        if stats.times_next:
             stats.begin_timing(asyncio.get_running_loop().time(), queue.count)
         if writer is not None:
             writer.extend(entries)
@@ -108,9 +110,8 @@ class Appender:
         assert segment.reader is not None, "a ledger being written keeps its reader"
         first, size = segment.entries, segment.size
         segment.grow(segment.reader.index, last_id + 1)
-        if self._stats is None:
-            self._stats = WriteStats()
-        self._stats.written(last_id + 1 - first, segment.size - size, asyncio.get_running_loop().time())
+        if self._stats is not None:
+            self._stats.written(last_id + 1 - first, segment.size - size, asyncio.get_running_loop().time())
         entries, contexts = self._queue.take(last_id + 1 - first)
         self._owner.entries_durable(segment, first, entries, contexts)
         if self._switch is None and segment is self._segment and self._writer is not None and self._is_full(segment):

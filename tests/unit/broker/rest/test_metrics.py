@@ -214,9 +214,9 @@ async def test_others_have_their_turn_while_topics_are_read_off(monkeypatch: pyt
         beside = asyncio.create_task(others())
         await asyncio.sleep(0)
         before = turns
-        rows, _ = await metrics._read_topics()
+        figures, _ = await metrics._read_topics()
         assert turns - before == 5
-        assert len(rows.rows) == 10
+        assert figures.lines.count == 10
         beside.cancel()
 
 

@@ -24,14 +24,14 @@ from barycenter.broker.rest.metrics.text import (
     wants_openmetrics,
     write_text,
 )
-from barycenter.broker.rest.metrics.topic_rows import TopicRows
+from barycenter.broker.rest.metrics.topic_figures import TopicsRead
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.broker.topics.topic import Topic
 from barycenter.broker.wire.services import PULSAR_VERSION
 from barycenter.naming.bundle import Bundle
 
-_AT_ONCE: Final = 100
-"""Rows of topics that are read off before others have their turn: some milliseconds."""
+_AT_ONCE: Final = 50
+"""Topics, subscriptions and clients that are read off before others have their turn: some milliseconds."""
 
 
 class Metrics:
@@ -42,22 +42,27 @@ class Metrics:
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/metrics", self.show), web.get("/metrics/", self.show)]
 
-    async def show(self, request: web.Request) -> web.Response:
+    async def show(self, request: web.Request) -> web.StreamResponse:
         """Show all figures, in OpenMetrics to who accepts that, else in Prometheus' plain text format."""
         openmetrics = wants_openmetrics(",".join(request.headers.getall("Accept", ())))
         compress = gzip_accepted(request.headers.get("Accept-Encoding", ""))
         async with self._turn:
-            rows, bundles = await self._read_topics()
-            sums = list(rows.of_broker())
-            rows.finish()
-            collectors = self._collectors([*self._samples(rows, sums), *bundles])
-            body = await asyncio.to_thread(
-                write_text, collectors, rows.rows, HELP, openmetrics=openmetrics, compress=compress
+            figures, bundles = await self._read_topics()
+            sums = list(figures.of_broker())
+            figures.finish()
+            collectors = self._collectors([*self._samples(figures, sums), *bundles])
+            pieces = await asyncio.to_thread(
+                write_text, collectors, figures.lines, HELP, openmetrics=openmetrics, compress=compress
             )
         headers = {"Content-Type": OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE, "Vary": "Accept, Accept-Encoding"}
         if compress:
             headers["Content-Encoding"] = "gzip"
-        return web.Response(body=body, headers=headers)
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
 
     @property
     def _cluster(self) -> dict[str, str]:
@@ -67,17 +72,18 @@ class Metrics:
     def _broker(self) -> dict[str, str]:
         return {**self._cluster, "broker": self._services.urls.broker_id}
 
-    async def _read_topics(self) -> tuple[TopicRows, list[Sample]]:
+    async def _read_topics(self) -> tuple[TopicsRead, list[Sample]]:
         """Read all topics off, and what the bundles have of them."""
-        rows, bundles = TopicRows(self._services.config), _Bundles(self._services.control.ownership.owned_bundles())
+        figures = TopicsRead(self._services.config)
+        bundles = _Bundles(self._services.control.ownership.owned_bundles())
         done = 0
         for topic in list(self._services.registry.loaded()):
             bundles.take(topic)
-            for _ in rows.take(topic):
+            for _ in figures.take(topic):
                 done += 1
                 if done % _AT_ONCE == 0:
                     await asyncio.sleep(0)
-        return rows, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
+        return figures, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
 
     def _shows_bundles(self) -> bool:
         """Whether each bundle's traffic is shown: if asked for, and by the extensible manager as of Pulsar 5.x."""
@@ -101,7 +107,7 @@ class Metrics:
         lookups.add_metric(tuple(self._cluster.values()), counts.total, counts.seconds * 1000)
         return _Read([info, lookups])
 
-    def _samples(self, rows: TopicRows, sums: list[Sample]) -> Iterator[Sample]:
+    def _samples(self, figures: TopicsRead, sums: list[Sample]) -> Iterator[Sample]:
         control, broker = self._services.control, self._broker
         counters, instruments = self._services.registry.counters, control.env.instruments
         yield from ((name, broker, value) for name, _, value in sums)
@@ -125,7 +131,7 @@ class Metrics:
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
         yield "barycenter_brokers_active", broker, len(control.registration.brokers)
-        yield "barycenter_damaged_ledgers", broker, rows.damaged_ledgers
+        yield "barycenter_damaged_ledgers", broker, figures.damaged_ledgers
         if self._services.authorizer.is_enabled:
             yield "barycenter_access_refusals_total", broker, self._services.authorizer.refusals.total
         yield from self._lookups()

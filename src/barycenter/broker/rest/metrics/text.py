@@ -1,12 +1,14 @@
 """Samples as text: of topics, which may be many thousands, and of all else by Prometheus' own library.
 
-The figures of one topic are a row: their names, their labels, and the values in the order of the names. So its labels
-are written down once, and the text of 10,000 topics takes tenths of a second instead of several.
+The labels of a topic are written down once for all its figures, and a figure becomes a line as soon as it is read: the
+text of 10,000 topics takes tenths of a second instead of several, and leaves the collector of garbage nothing to look
+at. It is put together and compressed family by family, as anything that is done at once to tens of megabytes holds all
+threads up.
 """
 
-import gzip
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,12 +24,34 @@ _GZIP_LEVEL: Final = 4
 Sample = tuple[str, Mapping[str, str], float]
 
 
-class Row(NamedTuple):
-    """Figures that have their labels in common; `values` has one for each of `names`."""
+class Lines:
+    """Samples as lines, those of one name together, in the order in which the names came."""
 
-    names: Sequence[str]
-    labels: tuple[tuple[str, str], ...]
-    values: Sequence[float]
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+        self.count = 0
+        """How often lines were added."""
+
+    def add(self, names: Iterable[str], labels: str, values: Iterable[float]) -> None:
+        """Add a sample for each of `names`, whose values are in the same order, with labels as `labels_text` says."""
+        lines = self._lines
+        self.count += 1
+        for name, value in zip(names, values, strict=True):
+            line = f"{name}{{{labels}}} {value}\n"
+            if name in lines:
+                lines[name].append(line)
+            else:
+                lines[name] = [line]
+
+    def pieces(self, help_of: Mapping[str, str], *, openmetrics: bool) -> Iterator[bytes]:
+        """Yield the text of each name, behind its help and type; its lines are freed: all at once would take long."""
+        for name in list(self._lines):
+            yield (_head(name, help_of[name], openmetrics) + "".join(self._lines.pop(name))).encode()
+
+
+def labels_text(**labels: str) -> str:
+    """Return labels as they stand between the braces; two such texts are joined by a comma."""
+    return ",".join([f'{name}="{escaped(value)}"' for name, value in labels.items()])
 
 
 def wants_openmetrics(accept: str) -> bool:
@@ -41,42 +65,35 @@ def wants_openmetrics(accept: str) -> bool:
 
 def write_text(
     collectors: Iterable[Collector],
-    rows: Iterable[Row],
+    lines: Lines,
     help_of: Mapping[str, str],
     *,
     openmetrics: bool,
     compress: bool,
-) -> bytes:
-    """Return all samples in one of the formats; whoever compresses does so by gzip. May run on any thread."""
+) -> list[bytes]:
+    """Return all samples in one of the formats, in pieces, compressed by gzip or not. May run on any thread."""
     every = _Every(collectors)
     text: bytes = (
         generate_openmetrics(every)  # type: ignore[no-untyped-call]
         if openmetrics
         else generate_latest(every)
     )
-    written = text.removesuffix(_END) + rows_text(rows, help_of, openmetrics=openmetrics)
+    pieces = [text.removesuffix(_END), *lines.pieces(help_of, openmetrics=openmetrics)]
     if openmetrics:
-        written += _END
-    return gzip.compress(written, _GZIP_LEVEL) if compress else written
+        pieces.append(_END)
+    return _compressed(pieces) if compress else pieces
 
 
-def rows_text(rows: Iterable[Row], help_of: Mapping[str, str], *, openmetrics: bool) -> bytes:
-    """Return the samples of `rows`, those of one name together, behind its help and type."""
-    lines: dict[str, list[str]] = {}
-    for names, labels, values in rows:
-        text = "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in labels) + "} "
-        for name, value in zip(names, values, strict=True):
-            of_name = lines.get(name)
-            if of_name is None:
-                of_name = lines[name] = _heads(name, help_of[name], openmetrics)
-            of_name.append(f"{name}{text}{value}\n")
-    return "".join(["".join(of_name) for of_name in lines.values()]).encode()
+def _compressed(pieces: Iterable[bytes]) -> list[bytes]:
+    gzip = zlib.compressobj(_GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
+    packed = [gzip.compress(piece) for piece in pieces]
+    return [piece for piece in (*packed, gzip.flush()) if piece]
 
 
-def _heads(name: str, help_text: str, openmetrics: bool) -> list[str]:
+def _head(name: str, help_text: str, openmetrics: bool) -> str:
     is_counter = name.endswith("_total")
     family = name.removesuffix("_total") if openmetrics else name
-    return [f"# HELP {family} {help_text}\n# TYPE {family} {'counter' if is_counter else 'gauge'}\n"]
+    return f"# HELP {family} {help_text}\n# TYPE {family} {'counter' if is_counter else 'gauge'}\n"
 
 
 def escaped(value: str) -> str:

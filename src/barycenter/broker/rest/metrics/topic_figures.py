@@ -1,4 +1,4 @@
-"""The figures of topics, their subscriptions, consumers and producers, as rows; sums over namespaces.
+"""The figures of topics, their subscriptions, consumers and producers; sums over namespaces.
 
 Rates are those of the last statistics interval. A subscription of a non-persistent topic has no backlog, and so none of
 the figures that say how large it is.
@@ -17,7 +17,7 @@ from barycenter.broker.rest.metrics.catalogue import (
     SUBSCRIPTION_ALSO_HERE,
     TOPIC,
 )
-from barycenter.broker.rest.metrics.text import Row, Sample
+from barycenter.broker.rest.metrics.text import Lines, Sample, labels_text
 from barycenter.broker.subscriptions.non_persistent_subscription import NonPersistentSubscription
 from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from barycenter.broker.subscriptions.shared_dispatch import SharedDispatcher
@@ -26,8 +26,6 @@ from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.topics.topic import Topic
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.ledger.managed.stats import NOTHING_WRITTEN
-
-Labels = tuple[tuple[str, str], ...]
 
 _TOPIC = tuple(TOPIC)
 _SUBSCRIPTION = tuple(SUBSCRIPTION)
@@ -40,17 +38,17 @@ _OF_NAMESPACE = ("pulsar_subscription_delayed", "pulsar_out_bytes_total", "pulsa
 _NAMESPACE = (*(name for name in _TOPIC if name != "pulsar_msg_backlog"), *_OF_NAMESPACE)
 
 
-class TopicRows:
-    """Takes topics one by one; `rows` are those of each, or of each namespace, whatever the configuration asks for."""
+class TopicsRead:
+    """Takes topics one by one; `lines` are those of each, or of each namespace, whatever the configuration asks for."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._by_topic = config.expose_topic_level_metrics_in_prometheus
-        self._cluster = ("cluster", config.cluster_name)
+        self._cluster = config.cluster_name
         self._namespaces: dict[str, list[float]] = {}
         self._counts: dict[str, int] = {}
         self.damaged_ledgers = 0
-        self.rows: list[Row] = []
+        self.lines = Lines()
 
     def take(self, topic: Topic) -> Iterator[None]:
         """Read one topic off, in steps that take microseconds each: others may go on between any two."""
@@ -58,59 +56,60 @@ class TopicRows:
         namespace = str(topic.name.namespace)
         self._counts[namespace] = self._counts.get(namespace, 0) + 1
         outward, delayed = topic.out_rates, 0
-        labels = (self._cluster, ("namespace", namespace), ("topic", str(topic.name)))
+        labels = labels_text(cluster=self._cluster, namespace=namespace, topic=str(topic.name))
         if self._by_topic:
-            self.rows.append(Row(_TOPIC, labels, figures))
+            self.lines.add(_TOPIC, labels, figures)
         if isinstance(topic, PersistentTopic):
             self.damaged_ledgers += len(topic.ledger.damaged_ledgers)
             if self._by_topic and (compacted := compaction_figures(topic)):
-                self.rows.append(Row(_COMPACTION, labels, compacted))
+                self.lines.add(_COMPACTION, labels, compacted)
         yield
         for subscription in _subscriptions_of(topic):
             if isinstance(subscription, PersistentSubscription):
                 dispatcher = subscription.dispatcher
                 delayed += dispatcher.delayed if isinstance(dispatcher, SharedDispatcher) else 0
             if self._by_topic:
-                yield from self._take_subscription(subscription, (*labels, ("subscription", subscription.name)))
+                yield from self._take_subscription(subscription, labels)
         if self._by_topic and self._config.expose_producer_level_metrics_in_prometheus:
             for producer in list(topic.producers.values()):
                 rates = producer.rates
-                names = (("producer_name", producer.name), ("producer_id", str(producer.producer_id)))
+                its = labels_text(producer_name=producer.name, producer_id=str(producer.producer_id))
                 values = (rates.rate, rates.throughput, rates.average_size)
-                self.rows.append(Row(_PRODUCER, (*labels, *names), values))
+                self.lines.add(_PRODUCER, f"{labels},{its}", values)
                 yield
         here = [*figures, delayed, outward.bytes, outward.messages]
         before = self._namespaces.get(namespace)
         self._namespaces[namespace] = here if before is None else list(map(add, before, here))
 
     def _take_subscription(
-        self, subscription: PersistentSubscription | NonPersistentSubscription, labels: Labels
+        self, subscription: PersistentSubscription | NonPersistentSubscription, of_topic: str
     ) -> Iterator[None]:
+        labels = f"{of_topic},{labels_text(subscription=subscription.name)}"
         if isinstance(subscription, PersistentSubscription):
-            self.rows.append(Row(_SUBSCRIPTION, labels, subscription_figures(subscription)))
+            self.lines.add(_SUBSCRIPTION, labels, subscription_figures(subscription))
         else:
             rates = subscription.rates
             values = (rates.rate, rates.throughput, rates.bytes, rates.messages, len(subscription.consumers))
-            self.rows.append(Row(_NON_PERSISTENT_SUBSCRIPTION, labels, values))
+            self.lines.add(_NON_PERSISTENT_SUBSCRIPTION, labels, values)
         yield
         if self._config.expose_consumer_level_metrics_in_prometheus:
             for consumer in list(subscription.consumers):
-                names = (("consumer_name", consumer.name), ("consumer_id", str(consumer.consumer_id)))
-                self.rows.append(Row(_CONSUMER, (*labels, *names), consumer_figures(consumer)))
+                its = labels_text(consumer_name=consumer.name, consumer_id=str(consumer.consumer_id))
+                self.lines.add(_CONSUMER, f"{labels},{its}", consumer_figures(consumer))
                 yield
 
     def finish(self) -> None:
-        """Add the rows of namespaces, once all topics were taken."""
+        """Add the lines of namespaces, once all topics were taken."""
         for namespace, sums in self._namespaces.items():
-            labels = (self._cluster, ("namespace", namespace))
-            self.rows.append(Row(("pulsar_topics_count",), labels, (self._counts[namespace],)))
+            labels = labels_text(cluster=self._cluster, namespace=namespace)
+            self.lines.add(("pulsar_topics_count",), labels, (self._counts[namespace],))
             if not self._by_topic:
                 rate, throughput = sums[_AT["pulsar_rate_in"]], sums[_AT["pulsar_throughput_in"]]
                 sums[_AT["pulsar_average_msg_size"]] = throughput / rate if rate else 0.0
                 backlog = sums.pop(_AT["pulsar_msg_backlog"])
-                self.rows.append(Row(_NAMESPACE, labels, sums))
-                local = (*labels, ("remote_cluster", "local"))
-                self.rows.append(Row(("pulsar_msg_backlog",), local, (backlog,)))
+                self.lines.add(_NAMESPACE, labels, sums)
+                local = f"{labels},{labels_text(remote_cluster='local')}"
+                self.lines.add(("pulsar_msg_backlog",), local, (backlog,))
 
     def of_broker(self) -> Iterator[Sample]:
         """Yield the sums over all topics, without labels; before `finish`."""

@@ -199,6 +199,16 @@ AUTHENTICATION: Final = {
 
 VERSION: Final = ("pulsar_version", "The version of Pulsar whose features to expect, and that of this software.")
 
+PROCESS: Final = {
+    "process_virtual_memory_bytes": "Virtual memory of the broker's process.",
+    "process_resident_memory_bytes": "Resident memory of the broker's process.",
+    "process_start_time_seconds": "When the process started, seconds since 1970.",
+    "process_cpu_seconds_total": "Processor time of the process, its own and the system's.",
+    "process_open_fds": "Open file descriptors.",
+    "process_max_fds": "How many file descriptors may be open.",
+}
+"""What Prometheus' library tells of the process, where there is a /proc."""
+
 TRANSFERS: Final = {
     "pulsar_lb_ignored_send_total": "Messages that producers sent to topics in transfer to another broker.",
     "pulsar_lb_ignored_ack_total": "Acknowledged ids that consumers sent to topics in transfer to another broker.",

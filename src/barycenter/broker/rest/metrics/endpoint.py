@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Final
 
 from aiohttp import web
+from prometheus_client import ProcessCollector
 from prometheus_client.core import InfoMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.exposition import gzip_accepted
 from prometheus_client.registry import Collector
@@ -32,6 +33,8 @@ from barycenter.naming.bundle import Bundle
 
 _AT_ONCE: Final = 50
 """Topics, subscriptions and clients that are read off before others have their turn: some milliseconds."""
+
+_PROCESS: Final = ProcessCollector(registry=None)
 
 
 class Metrics:
@@ -96,7 +99,8 @@ class Metrics:
         topic_loads = {**self._broker, "metric": "topic_load"}
         own = Labelled(instruments.registry, self._broker, topic_loads)
         others = (Labelled(registry, {}, {}) for registry in self._services.registries())
-        return [Samples(samples, HELP), self._families(), own, *others]
+        process = Labelled(_PROCESS, self._cluster, {})
+        return [Samples(samples, HELP), self._families(), own, *others, process]
 
     def _families(self) -> "_Read":
         counts = self._services.control.lookup.counts

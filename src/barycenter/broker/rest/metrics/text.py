@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
@@ -125,7 +124,7 @@ class Labelled(Collector):
     When a figure began to be counted is left out: the plain format would show that as one gauge more each.
     """
 
-    def __init__(self, registry: CollectorRegistry, ours: Mapping[str, str], pulsar: Mapping[str, str]) -> None:
+    def __init__(self, registry: Collector, ours: Mapping[str, str], pulsar: Mapping[str, str]) -> None:
         self._registry = registry
         self._ours = ours
         self._pulsar = pulsar

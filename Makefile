@@ -43,6 +43,7 @@ docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_rest_doc.py
 	$(PY) scripts/generate_authorization_doc.py
 	$(PY) scripts/generate_tables_doc.py
+	$(PY) scripts/generate_metrics_doc.py
 	$(PY) scripts/generate_ownership_doc.py
 	$(PY) scripts/generate_strategy_docs.py
 

@@ -7,7 +7,7 @@ import pytest
 
 from barycenter.metadata.store import MetadataStore
 from support.leased_backend import InLeased
-from support.metadata_backends import BACKENDS, Backend, open_backend
+from support.metadata_backends import BACKENDS, Backend, Timed, open_backend
 from support.ownership_places import PLACES, Play, play_at
 
 
@@ -21,7 +21,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test on each store; leased sessions know no guard but the leader's epoch."""
     if "backend" in metafunc.fixturenames:
         of_sessions = metafunc.module.__name__.endswith("test_metadata_store")
-        metafunc.parametrize("backend", [*BACKENDS, *(["leased"] if of_sessions else [])], indirect=True)
+        metafunc.parametrize("backend", [*BACKENDS, *(["leased", "timed"] if of_sessions else [])], indirect=True)
 
 
 @pytest.fixture
@@ -31,6 +31,10 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         leased = InLeased()
         yield leased
         await leased.close()
+    elif request.param == "timed":
+        timed = Timed(tmp_path)
+        yield timed
+        await timed.close()
     else:
         async with open_backend(request.param, tmp_path) as backend:
             yield backend

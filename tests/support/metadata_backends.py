@@ -18,6 +18,7 @@ from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from barycenter.metadata.sqlite.sqlite_file import SqliteFile
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+from barycenter.metadata.timed_store import TimedStore
 from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.etcd_server import EtcdServer, shared_etcd
 from support.zookeeper_server import ZooKeeperServer, shared_zookeeper
@@ -79,6 +80,28 @@ class InMemory(_Backend):
 
     async def expire(self, client: MemoryStore) -> None:
         self.shared.expire_session(client)
+
+
+class Timed(_Backend):
+    """A store in memory whose operations are timed; `operations` are those that there were."""
+
+    is_durable = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.shared = MemoryBackend()
+        self.operations: list[str] = []
+
+    async def connect(self, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> TimedStore:
+        client = TimedStore(
+            self.shared.connect(None, session_timeout_ms), lambda name, _seconds: self.operations.append(name)
+        )
+        self._clients.append(client)
+        return client
+
+    async def expire(self, client: TimedStore) -> None:
+        assert isinstance(client._store, MemoryStore)
+        self.shared.expire_session(client._store)
 
 
 class InSqlite(_Backend):

@@ -62,7 +62,7 @@ credentials
 
 metadata
     errors store
-    back_off clock codec conditions listeners serials session settings_file
+    back_off clock codec conditions listeners serials session settings_file timed_store
     store_client
     cache
     coordination
@@ -99,7 +99,8 @@ ledger
     inspection one_folder
 
 broker
-    bounded_log changes environment errors periodic start_errors
+    bounded_log instruments
+    changes environment errors periodic start_errors
     access
     cluster
     system_topics

@@ -45,6 +45,7 @@ from barycenter.broker.wire.server import WireServer
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.credentials.errors import NoTokenError
 from barycenter.metadata.store import SessionEvent
+from barycenter.metadata.timed_store import TimedStore
 from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 from barycenter.naming.topic import TopicName
 
@@ -111,7 +112,9 @@ class Broker:
         on_fatal: Callable[[str], None] | None = None,
     ) -> None:
         self.config = ConfigHolder(config)
-        election, leader_writes = env.store, None
+        self.env = env
+        election, leader_writes = TimedStore(env.store, env.instruments.store_operation), None
+        env = dataclasses.replace(env, store=election)
         if config.leader_only_metadata_writes == "true":
             leader_writes = LeaderWrites(
                 election,
@@ -120,7 +123,6 @@ class Broker:
                 session_timeout_s=config.metadata_store_session_timeout_millis / 1000,
             )
             env = dataclasses.replace(env, store=leader_writes.store)
-        self.env = env
         self.state = BrokerState.INIT
         self._start_web = web
         self._on_fatal = on_fatal

@@ -155,6 +155,7 @@ class ControlPlane:
                 affinities,
                 elsewhere=newest_manager.candidate,
             )
+        self.ownership.handovers.observe = env.instruments.handed_over
         self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=former_session_s)
         self.lookup = ClusterLookup(
             config,
@@ -337,6 +338,7 @@ class ControlPlane:
             reason = Reason(code=Code.BROKER_LEAVES, subject=str(bundle), detail=why)
             at_ms = self.env.clock.now_ms()
             manager = manager_in_force(self.config.current)
+            self.env.instruments.decided("unload", reason.code)
             decisions.record(at_ms, "unload", reason, bundle=str(bundle), source=self.urls.broker_id, manager=manager)
 
     def _tell_elected(self, epoch: Epoch) -> None:
@@ -443,7 +445,8 @@ class ControlPlane:
 
     async def _shed(self) -> None:
         if self.config.current.load_balancer_enabled:
-            await self.load_manager.shed()
+            with self.env.instruments.round("shed"):
+                await self.load_manager.shed()
 
     async def _check_splits(self) -> None:
         if self.config.current.load_balancer_enabled:
@@ -451,7 +454,8 @@ class ControlPlane:
 
     async def _write_quotas(self) -> None:
         if self.config.current.load_balancer_enabled:
-            await self.load_manager.write_resource_quotas()
+            with self.env.instruments.round("quotas"):
+                await self.load_manager.write_resource_quotas()
 
     async def _write_report(self) -> None:
         if self.config.current.load_balancer_enabled:

@@ -5,9 +5,10 @@ event loop, so a simulation replaces them with a loop of its own; all else is in
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from barycenter.broker.instruments import Instruments
 from barycenter.ledger.storage import LedgerStorage
 from barycenter.metadata.clock import Clock
 from barycenter.metadata.store import MetadataStore
@@ -50,3 +51,5 @@ class Environment:
     clock: Clock
     random: random.Random
     peers: Peers
+    instruments: Instruments = field(default_factory=Instruments)
+    """What is counted and timed of the broker: the way out of it, to Prometheus."""

@@ -190,6 +190,12 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     expose_topic_level_metrics_in_prometheus: Annotated[
         bool, about("Show figures of every topic at `/metrics`, not only of every namespace.")
     ] = True
+    expose_consumer_level_metrics_in_prometheus: Annotated[
+        bool, about("Show figures of every consumer at `/metrics`, too, where those of topics are shown.")
+    ] = False
+    expose_producer_level_metrics_in_prometheus: Annotated[
+        bool, about("Show figures of every producer at `/metrics`, too, where those of topics are shown.")
+    ] = False
     expose_bundles_metrics_in_prometheus: Annotated[
         bool,
         about("Show figures of every bundle at `/metrics`. The extensible load manager's brokers: with 5.x alone."),

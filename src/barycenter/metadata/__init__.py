@@ -7,7 +7,8 @@ and grants their sessions: of the store no more is asked than a key of the leade
 The stores themselves: `memory` for units and simulation, `sqlite` for the processes of one machine, `zookeeper` and
 `etcd` for those of many. They are made of `store_client`, `listeners`, `conditions`, the state machine of `session`,
 and `serials`, which does one thing after the other to a key. `settings_file` reads what a store's settings name,
-`clock` is the time of day, `back_off` how long to wait before the next attempt. `open` chooses by URL.
+`timed_store` measures how long each takes to answer, `clock` is the time of day, `back_off` how long to wait before the
+next attempt. `open` chooses by URL.
 
 What the keys are called and what their values mean is left to those who write them, mostly the `broker`.
 """

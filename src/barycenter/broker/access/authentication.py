@@ -14,11 +14,12 @@ Source: Pulsar's `AuthenticationService`, `ServerCnx.handleConnect` and `Authori
 There a wrong proof sent by HTTP is anonymous where others may be, which hides mistakes.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barycenter.broker.access.errors import AuthenticationError
+from barycenter.broker.access.errors import AuthenticationError, ErrorCode
 from barycenter.broker.access.principal import NOBODY, Principal
 from barycenter.broker.access.providers import PROVIDERS, Provider, providers_of
 from barycenter.broker.access.shown import Identity, Shown, is_role
@@ -66,6 +67,10 @@ class Authentication:
     ) -> None:
         """`providers` are by their methods, in the order in which HTTP requests are held against them."""
         self.enabled = enabled
+        self.believed: Counter[str] = Counter()
+        """How many proofs were believed since the start, by method; one of a client and of its proxy are two."""
+        self.refused: Counter[tuple[str, ErrorCode]] = Counter()
+        """How many were not, by method and reason; `none` is the method of whoever shows nothing that is asked for."""
         self._providers = providers
         self._clock = clock
         self._anonymous_role = anonymous_role
@@ -162,11 +167,18 @@ class Authentication:
     async def _identify(self, shown: Shown) -> Identity:
         provider = self._providers.get(shown.method)
         if provider is not None:
-            return await provider.identify(shown, self._now_s())
+            try:
+                identity = await provider.identify(shown, self._now_s())
+            except AuthenticationError as error:
+                self.refused[provider.method, error.code] += 1
+                raise
+            self.believed[provider.method] += 1
+            return identity
         if self._anonymous_role:
             return Identity(self._anonymous_role)
+        self.refused[NOTHING_SHOWN.method, "AUTH_REQUIRED"] += 1
         wanted = "; or ".join(each.wanted for each in self._providers.values())
-        raise AuthenticationError(f"This broker asks who you are: {wanted}")
+        raise AuthenticationError(f"This broker asks who you are: {wanted}", "AUTH_REQUIRED")
 
     def _principal(self, role: str, original: str | None) -> Principal:
         if role in self._proxy_roles:

@@ -61,14 +61,14 @@ class BasicProvider:
     async def identify(self, shown: Shown, now_s: float) -> Identity:
         user, colon, password = shown.data.decode(errors="replace").partition(":")
         if not colon or not is_role(user):
-            raise AuthenticationError("there is no user and password of the form user:password")
+            raise AuthenticationError("there is no user and password of the form user:password", "INVALID_AUTH_DATA")
         digest = hmac.digest(self._key, shown.data, hashlib.sha256)
         if hmac.compare_digest(self._known.get(user, b""), digest):
             return Identity(user)
         async with self._turns:
             is_right = await asyncio.to_thread(self._passwords.are, user, password)
         if not is_right:
-            raise AuthenticationError("the user or the password is wrong")
+            raise AuthenticationError("the user or the password is wrong", "INVALID_TOKEN")
         self._known[user] = digest
         return Identity(user)
 

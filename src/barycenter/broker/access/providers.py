@@ -91,7 +91,7 @@ class TokenProvider:
     async def identify(self, shown: Shown, now_s: float) -> Identity:
         judged = verdict(shown.data.decode("ascii", errors="replace"), self._rules, now_s)
         if isinstance(judged, Refused):
-            raise AuthenticationError(judged.reason)
+            raise AuthenticationError(judged.reason, "INVALID_TOKEN" if shown.data else "INVALID_AUTH_DATA")
         return Identity(judged.role, judged.expires_at_s)
 
     async def close(self) -> None:
@@ -138,9 +138,11 @@ class TlsProvider:
 
     async def identify(self, shown: Shown, now_s: float) -> Identity:
         if shown.certificate_name is None:
-            raise AuthenticationError("there is no certificate with a common name, or no TLS; " + self.wanted)
+            raise AuthenticationError(
+                "there is no certificate with a common name, or no TLS; " + self.wanted, "INVALID_CERTS"
+            )
         if not is_role(shown.certificate_name):
-            raise AuthenticationError("the common name of the certificate is no name of a role")
+            raise AuthenticationError("the common name of the certificate is no name of a role", "INVALID_CN")
         return Identity(shown.certificate_name)
 
     async def close(self) -> None:

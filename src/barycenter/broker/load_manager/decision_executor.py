@@ -70,11 +70,13 @@ class DecisionExecutor:
             self.refuse("assign", placement.bundle, "", placement.reason)
             return
         self._refused.pop(("assign", placement.bundle), None)
+        self._count("assign", placement.reason)
         record = self._record("assign", placement.reason, bundle=placement.bundle, destination=placement.broker)
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
 
     def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
         """Tell a refusal, unless the same was told last time the bundle was considered."""
+        self._count("refuse", reason)
         if self._refused.get((action, bundle)) is reason.code:
             return
         if len(self._refused) >= _REMEMBERED_REFUSALS:
@@ -85,6 +87,7 @@ class DecisionExecutor:
 
     def tell_round(self, reason: Reason) -> None:
         """Tell the outcome of a shedding round when it is another than that of the round before, or upon others."""
+        self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
             self._last_round = (reason.code, reason.upon)
             self._record("shed", reason)
@@ -108,6 +111,7 @@ class DecisionExecutor:
             self.refuse("unload", unload.bundle, unload.source, failure)
             return False
         self._refused.pop(("unload", unload.bundle), None)
+        self._count("unload", unload.reason)
         record = self._record(
             "unload", unload.reason, bundle=unload.bundle, source=unload.source, destination=destination or ""
         )
@@ -176,6 +180,7 @@ class DecisionExecutor:
             return False
         self._context.bundles.invalidate(bundle.namespace)
         self._metrics.split()
+        self._count("split", split.reason)
         record = self._record("split", split.reason, bundle=split.bundle, source=split.broker)
         log.info("bundle_split_ordered", bundle=split.bundle, broker=split.broker, reason=record.sentence)
         return True
@@ -193,6 +198,9 @@ class DecisionExecutor:
         urls = await self._context.registration.urls_of(broker)
         by_tls = self._context.config.current.broker_client_tls_enabled
         return None if urls is None else between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
+
+    def _count(self, kind: Kind, reason: Reason) -> None:
+        self._context.env.instruments.decided(kind, reason.code)
 
     def _record(self, kind: Kind, reason: Reason, **about: str) -> DecisionRecord:
         at_ms = self._context.env.clock.now_ms()

@@ -17,6 +17,7 @@ from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from barycenter.broker.cluster.lookup_answers import (
     BundleNotFoundError,
     LookupAnswer,
+    LookupFailedError,
     LookupNotReadyError,
     NamespaceNotFoundError,
     Owner,
@@ -99,6 +100,25 @@ class TopicDirectory(Protocol):
     async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]: ...
 
 
+class LookupCounts:
+    """Look-ups of topics since the broker started, by what came of them; they only grow.
+
+    `seconds` is the time that all of them took together; one whose answer is known takes none.
+    """
+
+    __slots__ = ("answers", "failures", "redirects", "seconds")
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.redirects = 0
+        self.failures = 0
+        self.seconds = 0.0
+
+    @property
+    def total(self) -> int:
+        return self.answers + self.redirects + self.failures
+
+
 class ClusterLookup:
     """The LookupService of a broker."""
 
@@ -124,6 +144,7 @@ class ClusterLookup:
         self._directory = directory
         self._newest_manager = newest_manager
         self._leaders_topics = leaders_topics
+        self.counts = LookupCounts()
         self._in_flight = 0
         self._searches: dict[tuple[Bundle, bool], asyncio.Task[Owner | Candidate]] = {}
         self._closed = False
@@ -134,6 +155,17 @@ class ClusterLookup:
         return self._in_flight
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        try:
+            owner = self.known_owner(topic, listener)
+        except LookupFailedError:
+            self.counts.failures += 1
+            raise
+        if owner is not None:
+            self.counts.answers += 1
+        return owner
+
+    def known_owner(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        """Return what `lookup_cached` does, without counting it as a look-up."""
         if self._leaders_topics is not None and is_internal_topic(topic):
             leader = self._leaders_topics.owner()
             return None if leader is None else at_listener(leader, listener)
@@ -150,7 +182,23 @@ class ClusterLookup:
     async def lookup(
         self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
     ) -> LookupAnswer:
-        owner = self.lookup_cached(topic, listener)
+        counts, loop = self.counts, asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            answer = await self._lookup(topic, authoritative, listener)
+        except Exception:
+            counts.failures += 1
+            raise
+        finally:
+            counts.seconds += loop.time() - began
+        if isinstance(answer, Owner):
+            counts.answers += 1
+        else:
+            counts.redirects += 1
+        return answer
+
+    async def _lookup(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
+        owner = self.known_owner(topic, listener)
         if owner is not None:
             return owner
         limit = self._config.current.max_concurrent_lookup_request
@@ -223,7 +271,7 @@ class ClusterLookup:
     async def _lookup_leader(self, topics: LeadersTopics, topic: TopicName, listener: str | None) -> Owner:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
-        while (owner := self.lookup_cached(topic, listener)) is None:
+        while (owner := self.known_owner(topic, listener)) is None:
             if self._closed or loop.time() >= deadline:
                 raise LookupNotReadyError(f"No leader serves {topic} now")
             await topics.wait_change(_LOOK_AGAIN_S)

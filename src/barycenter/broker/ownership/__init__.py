@@ -5,7 +5,8 @@ sent. Then `locks`, how a bundle's lock and epoch are won (with the proof that e
 says, and `term`, which acknowledges nothing after the process stood still. `holdings` is the machine of states of the
 bundles held here, and `cache` drives it: acquire, release, split, loss of the session. `other_owners` is what is
 believed of the locks of others, `own_namespaces` keeps the heartbeat and bootstrap namespaces owned, `serving_log`
-leaves what an outside checker needs, and `hand_overs` lets the next owner know for which request it is one.
+leaves what an outside checker needs, `handover_times` how long handing over took, and `hand_overs` lets the next owner
+know for which request it is one.
 
 That is one way of owning bundles. The other, by records that all brokers read, is `channel`; `contract` is what the
 rest of a broker asks of either, `bundle_owner` what both have in common, and `mixed_ownership` says which brokers may

@@ -18,6 +18,7 @@ from barycenter.broker.cluster.lookup_answers import (
 )
 from barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.handover_times import HandoverTimes
 from barycenter.broker.ownership.holdings import Holdings, OwnershipProof
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
@@ -88,6 +89,7 @@ class BundleOwner(ABC, Generic[W]):
         self._holdings: Holdings[W] = Holdings(
             pauses=self._pauses, clock=clock, serving_log=serving_log, changed=self._notify
         )
+        self.handovers = HandoverTimes()
         self._changes: dict[Bundle, NextChange] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lost_listeners: list[Callable[[Bundle], None]] = []

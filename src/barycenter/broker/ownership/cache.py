@@ -201,8 +201,14 @@ class OwnershipCache(BundleOwner[BundleLock]):
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
             if holding is None:
-                holding = await self._acquire_lock(bundle)
+                self.handovers.taking(bundle)
+                try:
+                    holding = await self._acquire_lock(bundle)
+                except BaseException:
+                    self.handovers.not_taken(bundle)
+                    raise
                 self._activate(holding, reason)
+                self.handovers.taken(bundle)
             elif not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
             return holding.owner
@@ -232,12 +238,15 @@ class OwnershipCache(BundleOwner[BundleLock]):
             log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
             began = asyncio.get_running_loop().time()
             request_id = current_request_id()
+            self.handovers.giving(bundle)
             mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
             tell = self._spawn(self._hand_overs.begin(bundle, request_id), f"tell who unloads {bundle}")
             closed = await self._close_topics(bundle, reason)
+            self.handovers.closed(bundle)
             self._holdings.end(holding, reason)
             await asyncio.wait([mark, tell])
             await self._forget(holding)
+            self.handovers.given_up(bundle)
             self._spawn(self._hand_overs.end(bundle, request_id), f"tell no more who unloads {bundle}")
             took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
             log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
@@ -370,5 +379,6 @@ class OwnershipCache(BundleOwner[BundleLock]):
             return
         self._notify(bundle)
         if notification.type is NotificationType.CREATED:
+            self.handovers.served(bundle)
             for listener in self._created_listeners:
                 listener(bundle)

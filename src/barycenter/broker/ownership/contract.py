@@ -11,6 +11,7 @@ from typing import Protocol
 from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.ownership.bundle_owner import Topics
+from barycenter.broker.ownership.handover_times import HandoverTimes
 from barycenter.broker.ownership.serving import OwnedBundle, ServingAuthority
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
@@ -27,6 +28,11 @@ class Ownership(ServingAuthority, Protocol):
     """Which bundles this broker owns, and who owns the others."""
 
     # ---- life ----
+
+    @property
+    def handovers(self) -> HandoverTimes:
+        """How long handing bundles over takes here."""
+        ...
 
     def attach_topics(self, topics: Topics) -> None: ...
 

@@ -28,7 +28,7 @@ from barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from barycenter.broker.rest.leader_requests import leader_requests
 from barycenter.broker.rest.leader_writes import LeaderWritesResource
 from barycenter.broker.rest.lookup import Lookup
-from barycenter.broker.rest.metrics import Metrics
+from barycenter.broker.rest.metrics.endpoint import Metrics
 from barycenter.broker.rest.namespace_limits import NamespaceLimits
 from barycenter.broker.rest.namespace_policies import NamespacePolicies
 from barycenter.broker.rest.namespaces import Namespaces

@@ -117,7 +117,7 @@ async def require_topic_here(request: web.Request, services: BrokerServices, top
         RestError: 412, nobody can own it.
     """
     lookup = services.control.lookup
-    answer = lookup.lookup_cached(topic)
+    answer = lookup.known_owner(topic)
     if services.control.channel is not None and is_internal_topic(topic):
         go_on_if_local(request, services, await lookup.lookup(topic), f"topic:{topic}")
     elif answer is None or not answer.is_local:

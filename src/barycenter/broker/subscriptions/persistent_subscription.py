@@ -61,6 +61,8 @@ class PersistentSubscription:
         "name",
         "partition_index",
         "rates",
+        "redelivered",
+        "redelivery_rate",
         "topic",
         "type",
     )
@@ -77,6 +79,10 @@ class PersistentSubscription:
         self.dispatcher: Dispatcher | None = None
         self._held: list[Consumer] = []
         self.rates: Rates | None = None
+        self.redelivered = 0
+        """Messages in this interval that consumers had and gave back, or lost."""
+        self.redelivery_rate = 0.0
+        """The same, messages a second, in the last interval."""
         self.last_flow_at_ms = 0
         self.last_acked_at_ms = 0
         # Set while a seek or deletion is under way; done when consumers may attach again.
@@ -118,6 +124,17 @@ class PersistentSubscription:
         rates.messages += messages
         rates.bytes += size
         self.topic.dispatched(messages, size)
+
+    def given_back(self, messages: int) -> None:
+        """Account for messages that are to be delivered again."""
+        self.redelivered += messages
+
+    def update_rates(self, seconds: float) -> None:
+        """Set the rates to those of the `seconds` since the last update."""
+        self.redelivery_rate = self.redelivered / seconds
+        self.redelivered = 0
+        if self.rates is not None:
+            self.rates.update(seconds)
 
     # ---- consumers ----
 

@@ -110,12 +110,13 @@ class SharedDispatcher(Dispatcher):
     def _move_to_replay(self, consumer: Consumer, positions: Iterable[Position]) -> None:
         """Take entries from a consumer and have them delivered again."""
         cursor = self.subscription.cursor
-        counts = self._redelivery_counts
+        counts, unacked = self._redelivery_counts, self._unacked
         for position in positions:
             slot = self._remove_pending(consumer, position)
             if slot is not None and not cursor.is_acked(position):
                 counts[position] = counts.get(position, 0) + 1
                 self._add_replay(position, slot)
+        self.subscription.given_back(unacked - self._unacked)
         self._unblock(consumer)
 
     def _add_replay(self, position: Position, slot: int) -> None:

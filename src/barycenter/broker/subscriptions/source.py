@@ -54,3 +54,7 @@ class DispatchSource(Protocol):
     def sent(self, messages: int, size: int) -> None:
         """Account for messages given to consumers, `size` bytes together."""
         ...
+
+    def given_back(self, messages: int) -> None:
+        """Account for messages that are to be delivered again."""
+        ...

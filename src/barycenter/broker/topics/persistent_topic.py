@@ -456,9 +456,9 @@ class PersistentTopic(Topic):
 
     def update_rates(self, seconds: float) -> None:
         super().update_rates(seconds)
+        self.ledger.end_interval(seconds)
         for subscription in self.subscriptions.values():
-            if subscription.rates is not None:
-                subscription.rates.update(seconds)
+            subscription.update_rates(seconds)
 
 
 def _last_index(entry: bytes) -> int:

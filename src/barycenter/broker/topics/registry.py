@@ -192,10 +192,11 @@ class TopicRegistry:
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
         try:
-            async with asyncio.timeout(self._config.topic_load_timeout_seconds):
-                topic: Topic | None = await self._preparations.take(name, owned.epoch)
-                topic = topic or await self._opened(name, owned, create=create, ask_policies=ask_policies)
-            return await self._registered(topic)
+            with self._env.instruments.loading_topic():
+                async with asyncio.timeout(self._config.topic_load_timeout_seconds):
+                    topic: Topic | None = await self._preparations.take(name, owned.epoch)
+                    topic = topic or await self._opened(name, owned, create=create, ask_policies=ask_policies)
+                return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it took too long to load") from None
         finally:

@@ -169,6 +169,7 @@ def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
         subscription.consumers,
         subscription.active_consumer,
         {
+            "msgRateRedeliver": subscription.redelivery_rate,
             "msgBacklog": backlog.messages,
             "backlogSize": _backlog_size(subscription, backlog.entries),
             "msgBacklogNoDelayed": max(0, backlog.messages - delayed),

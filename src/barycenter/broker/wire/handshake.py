@@ -79,6 +79,7 @@ class Handshake:
                 Shown(request.original_auth_method or "none", request.original_auth_data.encode()),
             )
         except AuthenticationError as error:
+            self._services.counts.refused += 1
             self._refuse(error)
             return
         self._refreshes = request.feature_flags.supports_auth_refresh
@@ -87,6 +88,7 @@ class Handshake:
             self._accept()
 
     def _accept(self) -> None:
+        self._services.counts.accepted += 1
         self._wire.accept(
             self._services.server_version,
             max_message_size=self._services.config.max_message_size,

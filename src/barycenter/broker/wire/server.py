@@ -70,6 +70,7 @@ class WireServer:
             BoundedLog("connection_closed", now_s),
             BoundedLog("connection_refused", now_s, "info"),
             authorizer,
+            counts=env.instruments.connections,
         )
         self._handlers = HANDLERS
         if authorizer is not None and authorizer.is_enabled:

@@ -11,6 +11,7 @@ from barycenter.broker.authorization.authorizer import Authorizer
 from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.clients.consumer import Consumer
 from barycenter.broker.clients.producer import Producer
+from barycenter.broker.instruments import Connections
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.broker.wire.admission.connection_limits import ConnectionLimits
@@ -18,7 +19,9 @@ from barycenter.broker.wire.admission.publish_buffer import PublishBuffer
 from barycenter.broker.wire.producer_names import ProducerNames
 from barycenter.config.broker_config import BrokerConfig
 
-SERVER_VERSION: Final = f"Apache Pulsar 4.0.0 (Barycenter {version('barycenter')})"
+PULSAR_VERSION: Final = "4.0.0"
+"""That of the features to expect."""
+SERVER_VERSION: Final = f"Apache Pulsar {PULSAR_VERSION} (Barycenter {version('barycenter')})"
 """What clients are told; tools read the first version number as that of the features to expect."""
 
 
@@ -62,19 +65,24 @@ class WireServices:
     refused: BoundedLog
     authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
+    counts: Connections = field(default_factory=Connections)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connections: dict[OpenConnection, str] = field(default_factory=dict)
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connected(self, connection: OpenConnection, host: str) -> str | None:
         """Take a connection from an address up, or return why there may not be another one."""
+        self.counts.created += 1
         refused = self.limits.admit(host, self.config)
         if refused is None:
             self.connections[connection] = host
             self.emptied.clear()
+        else:
+            self.counts.refused += 1
         return refused
 
     def disconnected(self, connection: OpenConnection) -> None:
+        self.counts.closed += 1
         host = self.connections.pop(connection, None)
         if host is not None:
             self.limits.left(host)

@@ -30,6 +30,11 @@ class AppendQueue:
         self.contexts: list[object] = []
         self.waiting: list[tuple[NewEntry, object]] = []
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.contexts) + len(self.waiting)
+
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
         """Take note of what was handed to the writer."""
         self.entries.extend([data for data, _, _ in entries])

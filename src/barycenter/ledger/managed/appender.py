@@ -15,6 +15,7 @@ import structlog
 from barycenter.ledger.errors import LedgerError
 from barycenter.ledger.managed.append_queue import AppendQueue
 from barycenter.ledger.managed.segments import Segment
+from barycenter.ledger.managed.stats import NOTHING_WRITTEN, Interval, WriteStats
 from barycenter.ledger.position import NewEntry
 from barycenter.ledger.settings import LedgerSettings
 from barycenter.ledger.storage import LedgerWriter
@@ -41,7 +42,7 @@ class AppenderOwner(Protocol):
 
 
 class Appender:
-    __slots__ = ("_owner", "_queue", "_roll_at_s", "_segment", "_stopped", "_switch", "_writer")
+    __slots__ = ("_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
 
     def __init__(self, owner: AppenderOwner) -> None:
         self._owner = owner
@@ -51,9 +52,23 @@ class Appender:
         self._switch: asyncio.Task[None] | None = None
         self._roll_at_s = float("-inf")
         self._stopped = False
+        self._stats: WriteStats | None = None
+
+    @property
+    def last_interval(self) -> Interval:
+        """What was written in the last statistics interval."""
+        return NOTHING_WRITTEN if self._stats is None else self._stats.last
+
+    def end_interval(self, seconds: float) -> None:
+        if self._stats is not None:
+            self._stats.end_interval(seconds)
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
-        writer, queue = self._writer, self._queue
+        writer, queue, stats = self._writer, self._queue, self._stats
+        if stats is None:
+            stats = self._stats = WriteStats()
+        if stats.times_next:
+            stats.begin_timing(asyncio.get_running_loop().time(), queue.count)
         if writer is not None:
             writer.extend(entries)
             queue.extend(entries, contexts)
@@ -93,8 +108,10 @@ class Appender:
             self._writer_failed(segment, error)
             return
         assert segment.reader is not None, "a ledger being written keeps its reader"
-        first = segment.entries
+        first, size = segment.entries, segment.size
         segment.grow(segment.reader.index, last_id + 1)
+        if self._stats is not None:
+            self._stats.written(last_id + 1 - first, segment.size - size, asyncio.get_running_loop().time())
         entries, contexts = self._queue.take(last_id + 1 - first)
         self._owner.entries_durable(segment, first, entries, contexts)
         if self._switch is None and segment is self._segment and self._writer is not None and self._is_full(segment):
@@ -142,6 +159,8 @@ class Appender:
 
     def fail(self, error: LedgerError) -> None:
         """Fail all that is not durable, what waits for a ledger too."""
+        if self._stats is not None:
+            self._stats.failed()
         self._owner.entries_failed(self._queue.take_all(), error)
 
     def stop(self) -> list[object]:

@@ -12,13 +12,21 @@ from barycenter.ledger.tail_cache import TailWindow
 class EntryReads:
     """The read half of a managed ledger, whose methods of the same names say what these do."""
 
-    __slots__ = ("_losses", "_segments", "_storage", "_tail")
+    __slots__ = ("_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
 
     def __init__(self, storage: LedgerStorage, segments: Segments, tail: TailWindow, losses: Losses) -> None:
         self._losses = losses
         self._storage = storage
         self._segments = segments
         self._tail = tail
+        self.entries_read = 0
+        """In this interval, from memory or not; an entry counts as often as it is read."""
+        self.rate = 0.0
+        """Entries a second, in the last interval."""
+
+    def end_interval(self, seconds: float) -> None:
+        self.rate = self.entries_read / seconds
+        self.entries_read = 0
 
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
@@ -54,6 +62,7 @@ class EntryReads:
             return None
         chunk_first, data, index = chunk
         stop = index.stop_within(first, min(first + max_entries, chunk_first + len(data)), max_bytes, max_messages)
+        self.entries_read += stop - first
         return segment.ledger_id, first, data[first - chunk_first : stop - chunk_first], index
 
     async def read(self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None) -> list[Entry]:
@@ -78,6 +87,7 @@ class EntryReads:
                     raise
                 continue  # passed over, or trimmed meanwhile
             stop = first + len(data)
+            self.entries_read += len(data)
             return entries(
                 segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
             )

@@ -27,7 +27,7 @@ from barycenter.ledger.managed.ledger_list import LedgerList
 from barycenter.ledger.managed.losses import DamagedLedger, Losses
 from barycenter.ledger.managed.records import RecordKeeper
 from barycenter.ledger.managed.segments import Segment, Segments
-from barycenter.ledger.managed.stats import ManagedLedgerStats
+from barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
 from barycenter.ledger.managed.topic_cursors import TopicCursors
 from barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
 from barycenter.ledger.settings import LedgerSettings
@@ -302,6 +302,16 @@ class ManagedLedger:
     ) -> EntryRun | None:
         """Return what `read_cached` does as one value; None at the end too."""
         return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
+
+    @property
+    def last_interval(self) -> tuple[Interval, float]:
+        """What was written in the last interval, and entries a second that were read in it, from memory or not."""
+        return self._appender.last_interval, self._reads.rate
+
+    def end_interval(self, seconds: float) -> None:
+        """Begin another statistics interval; the one that is over had so many seconds."""
+        self._appender.end_interval(seconds)
+        self._reads.end_interval(seconds)
 
     @property
     def damaged_ledgers(self) -> list[DamagedLedger]:

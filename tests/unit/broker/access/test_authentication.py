@@ -146,3 +146,17 @@ def test_a_key_that_cannot_be_read_is_named_by_its_setting() -> None:
 @pytest.mark.parametrize("name", ["token", "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"])
 def test_providers_have_pulsars_names_and_short_ones(name: str) -> None:
     assert short_name_of(name) == "token"
+
+
+async def test_proofs_are_counted_by_method_and_by_reasons_that_no_client_can_add_to() -> None:
+    authentication = made()
+    await principal(authentication, shown("alice"))
+    for show in (shown("alice", expires_at_s=NOW_S), Shown("token", b""), NOTHING, Shown("a method of mine", b"x")):
+        with pytest.raises(AuthenticationError):
+            await authentication.of_connection(show, None, NOTHING)
+    assert authentication.believed == {"token": 1}
+    assert authentication.refused == {
+        ("token", "INVALID_TOKEN"): 1,
+        ("token", "INVALID_AUTH_DATA"): 1,
+        ("none", "AUTH_REQUIRED"): 2,
+    }

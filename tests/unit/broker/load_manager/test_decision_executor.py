@@ -84,3 +84,22 @@ def test_a_store_that_does_not_answer_is_a_refusal_too(order: Callable[[Balanced
         assert [told.reason.code for told in leader.told("refuse")] == [Code.FAILED]
 
     on_virtual_time(scenario)
+
+
+def test_every_decision_is_counted_also_what_is_told_once() -> None:
+    async def scenario(cluster: ControlCluster) -> None:
+        bundle: Bundle = (await cluster.create_namespace(1)).bundles[0]
+        (leader,) = await balanced(cluster, 1)
+        for _ in range(2):
+            await leader.broker.run(unload(leader, str(bundle)))
+            leader.manager._executor.tell_round(WHY)
+
+        def counted(kind: str, code: Code) -> float | None:
+            registry = leader.broker.plane.env.instruments.registry
+            return registry.get_sample_value("barycenter_decisions_total", {"kind": kind, "reason": code.value})
+
+        assert counted("refuse", Code.NO_OWNER) == 2
+        assert counted("shed", Code.ABOVE_LIMIT) == 2
+        assert len(leader.told("refuse")) == 1
+
+    on_virtual_time(scenario)

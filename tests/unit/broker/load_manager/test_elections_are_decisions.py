@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from barycenter.cli.ask.past.then import Subject, then
 
 from barycenter.broker.broker import Broker
 from barycenter.broker.load_manager.factory import configured_load_manager
+from barycenter.cli.ask.past.state import Subject, state_at
 from barycenter.load.managers import ManagerKind
 from barycenter.load.reasons import Code
 from barycenter.logs.decision_log import DecisionRecord, read_decisions
@@ -58,7 +58,7 @@ async def test_each_term_is_told_with_who_led_before_and_why_that_is_over(kind: 
             Code.LEADER_RELEASED,
             f"{second.broker_id}: it leads, as the leader before gave it up to stop: leader epoch 2",
         )
-        shown = then(Subject.of(second.broker_id), told.at, read_decisions(tmp_path))
+        shown = state_at(Subject.of(second.broker_id), told.at, read_decisions(tmp_path))
         assert told in shown.recent
         path = "/barycenter/v1/decision-log"
         page = (await cluster.expect(200, "GET", path, at=second, kind="elect")).json["decisions"]

@@ -7,6 +7,7 @@ import pytest
 from barycenter.broker.cluster.lookup_answers import (
     BundleNotAcquiredError,
     BundleUnloadingError,
+    ListenerNotFoundError,
     LookupNotReadyError,
     NamespaceNotFoundError,
     Owner,
@@ -158,6 +159,26 @@ def test_the_lookup_limit_holds_and_changes_at_run_time():
         gate.set()
         await asyncio.gather(unload, *held)
         assert owner.plane.lookup.in_flight == 0
+
+    on_virtual_time(scenario)
+
+
+def test_lookups_are_counted_by_what_came_of_them():
+    async def scenario(cluster):
+        await three(cluster, bundles=1)
+        _, follower, _ = cluster.brokers.values()
+        owner = cluster.brokers[(await cluster.follow(topic("t"), follower)).broker_id]
+        counts = owner.plane.lookup.counts
+        before = (counts.answers, counts.failures)
+        assert owner.plane.lookup.lookup_cached(topic("t")).is_local
+        assert owner.plane.lookup.known_owner(topic("t")).is_local
+        await owner.lookup(topic("t"))
+        with pytest.raises(ListenerNotFoundError):
+            owner.plane.lookup.lookup_cached(topic("t"), "nowhere")
+        with pytest.raises(NamespaceNotFoundError):
+            await owner.lookup(TopicName.parse("persistent://no/such/t"))
+        assert (counts.answers - before[0], counts.failures - before[1]) == (2, 2)
+        assert follower.plane.lookup.counts.redirects == 1, "it sent the client to the leader"
 
     on_virtual_time(scenario)
 

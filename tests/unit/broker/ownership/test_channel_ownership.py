@@ -11,7 +11,7 @@ from barycenter.broker.load_manager.context import LoadManagerContext
 from barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
-from barycenter.broker.ownership.channel.settling import NextStep
+from barycenter.broker.ownership.channel.steps import NextStep
 from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from barycenter.broker.start_errors import MixedOwnershipError
 from barycenter.load.managers import ManagerKind

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.main import main
 from barycenter.doctor.catalogue import CHECKS
-from support.rest_cluster import RestCluster
+from barycenter.load.managers import ManagerKind
+from support.leaders_metrics import scrape_of_leader
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "monitoring"
 PAGE = Path(__file__).parents[4] / "docs" / "monitoring.md"
@@ -24,6 +24,10 @@ RULES: list[dict[str, Any]] = [
     for rule in group["rules"]
 ]
 BOARD: dict[str, Any] = msgspec.json.decode((FOLDER / "barycenter-board.json").read_bytes())
+
+
+BALANCING = [kind for kind in ManagerKind if kind is not ManagerKind.NOOP]
+"""The load managers that there is something to tell of."""
 
 
 def expressions() -> list[str]:
@@ -42,24 +46,12 @@ def metrics_of(parsed: Any) -> Iterator[str]:
                 yield from metrics_of(each)
 
 
-@pytest.fixture
-async def told(tmp_path: Path) -> set[str]:
-    """The metrics of a broker that leads and serves a topic."""
-    cluster = RestCluster()
-    try:
-        await cluster.add(
-            load_manager_factory("ModularLoadManagerImpl"),
-            broker_shutdown_timeout_ms=0,
-            barycenter_data_dir=str(tmp_path),
-        )
-        await cluster.create_namespace(bundles=1)
-        await cluster.owner("persistent/public/ns/t")
-        text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
-    finally:
-        await cluster.close()
-    families = list(text_string_to_metric_families(text))
-    not_yet_counted = {f"{family.name}_total" for family in families if family.type == "counter"}
-    return not_yet_counted | {sample.name for family in families for sample in family.samples}
+@pytest.fixture(params=BALANCING, ids=str)
+async def told(request: pytest.FixtureRequest, tmp_path: Path) -> set[str]:
+    """The metrics of a broker that leads and serves a topic; those that have nothing to count yet included."""
+    families = [*text_string_to_metric_families(await scrape_of_leader(request.param, tmp_path))]
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
+    return {f"{family.name}{suffix}" for family in families for suffix in suffixes.get(family.type, ("",))}
 
 
 async def test_every_metric_that_is_named_is_told(told: set[str]) -> None:

@@ -183,7 +183,7 @@ async def test_prometheus_reads_the_metrics() -> None:
         text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
         families = {family.name: family for family in text_string_to_metric_families(text)}
         assert {name: family.type for name, family in families.items() if not family.documentation} == {}
-        assert {family.type for family in families.values()} <= {"gauge", "counter"}
+        assert {family.type for family in families.values()} <= {"gauge", "counter", "histogram", "summary"}
         assert {sample.name for family in families.values() for sample in family.samples} >= NAMES
         topic = next(s for s in families["pulsar_subscriptions_count"].samples if s.labels["namespace"] == "public/ns")
         assert topic.labels["topic"] == 'persistent://public/ns/quo"te\\'

@@ -149,6 +149,7 @@ class ExtensibleLoadManager:
         told = await self._load_reporter.report(force=force, logged=logged)
         self.metrics.report(self._load_reporter.current)
         told = await self._top_reporter.report(force=force) or told
+        self.metrics.unreported(len(self._context.registration.brokers - self._load_data.loads().keys()))
         await self._judge_pipeline()
         return told
 
@@ -203,7 +204,8 @@ class ExtensibleLoadManager:
 
     async def _split_own(self) -> None:
         if self._context.owned_bundles():
-            await (await self._deciding()).split_own()
+            with self._context.env.instruments.round("split"):
+                await (await self._deciding()).split_own()
 
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""

@@ -39,12 +39,19 @@ class ExtensibleMetrics(ManagerMetrics):
         self._pipeline_in_use = self._gauge(
             "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the newest ones"
         )
+        self._unreported = self._gauge(
+            "barycenter_brokers_without_load_report", "Registered brokers of which this broker knows no load"
+        )
 
     def report(self, load: BrokerLoadData) -> None:
         """Show the usages of this broker."""
         self._show_usages(load)
         for feature, value in (("max_ema", load.weighted_max_ema), ("max", load.max_resource_usage)):
             self._usage.labels(**self._labels, metric="loadBalancing", feature=feature).set(value)
+
+    def unreported(self, brokers: int) -> None:
+        """Show of how many registered brokers no load is known here."""
+        self._unreported.labels(**self._labels).set(brokers)
 
     def usage_stats(self, mean: float, deviation: float) -> None:
         """Show how even the cluster is; only if both are positive, as in Pulsar."""

@@ -157,7 +157,8 @@ class ModularLoadManager:
     async def check_splits(self) -> None:
         """Leader: split bundles that grew too large."""
         if self._context.is_leader():
-            await (await self._leader()).check_splits()
+            with self._context.env.instruments.round("split"):
+                await (await self._leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
         """Leader: store bundle data and broker time averages."""

@@ -142,7 +142,8 @@ class SimpleLoadManager:
         if not self._splitting:  # a split has a report written, too
             self._splitting = True
             try:
-                await self._split_own(report)
+                with self._context.env.instruments.round("split"):
+                    await self._split_own(report)
             finally:
                 self._splitting = False
         return True

@@ -14,10 +14,8 @@ Source: Pulsar's `ServiceUnitStateChannelImpl` (handle…Event).
 """
 
 import asyncio
-import enum
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -28,6 +26,7 @@ from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.channel.lives import Lives, TermRecord
 from barycenter.broker.ownership.channel.records import OwnershipRecords
+from barycenter.broker.ownership.channel.steps import NextStep, PreparedNumber
 from barycenter.broker.ownership.channel.term_locks import TermLocks
 from barycenter.broker.ownership.holdings import Holding, HoldingState
 from barycenter.broker.ownership.serving import OwnedBundle
@@ -47,36 +46,11 @@ from barycenter.naming.namespace import NamespaceName, is_broker_bound
 log = structlog.get_logger(__name__)
 
 _WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
+_GIVING: Final = frozenset({Role.GIVER, Role.LEAVER})
 _AGAIN_S: Final = 0.2
 _MOST_AGAIN_S: Final = 3.0
 _SWEEP_S: Final = 5.0
 """How often all bundles are looked at, whatever was told of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A number taken ahead, when a transfer to this broker began: for the claim that follows the very next record."""
-
-    version_id: int
-    epoch: int
-
-    def goes_on(self, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> bool:
-        """Tell whether a change of the record is that to its next step."""
-        return (
-            before is not None
-            and after is not None
-            and before.version_id == self.version_id
-            and after.version_id == self.version_id + 1
-            and after.state is ServiceUnitState.ASSIGNING
-        )
-
-
-class NextStep(enum.Enum):
-    """What follows when a duty was attended to."""
-
-    LOOK = "look again at once"
-    WAIT = "wait for a change"
-    RETRY = "look again after a while"
 
 
 class Settling(Lives):
@@ -115,7 +89,7 @@ class Settling(Lives):
         self._refusal: str | None = "this broker is starting"
         self._settling: dict[Bundle, asyncio.Task[None]] = {}
         self._due: set[Bundle] = set()
-        self._prepared: dict[Bundle, _Prepared] = {}
+        self._prepared: dict[Bundle, PreparedNumber] = {}
         self._kept: set[Bundle] = set()
         """Bundles whose topics are closed for a transfer, and whose clients wait."""
         self._children: set[Bundle] = set()
@@ -173,8 +147,23 @@ class Settling(Lives):
             del self._prepared[bundle]
         if role_of(after, self._broker_id) is not Role.OWNER:
             self._too_low.pop(bundle, None)
+        self._time(bundle, before, after)
         self._settle_soon(bundle)
         self._notify(bundle)
+
+    def _time(self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> None:
+        """Note how far a change is that this broker has a part in."""
+        was, now = role_of(before, self._broker_id), role_of(after, self._broker_id)
+        if was not in _GIVING and now in _GIVING:
+            self.handovers.giving(bundle)
+        elif was in _GIVING and now not in _GIVING:
+            self.handovers.given_up(bundle)
+        if now is Role.HEIR:
+            self.handovers.taking(bundle)
+        elif now not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
+            self.handovers.not_taken(bundle)
+        if after is not None and after.state is ServiceUnitState.OWNED:
+            self.handovers.served(bundle)
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         current = set(bundles.bundles)
@@ -337,6 +326,7 @@ class Settling(Lives):
         owner = self._urls.owner(is_local=True, epoch=record.epoch)
         holding = self._holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
         self._holdings.activate(holding, self._reasons.pop(bundle, "its record says so"))
+        self.handovers.taken(bundle)
 
     async def _claim(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
         if self._refusal is not None:
@@ -416,7 +406,7 @@ class Settling(Lives):
             return NextStep.WAIT  # its number is to be taken under the lock, which is the owner's yet
         if self._since is not None and self._refusal is None and await self._is_current(bundle):
             number = await self._number()
-            self._prepared[bundle] = _Prepared(record.version_id, number)
+            self._prepared[bundle] = PreparedNumber(record.version_id, number)
             if self._topics is not None and record.topics:
                 self._topics.prepare(bundle, record.topics, number, are_closed=False)
         return NextStep.WAIT
@@ -461,6 +451,7 @@ class Settling(Lives):
             closed = await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
         else:
             closed = await self._close_topics(bundle, reason)
+        self.handovers.closed(bundle)
         self._holdings.end(holding, reason)
         took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
         log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)

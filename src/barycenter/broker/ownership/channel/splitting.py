@@ -20,7 +20,8 @@ import structlog
 
 from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
 from barycenter.broker.namespaces.split_boundaries import write_split
-from barycenter.broker.ownership.channel.settling import NextStep, Settling
+from barycenter.broker.ownership.channel.settling import Settling
+from barycenter.broker.ownership.channel.steps import NextStep
 from barycenter.broker.ownership.holdings import HoldingState
 from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of

@@ -1,0 +1,39 @@
+"""docs/metrics.md is what the code makes it, and names everything that a broker tells."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from barycenter.load.managers import ManagerKind
+from support.leaders_metrics import scrape_of_leader
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    path = ROOT / "scripts" / "generate_metrics_doc.py"
+    spec = importlib.util.spec_from_file_location("generate_metrics_doc", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_as_the_code_makes_it(generator: ModuleType) -> None:
+    """If this fails: .venv/bin/python scripts/generate_metrics_doc.py"""
+    assert (ROOT / "docs" / "metrics.md").read_text() == generator.document().rstrip() + "\n"
+
+
+@pytest.mark.parametrize("kind", ManagerKind, ids=str)
+async def test_everything_that_a_broker_tells_is_documented(
+    kind: ManagerKind, generator: ModuleType, tmp_path: Path
+) -> None:
+    families = list(text_string_to_metric_families(await scrape_of_leader(kind, tmp_path)))
+    names = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    assert len(names) > 100
+    assert names - generator.documented() == set()

@@ -11,7 +11,6 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from barycenter.broker.cluster.http_peers import LEADER_EPOCH
 from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.lookup.namespace_service import BrokerNotActiveError
 from barycenter.broker.namespaces.policies import BundlesData, Policies
@@ -213,7 +212,7 @@ class Namespaces:
         """
         namespace = namespace_of(request)
         destination = _broker_id(request.rel_url.query.get("destinationBroker", ""))
-        epoch = whole_number(request, LEADER_EPOCH, 0, at_most=MAX_EPOCH) or None
+        epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
         hands_over = self._control.channel is not None
         if destination:
             self._require_active(destination)
@@ -256,7 +255,7 @@ class Namespaces:
         """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
         namespace = namespace_of(request)
         unload = flag(request, "unload")
-        epoch = whole_number(request, LEADER_EPOCH, 0, at_most=MAX_EPOCH) or None
+        epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
         await require_writable_policies(self._services)
         await require_namespace(self._services, namespace)
         positions = await self._positions(request)

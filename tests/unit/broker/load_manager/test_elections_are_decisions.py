@@ -64,7 +64,7 @@ async def test_each_term_is_told_with_who_led_before_and_why_that_is_over(kind: 
         page = (await cluster.expect(200, "GET", path, at=second, kind="elect")).json["decisions"]
         assert [each["epoch"] for each in page] == [1, 2]
 
-        cluster.backend.expire_session(second.control.env.store)
+        cluster.backend.expire_session(second.env.store)
         told = await until_told(tmp_path, 3)
         again = told.destination == second.broker_id
         assert told.reason.code == (Code.LEADS_AGAIN if again else Code.LEADER_GONE)

@@ -1,6 +1,7 @@
 """A cluster of real brokers on virtual time: one store, one disk, one network, one seed."""
 
 import asyncio
+import contextvars
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -408,7 +409,8 @@ def _is_moving(control: ControlPlane) -> bool:
 
 def _heard(task: "asyncio.Task[T]") -> "asyncio.Task[T]":
     """Whoever asked for it over the network may be gone when it fails."""
-    task.add_done_callback(lambda each: each.cancelled() or each.exception())
+    # of no broker: the one that asked may be dead by then, and would not hear
+    task.add_done_callback(lambda each: each.cancelled() or each.exception(), context=contextvars.Context())
     return task
 
 

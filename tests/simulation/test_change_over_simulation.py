@@ -31,7 +31,7 @@ ONCE_FAILED = {
     "topic": {**dict.fromkeys((1022, 1025, 1087, 1151), OF_ONE), 107601726: (*OF_ONE, *OF_ALL)},
     "store": {
         **dict.fromkeys((1042, 1043, 1049, 1087, 1168, 1240, 1288, 2156, 3145), OF_ONE),
-        163479914: (*OF_ONE, *OF_ALL),
+        **dict.fromkeys((5010, 163479914), (*OF_ONE, *OF_ALL)),
     },
 }
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""

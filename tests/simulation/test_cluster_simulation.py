@@ -13,7 +13,7 @@ import pytest
 
 from barycenter.broker.topics.registry import TopicRegistry
 from support.simulation.cluster import Settings
-from support.simulation.faults import OF_ALL, OF_ONE
+from support.simulation.faults import OF_ALL, OF_BALANCE, OF_ONE
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import run_scenario
 from support.simulation.seeds import seeds_to_play
@@ -26,6 +26,7 @@ ONCE_FAILED = {
     **dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), OF_ONE[:-1]),
     88864119: OF_ONE,
     141: (*OF_ONE, *OF_ALL),
+    96000893: (*OF_ONE, *OF_ALL, *OF_BALANCE),
 }
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 

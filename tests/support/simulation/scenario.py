@@ -31,6 +31,8 @@ REQUESTS_UNTIL_SERVED: Final = 100
 HAND_OVER_S: Final = 1.0
 """Within what a bundle that is unloaded is served again, besides what the store and the disk take."""
 REQUESTS_OF_HAND_OVER: Final = 30
+MORE_OF_CHANGE_OVER: Final = 10
+"""Requests to the store that a hand-over takes besides these where brokers of both kinds run: lock and record."""
 WRITES_OF_HAND_OVER: Final = 6
 TOPICS: Final = 4
 
@@ -198,7 +200,8 @@ class Scenario:
         process, term = await self._any_served()
         began = self._loop.time()
         climate = self.cluster.settings
-        requests_s = REQUESTS_OF_HAND_OVER * 2 * climate.store_latency_s
+        more = MORE_OF_CHANGE_OVER if climate.config.get("load_manager_migration_enabled") else 0
+        requests_s = (REQUESTS_OF_HAND_OVER + more) * 2 * climate.store_latency_s
         writes_s = WRITES_OF_HAND_OVER * climate.durability_delay_s
         await process.node.spawn(process.control.namespaces.unload_bundle(term.bundle), f"unload {term.bundle}")
         left_s = began + HAND_OVER_S + requests_s + writes_s - self._loop.time()

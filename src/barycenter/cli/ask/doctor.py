@@ -11,7 +11,8 @@ import msgspec
 
 from barycenter.attach.collector import admin_urls
 from barycenter.cli.ask.examination import Asked, examine
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.formats import with_format
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.cli.terminal import output_width, printable
@@ -64,6 +65,7 @@ _COLOURS: Final = {
     type=click.FloatRange(0.1, 60),
     help="Seconds after which a broker does not answer.",
 )
+@with_client_conf
 @with_format("text", "json", json="one object a line")
 def command(
     url: str | None,

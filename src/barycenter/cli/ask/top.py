@@ -6,8 +6,10 @@ from typing import Final
 
 import click
 
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url, decisions_of, snapshot_of
+from barycenter.cli.ask.running_cluster import decisions_of, snapshot_of
 from barycenter.cli.ask.top_screen import Seen, TopScreen
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail
 from barycenter.load.managers import short_name
 from barycenter.status.board import board_of
@@ -26,6 +28,7 @@ _DECISIONS: Final = 500
     type=click.FloatRange(0.5, 3600),
     help="Seconds from one look to the next.",
 )
+@with_client_conf
 def command(url: str | None, interval_s: float) -> None:
     """Follow a running cluster: brokers, bundles and decisions, sorted, filtered, and each with its reasons.
 

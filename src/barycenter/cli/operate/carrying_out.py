@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from barycenter.admin.client import AdminClient
-from barycenter.cli.ask.running_cluster import URL_VARIABLE
-from barycenter.cli.asking import asking_client
+from barycenter.cli.asking.client import URL_VARIABLE, asking_client
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.terminal import Column, Kind, print_table, printable
 from barycenter.operations.admin_cluster import AdminCluster
@@ -33,6 +33,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def with_cluster(command: Command) -> Command:
     """Give a command the options of all that acts on a cluster: `url`, `yes` and `timeout_s`."""
+    command = with_client_conf(command)
     for option in reversed(
         (
             click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]"),

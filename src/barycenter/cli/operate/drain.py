@@ -8,7 +8,8 @@ from typing import Final
 
 import click
 
-from barycenter.cli.ask.running_cluster import ClusterError, asked_url
+from barycenter.cli.ask.running_cluster import ClusterError
+from barycenter.cli.asking.client import asked_url
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.carrying_out import STOPPED, carry_out, print_moves, with_audit, with_cluster, with_pace
 from barycenter.cli.operate.drained import Drained, set_drained, to_drain

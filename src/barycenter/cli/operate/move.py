@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.ask.running_cluster import asked_url
+from barycenter.cli.asking.client import asked_url
 from barycenter.cli.failure import fail
 from barycenter.cli.operate.carrying_out import carry_out, open_cluster, print_moves, with_audit, with_cluster
 from barycenter.cli.suggestions import did_you_mean

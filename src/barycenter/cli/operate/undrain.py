@@ -4,7 +4,8 @@ import asyncio
 
 import click
 
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.drain import UNREACHABLE
 from barycenter.cli.operate.drained import set_drained, who_is_drained
@@ -16,6 +17,7 @@ from barycenter.cli.terminal import printable
 @click.argument("broker", metavar="HOST:PORT")
 @click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
 @click.option("--yes", is_flag=True, help="Do it; without, it is shown what would be done.")
+@with_client_conf
 def command(broker: str, url: str | None, yes: bool) -> None:
     """Let a drained broker have bundles again; look-ups and the load manager's next rounds bring them.
 

@@ -1,4 +1,4 @@
-"""`barycenter move` and `barycenter drain` as an operator types them, on three brokers under a stock client's traffic."""
+"""`barycenter move` and `barycenter drain` as they are typed, on three brokers under a stock client's traffic."""
 
 import asyncio
 import os

@@ -2,10 +2,11 @@
 
 import asyncio
 import getpass
+import hashlib
+import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,6 +28,7 @@ _MOST_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
 MOST_WHY: Final = 1_000
+_LONGEST_NAME: Final = 200
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -104,54 +106,52 @@ def print_moves(moves: tuple[PlannedMove, ...]) -> None:
 
 
 def carry_out(
-    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal | None, why: str = ""
+    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal, why: str = ""
 ) -> None:
     """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them."""
     by, done = getpass.getuser(), 0
 
     def write(move: PlannedMove | None, state: MoveState, detail: str, took_s: float | None) -> None:
-        if journal is not None:
-            journal.append(
-                Entry(
-                    at=time.time_ns() // 1_000_000,
-                    plan=plan.name,
-                    by=by,
-                    bundle=move.bundle if move else "",
-                    source=move.source if move else "",
-                    destination=move.destination if move else "",
-                    state=state,
-                    detail=detail,
-                    why=why,
-                    took_s=took_s,
-                )
+        journal.append(
+            Entry(
+                at=time.time_ns() // 1_000_000,
+                plan=plan.name,
+                by=by,
+                bundle=move.bundle if move else "",
+                source=move.source if move else "",
+                destination=move.destination if move else "",
+                state=state,
+                detail=detail,
+                why=why,
+                took_s=took_s,
             )
+        )
 
     def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
         nonlocal done
         write(move, state, detail, took_s)
-        if state is not MoveState.BEGUN:
+        if state is MoveState.MOVED_AWAY:
+            click.echo(printable(f"{move.bundle}  {detail}"), err=True)
+        elif state is not MoveState.BEGUN:
             done += 1
             words = f"served by {move.destination}" if state is MoveState.SERVED else f"failed: {detail}"
             click.echo(printable(f"{done:,}/{len(moves):,}  {move.bundle}  {words}  ({took_s or 0:.1f} s)"))
 
     try:
-        with nullcontext() if journal is None else journal.held():
-            stop = _never if journal is None else journal.asked_to_stop
-            outcome = asyncio.run(_carried_out(moves, url, pace, tell, stop))
-            if asked := stop():
+        with journal.held():
+            outcome = asyncio.run(_carried_out(moves, url, pace, tell, journal.asked_to_stop))
+            if asked := journal.asked_to_stop():
                 write(None, MoveState.CANCELLED, asked, None)
     except (JournalError, OSError) as error:
         fail(in_words(error))
         return
     if outcome.stopped_by:
         left = len(moves) - outcome.served - outcome.failed
-        more = f"; {left:,} moves were not begun" if left else ""
-        click.echo(printable(f"barycenter: stopped{more}: {outcome.stopped_by}"), err=True)
+        begun = f"stopped; {left:,} moves were not begun" if left else "stopped"
+        if outcome.moved_away and not left:
+            begun = f"{outcome.moved_away:,} bundles were moved away since"
+        click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
         sys.exit(STOPPED)
-
-
-def _never() -> str:
-    return ""
 
 
 async def _carried_out(
@@ -177,3 +177,11 @@ def plan_in(file: Path) -> Plan:
 
 def journal_of(plan_file: Path) -> Path:
     return plan_file.with_name(f"{plan_file.name}.journal")
+
+
+def journal_of_bundle(bundle: str) -> Path:
+    """Return the journal of a bundle that is moved by itself, in the folder where the command runs."""
+    name = re.sub(r"[^A-Za-z0-9._]", "-", bundle)
+    if len(name) > _LONGEST_NAME:  # a file system takes no longer names
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(bundle.encode()).hexdigest()[:8]}"
+    return Path(f"move-{name}.journal")

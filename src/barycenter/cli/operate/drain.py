@@ -73,7 +73,8 @@ def command(
     for _ in range(_TURNS):
         if not found.moves:
             break
-        carry_out(plan_of(found.moves), found.moves, address, Pace(at_once, per_minute, timeout_s), journal, why)
+        pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where bundles go on to is no matter
+        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why)
         found = _to_drain(address, broker)
     left = len(found.moves) + len(found.stay or {})
     if left:

@@ -56,8 +56,8 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`at_once` and `per_minute` are at least 1; `timeout_s` is how long one move may take; `looks_back`: in the end what
-    was served is looked at once more."""
+    """`at_once` and `per_minute` are at least 1; `timeout_s` is how long one move may take; `looks_back`: in the end
+    what was served is looked at once more."""
 
     at_once: int = 1
     per_minute: float = 60.0

@@ -5,6 +5,7 @@ Source: Pulsar's `CmdNamespaces`.
 
 from typing import Final
 
+from barycenter.cli.admin.output import Form
 from barycenter.cli.admin.table import NAMESPACE, Command, Flag, Kind, command, request
 
 _LIMITS: Final = {
@@ -26,7 +27,7 @@ def _of(name: str, place: str, short: str, what: str) -> tuple[Command, ...]:
     path = "/namespaces/{namespace}/" + place
     limit = Flag(f"{short} --{name}", "limit", "The limit; 0 is none.", Kind.NUMBER, required=True)
     return (
-        command(f"get-{name}", f"Show {what}.", request("GET", path), NAMESPACE),
+        command(f"get-{name}", f"Show {what}.", request("GET", path), NAMESPACE, form=Form.VALUE),
         command(
             f"set-{name}",
             f"Set {what}.",
@@ -50,6 +51,7 @@ NAMESPACE_LIMITS: Final = (
         "Show whether names of subscriptions begin with the role that uses them.",
         request("GET", _AUTH_MODE),
         NAMESPACE,
+        form=Form.VALUE,
     ),
     command(
         "set-subscription-auth-mode",

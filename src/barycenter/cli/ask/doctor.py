@@ -84,8 +84,9 @@ def command(
     tile the hash range, whose caches are stale, how settings differ, why load may never move. docs/doctor.md explains
     each finding. Nothing is changed. What may come of a cluster in motion is looked at twice.
 
-    Of Apache Pulsar the admin REST is asked; what it does not tell is said to be not looked at. The environment
-    variable BARYCENTER_TOKEN may hold a superuser's token, and SSL_CERT_FILE the certificates to trust.
+    Of Apache Pulsar the admin REST is asked; what it does not tell is said to be not looked at. A superuser's rights may
+    be needed: as whom brokers are asked is told by options, --context, the client.conf that PULSAR_CLIENT_CONF names, or
+    BARYCENTER_TOKEN.
 
     Ends with 0, with 1 if there are findings at or above --fail-at, with 2 if neither brokers nor store can be looked
     at.

@@ -69,8 +69,8 @@ def command(
     OUT/snapshot.json is kept, which `barycenter decide` takes: it names the owner of every bundle, unless ownership is
     kept in the metadata store, which is said.
 
-    The environment variable BARYCENTER_TOKEN may hold a token, which must be a superuser's, and SSL_CERT_FILE the path
-    of the certificates to trust instead of the system's.
+    A superuser's rights are needed: as whom brokers are asked is told by options, --context, the client.conf that
+    PULSAR_CLIENT_CONF names, or BARYCENTER_TOKEN. SSL_CERT_FILE may name certificates to trust instead of the system's.
 
     Reports are numbered across restarts in OUT/collect.json.
 

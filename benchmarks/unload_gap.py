@@ -40,23 +40,25 @@ GIVEN: Final = "unload to a given broker"
 
 
 class Pulse:
-    """Send numbers steadily, and keep when each receipt came and in which order the numbers arrived."""
+    """Send numbers steadily, `every_s` seconds apart, and keep when each receipt came and in which order the numbers
+    arrived."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, topic: str = _TOPIC, every_s: float = _EVERY_S) -> None:
         self.failures: list[str] = []
         self.sent = 0
         self._sent_at: list[float] = []
         self._receipts_at: list[float] = []
         self._arrived: list[int] = []
-        self._consumer = client.subscribe(_TOPIC, "gap", initial_position=pulsar.InitialPosition.Earliest)
-        self._producer = client.create_producer(_TOPIC, send_timeout_millis=0, max_pending_messages=50_000)
+        self._consumer = client.subscribe(topic, "gap", initial_position=pulsar.InitialPosition.Earliest)
+        self._producer = client.create_producer(topic, send_timeout_millis=0, max_pending_messages=50_000)
+        self._every_s = every_s
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=work) for work in (self._send, self._receive)]
         for thread in self._threads:
             thread.start()
 
     def _send(self) -> None:
-        while not self._stop.wait(_EVERY_S):
+        while not self._stop.wait(self._every_s):
             sent_at = time.perf_counter()
             text = str(self.sent).encode()
             self._producer.send_async(text, lambda result, _, sent_at=sent_at: self._receipt(result, sent_at))

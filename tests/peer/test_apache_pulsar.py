@@ -515,7 +515,8 @@ def test_its_status_is_told_and_bundles_are_moved(cluster: ApachePulsar, tmp_pat
     ids = {broker.broker_id for broker in cluster.brokers}
     moves = {bundle: (ids - {source}).pop() for bundle, source in before.items()}
     first, *rest = moves
-    barycenter("move", first, "--to", moves[first], "--url", url, "--yes")
+    kept = ("--journal", str(tmp_path / "move.journal"))
+    barycenter("move", first, "--to", moves[first], "--url", url, "--yes", *kept)
     assert owners(cluster, space)[first] == moves[first]
 
     plan = tmp_path / "plan.jsonl"

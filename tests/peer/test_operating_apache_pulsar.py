@@ -34,6 +34,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         print(started.logs())
 
 
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of moves are where a command is typed."""
+    monkeypatch.chdir(tmp_path)
+
+
 def barycenter(*words: str, status: int | None = 0) -> str:
     """Run the command; return all that it printed."""
     done = subprocess.run(

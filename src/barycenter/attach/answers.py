@@ -18,7 +18,10 @@ _NO_REPORT: Final = ("UnsupportedOperationException", "The extensible load manag
 _LONGEST: Final = 300
 
 _ADVICE: Final = (
-    ("CERTIFICATE_VERIFY_FAILED", f"if an authority of your own signed it, name its file in {CERTIFICATES_VARIABLE}"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        f"if an authority of your own signed it, name its file by --tls-trust-cert-path or {CERTIFICATES_VARIABLE}",
+    ),
     ("WRONG_VERSION_NUMBER", "there is no TLS at this address; is it http://?"),
     ("Bad status line", "is it https://?"),
     ("Server disconnected", "this is no web address, or one of https://"),

@@ -12,7 +12,7 @@ Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBa
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -31,6 +31,7 @@ _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)
 """What a broker answers while it cannot tell: 0 is no answer, 500 what Pulsar says of a bundle that is being moved."""
 _NOT_ACTIVE: Final = "inactive destination"
 _MOST_TRIED: Final = 1 << 20
+_AT_ONCE: Final = 16
 _READ_S: Final = 5.0
 """After which a question is put again."""
 
@@ -58,6 +59,18 @@ class AdminCluster:
         if await self._is_apache_pulsar() and (owner := await self.look_up(bundle)):
             return owner == broker
         return bundle in await self.owned(broker)
+
+    async def still_served(self, broker: str, bundles: Collection[str]) -> frozenset[str]:
+        if not await self._is_apache_pulsar():
+            return frozenset(bundles) & await self.owned(broker)
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def owner(bundle: str) -> str:
+            async with gate:
+                return await self.look_up(bundle)
+
+        owners = await asyncio.gather(*map(owner, bundles))
+        return frozenset(bundle for bundle, found in zip(bundles, owners, strict=True) if found in (broker, ""))
 
     async def owned(self, broker: str) -> frozenset[str]:
         """Return the bundles that a broker serves, by its own word.

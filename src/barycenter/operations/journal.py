@@ -29,8 +29,13 @@ class MoveState(enum.StrEnum):
     SERVED = "served"
     """The destination serves it."""
     FAILED = "failed"
+    MOVED_AWAY = "moved away"
+    """The destination served it, and somebody else moved it since."""
     CANCELLED = "cancelled"
     """Somebody asked to begin no more moves; the entry names no bundle."""
+
+
+_DONE: Final = (MoveState.SERVED, MoveState.MOVED_AWAY)
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -166,6 +171,8 @@ def _is_locked_now(descriptor: int) -> bool:
 def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
     """Return the moves that are not done, in the plan's order; one that was begun and did not end is among them.
 
+    One that somebody else undid since was done: to do it again is for whoever knows why.
+
     Raises:
         JournalError: the entries are of another plan.
     """
@@ -174,4 +181,4 @@ def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
         if entry.plan != plan.name:
             raise JournalError("the journal is of another plan; name a journal of its own with --journal")
         last[entry.bundle] = entry.state
-    return tuple(move for move in plan.moves if last.get(move.bundle) is not MoveState.SERVED)
+    return tuple(move for move in plan.moves if last.get(move.bundle) not in _DONE)

@@ -1,8 +1,10 @@
-"""What the leader decides upon as rows to look at: brokers and bundles, sorted and filtered."""
+"""What the leader decides upon as rows to look at: brokers and bundles, sorted and filtered; and topics."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from barycenter.load.reports.load_report import NamespaceBundleStats
 from barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
@@ -34,6 +36,82 @@ class BundleRow:
     msg_throughput_in: float = 0.0
     msg_throughput_out: float = 0.0
     long_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """One topic: rates are msg/s, throughput bytes/s, `backlog` messages of all subscriptions, `storage_size` bytes.
+
+    `broker` serves its `bundle`. Where it tells nothing of the topic, as of one that nobody uses, `is_known` is false.
+    """
+
+    topic: str
+    bundle: str
+    broker: str = ""
+    is_known: bool = True
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    backlog: int = 0
+    storage_size: int = 0
+    subscriptions: int = 0
+    producers: int = 0
+    consumers: int = 0
+
+
+class _Subscription(msgspec.Struct, rename="camel"):
+    msg_backlog: int = 0
+    consumers: list[Any] = []
+
+
+class _TopicStats(msgspec.Struct, rename="camel"):
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    storage_size: int = 0
+    publishers: list[Any] = []
+    subscriptions: dict[str, _Subscription] = {}
+
+
+def topic_row(topic: str, bundle: str, broker: str, stats: Any) -> TopicRow:
+    """Return the row of a topic; `stats` is what a broker says at `…/stats`, None if it says nothing.
+
+    Raises:
+        msgspec.ValidationError: it is nothing of the kind.
+    """
+    if stats is None:
+        return TopicRow(topic=topic, bundle=bundle, broker=broker, is_known=False)
+    told = msgspec.convert(stats, _TopicStats, strict=False)
+    return TopicRow(
+        topic=topic,
+        bundle=bundle,
+        broker=broker,
+        msg_rate_in=told.msg_rate_in,
+        msg_rate_out=told.msg_rate_out,
+        msg_throughput_in=told.msg_throughput_in,
+        msg_throughput_out=told.msg_throughput_out,
+        backlog=sum(each.msg_backlog for each in told.subscriptions.values()),
+        storage_size=told.storage_size,
+        subscriptions=len(told.subscriptions),
+        producers=len(told.publishers),
+        consumers=sum(len(each.consumers) for each in told.subscriptions.values()),
+    )
+
+
+def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[BundleRow]:
+    """Return the bundles with the most msg/s, until they have so many `topics` or are `most`; of those without figures
+    nobody knows how many topics they have."""
+    found: list[BundleRow] = []
+    count = 0
+    for row in sorted(bundles, key=lambda row: (-(row.msg_rate_in + row.msg_rate_out), row.bundle)):
+        if count >= topics or len(found) == most:
+            break
+        if row.topics or not row.is_known:
+            found.append(row)
+            count += row.topics
+    return found
 
 
 @dataclass(frozen=True, slots=True)

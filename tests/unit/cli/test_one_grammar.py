@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.ask.running_cluster import asked_url
+from barycenter.cli.asking.client import asked_url
 from barycenter.cli.main import main
 from barycenter.cli.moments import Seconds, span_ms
 from barycenter.load.reasons import format_figure

@@ -1,7 +1,7 @@
 """Carrying out a plan on a cluster in virtual time: rate, order, and what stops it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +26,9 @@ class Cluster:
         self.goes_to: dict[str, str] = {}
         self.unloads: list[tuple[float, str]] = []
         self.answers: list[Exception] = []
+        self.silent: list[Exception] = []
+        """Raised by the next unloads when they are done."""
+        self.looked_back = 0
         self.at_once = 0
         self.most_at_once = 0
         self._takes_s = takes_s
@@ -33,6 +36,11 @@ class Cluster:
     async def serves(self, broker: str, bundle: str) -> bool:
         self._answer()
         return self.owners[bundle] == broker
+
+    async def still_served(self, broker: str, bundles: Collection[str]) -> frozenset[str]:
+        self._answer()
+        self.looked_back += 1
+        return frozenset(bundle for bundle in bundles if self.owners[bundle] == broker)
 
     async def unload(self, bundle: str, destination: str) -> None:
         self._answer()
@@ -43,6 +51,8 @@ class Cluster:
         self.at_once -= 1
         self.goes_to.setdefault(bundle, destination)
         self.owners[bundle] = None
+        if self.silent:
+            raise self.silent.pop(0)
 
     async def look_up(self, bundle: str) -> str:
         self._answer()
@@ -61,7 +71,7 @@ class MoveLog:
         self.details: list[str] = []
 
     def __call__(self, move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
-        assert (took_s is None) == (state is MoveState.BEGUN)
+        assert (took_s is None) == (state in (MoveState.BEGUN, MoveState.MOVED_AWAY))
         self.entries.append((move.bundle, state))
         self.details.append(detail)
 
@@ -140,6 +150,68 @@ def test_answers_that_pass_are_waited_for_and_a_refusal_stops() -> None:
         assert await execute(moves("x"), cluster, Pace(), MoveLog()) == Outcome(1, 0)
         cluster.answers = [RefusedError("403: no")]
         assert await execute(moves("y"), cluster, Pace(), MoveLog()) == Outcome(0, 1, "y: 403: no")
+
+    played(scene)
+
+
+def test_an_unload_that_gave_no_answer_and_was_done_is_not_sent_again() -> None:
+    async def scene() -> None:
+        cluster = Cluster({"x": A})
+        cluster.silent = [NotNowError("no answer")]
+        assert await execute(moves("x"), cluster, Pace(), MoveLog()) == Outcome(1, 0)
+        assert [bundle for _, bundle in cluster.unloads] == ["x"]
+
+    played(scene)
+
+
+def test_an_unload_that_was_not_done_is_sent_again() -> None:
+    async def scene() -> None:
+        cluster, refuses = Cluster({"x": A}), [NotNowError("409"), NotNowError("no answer")]
+        done = cluster.unload
+
+        async def unload(bundle: str, destination: str) -> None:
+            if refuses:
+                raise refuses.pop(0)
+            await done(bundle, destination)
+
+        cluster.unload = unload  # type: ignore[method-assign]
+        assert await execute(moves("x"), cluster, Pace(), MoveLog()) == Outcome(1, 0)
+        assert (refuses, cluster.owners) == ([], {"x": B})
+
+    played(scene)
+
+
+@pytest.mark.parametrize("went", [C, A])
+def test_what_somebody_else_moved_away_after_it_was_served_is_told_in_the_end(went: str) -> None:
+    async def scene() -> None:
+        cluster, told = Cluster({"x": A, "y": A, "z": A}), MoveLog()
+        running = asyncio.create_task(execute(moves("x", "y", "z"), cluster, Pace(per_minute=1), told))
+        await asyncio.sleep(90)
+        assert cluster.owners == {"x": B, "y": B, "z": A}
+        cluster.owners["x"] = went
+        outcome = await running
+        assert (outcome.served, outcome.failed, outcome.moved_away) == (3, 0, 1)
+        assert f"x: {went} serves it by now" in outcome.stopped_by
+        assert told.entries[-1] == ("x", MoveState.MOVED_AWAY)
+        assert [bundle for _, bundle in cluster.unloads] == ["x", "y", "z"], "it is not moved again"
+        assert cluster.looked_back == 1, "a question for each destination"
+        assert await execute(moves("y"), cluster, Pace(looks_back=False), told) == Outcome(1, 0)
+        assert cluster.looked_back == 1
+
+    played(scene)
+
+
+def test_who_cannot_tell_in_the_end_is_not_asked_for_ever() -> None:
+    async def scene() -> None:
+        cluster = Cluster({"x": A})
+
+        async def silent(broker: str, bundles: Collection[str]) -> frozenset[str]:
+            raise NotNowError("no answer")
+
+        cluster.still_served = silent  # type: ignore[method-assign]
+        outcome = await execute(moves("x"), cluster, Pace(), MoveLog())
+        assert (outcome.served, outcome.failed, outcome.moved_away) == (1, 0, 0)
+        assert "verify" in outcome.stopped_by
 
     played(scene)
 

@@ -26,6 +26,9 @@ LIMITS: Final = {
 }
 """Policies with a limit, as paths and keys of the configuration name them, and their fields."""
 
+_OF_NONE: Final = {"maxTopicsPerNamespace": 0}
+"""What Pulsar shows of a limit that a namespace does not have, where its client takes nothing else."""
+
 _MOST: Final = 2**31 - 1
 Limit = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 
@@ -48,6 +51,7 @@ class NamespaceLimits:
     def _of(self, name: str, field: str) -> tuple[_Answer, _Answer, _Answer]:
         async def show(request: web.Request) -> web.Response:
             limit = getattr(await policies_of(self._services, namespace_of(request)), field)
+            limit = _OF_NONE.get(name) if limit is None else limit
             return no_content() if limit is None else json_response(limit)
 
         @by_leader
@@ -64,7 +68,8 @@ class NamespaceLimits:
         async def remove(request: web.Request) -> web.Response:
             return await self._set(request, field, None)
 
-        show.__doc__ = f"Show the {name} of a namespace; 204 if it goes by the configuration."
+        unset = _OF_NONE.get(name, 204)
+        show.__doc__ = f"Show the {name} of a namespace; {unset} if it goes by the configuration."
         change.__doc__ = f"Set the {name} of a namespace; 0 is no limit."
         remove.__doc__ = f"Have a namespace go by the configuration's {name} again."
         return show, change, remove

@@ -1,10 +1,8 @@
 """`barycenter admin`: rows of `table` as commands of click."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -12,7 +10,6 @@ import click
 from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.answers import without_report
 from barycenter.cli.admin.brokers import BROKER_STATS, BROKERS
-from barycenter.cli.admin.client_conf import ClientConf, ClientConfError, configured
 from barycenter.cli.admin.clusters import CLUSTERS, TENANTS
 from barycenter.cli.admin.completion import offers
 from barycenter.cli.admin.namespaces import NAMESPACES
@@ -21,6 +18,8 @@ from barycenter.cli.admin.policies import ISOLATION, QUOTAS
 from barycenter.cli.admin.session import ClusterSession
 from barycenter.cli.admin.table import Argument, Command, Flag, Kind, NotDoneError, Resource, Values, WrongUsageError
 from barycenter.cli.admin.topics import TOPICS
+from barycenter.cli.asking.client_conf import ClientConf, ClientConfError
+from barycenter.cli.asking.options import client_conf, kept_as, with_client_conf
 from barycenter.cli.failure import fail
 from barycenter.cli.formats import with_format
 from barycenter.cli.groups import CommandGroup
@@ -30,29 +29,6 @@ from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)
-_NAME: Final = "admin"
-_OPTIONS: Final = {
-    "admin_url": "webServiceUrl",
-    "auth_plugin": "authPlugin",
-    "auth_params": "authParams",
-    "tls_trust_cert_path": "tlsTrustCertsFilePath",
-    "tls_allow_insecure": "tlsAllowInsecureConnection",
-    "tls_enable_hostname_verification": "tlsEnableHostnameVerification",
-}
-"""The options that every command has, and the keys of client.conf that they stand for."""
-
-
-def _conf_of(context: click.Context) -> ClientConf:
-    """Return what the options in front of the command, and what they leave open, come to.
-
-    Raises:
-        ClientConfError: it cannot be used.
-    """
-    while context.parent is not None and context.info_name != _NAME:
-        context = context.parent
-    typed = context.params
-    options = {key: typed.get(name) for name, key in _OPTIONS.items()}
-    return configured(options, os.environ, Path.home(), typed.get("context"))
 
 
 def _of(resource: Resource) -> click.Group:
@@ -80,7 +56,7 @@ def _click_argument(argument: Argument) -> click.Argument:
         [argument.name],
         required=argument.required,
         callback=_CHECKS.get(argument.name),
-        shell_complete=offers(argument.name, _conf_of),
+        shell_complete=offers(argument.name, client_conf),
     )
 
 
@@ -100,7 +76,7 @@ def _click_option(flag: Flag) -> click.Option:
         default=False if is_switch else flag.default,
         show_default=flag.default is not None,
         callback={Kind.NAMES: _names, Kind.PAIRS: _pairs}.get(flag.kind),
-        shell_complete=None if is_switch or flag.choices else offers(flag.key, _conf_of),
+        shell_complete=None if is_switch or flag.choices else offers(flag.key, client_conf),
     )
 
 
@@ -142,7 +118,7 @@ def _run(row: Command, typed: Values, form: str) -> None:
         values |= {"topic": topic.lookup_name, "name": str(topic)}
     context = click.get_current_context()
     try:
-        answer = asyncio.run(_answer(row, values, _conf_of(context), context.find_object(float) or 0.0))
+        answer = asyncio.run(_answer(row, values, client_conf(context), context.find_object(float) or 0.0))
     except WrongUsageError as error:
         raise click.UsageError(str(error)) from error
     except AdminRequestError as error:
@@ -168,19 +144,15 @@ def _shown(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-@click.group(name=_NAME, cls=CommandGroup)
-@click.option("--admin-url", metavar="URL", help="The web address of any broker.  [webServiceUrl of the configuration]")
-@click.option("--context", metavar="NAME", help="A configuration that pulsar-shell keeps by this name.")
-@click.option("--auth-plugin", metavar="CLASS", help="How to prove who asks: token, basic or tls, or Pulsar's class.")
-@click.option("--auth-params", metavar="TEXT", help="The token, user and password, or certificate.")
-@click.option("--tls-trust-cert-path", metavar="FILE", help="Certificates of authorities to trust.")
-@click.option("--tls-allow-insecure", is_flag=True, default=None, help="Trust any certificate.")
+@click.group(name="admin", cls=CommandGroup)
 @click.option(
-    "--tls-enable-hostname-verification",
-    is_flag=True,
-    default=None,
-    help="Demand that certificates are of the host that is asked, whatever the configuration says.",
+    "--admin-url",
+    metavar="URL",
+    expose_value=False,
+    callback=kept_as("webServiceUrl"),
+    help="The web address of any broker.  [webServiceUrl of the configuration]",
 )
+@with_client_conf
 @click.option(
     "--request-timeout",
     default=60.0,
@@ -188,7 +160,7 @@ def _shown(text: str) -> str:
     type=click.FloatRange(0.1, 3600),
     help="Seconds after which an answer does not come.",
 )
-def command(request_timeout: float, **_options: Any) -> None:
+def command(request_timeout: float) -> None:
     """Administrate a cluster by the names, flags and output of pulsar-admin, Barycenter's or Apache Pulsar's.
 
     Where it is and who asks is told by options, else by --context, by the client.conf that PULSAR_CLIENT_CONF names, or

@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 
 from barycenter.admin.errors import AdminRequestError
-from barycenter.cli.admin.client_conf import ClientConf, ClientConfError
 from barycenter.cli.admin.session import ClusterSession
 from barycenter.cli.admin.table import Session, filled
+from barycenter.cli.asking.client_conf import ClientConf, ClientConfError
 from barycenter.naming.errors import InvalidNameError
 from barycenter.naming.namespace import NamespaceName
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from barycenter.cli.admin.limits import NAMESPACE_LIMITS
 from barycenter.cli.admin.permissions import NAMESPACE_PERMISSIONS
 from barycenter.cli.admin.table import (
     FORCE,
@@ -199,6 +200,7 @@ NAMESPACES: Final = Resource(
         command(
             "remove-compaction-threshold", "Have the broker's setting count.", request("DELETE", _THRESHOLD), NAMESPACE
         ),
+        *NAMESPACE_LIMITS,
         *NAMESPACE_PERMISSIONS,
     ),
 )

@@ -13,18 +13,22 @@ from typing import Any
 
 
 class Form(enum.Enum):
-    """How an answer is printed: as its kind is; a list as JSON; or a map as `key    value`, a line each."""
+    """How an answer is printed: as its kind is; a list as JSON; any value as JSON, also none; or a map as
+    `key    value`, a line each."""
 
     BY_KIND = enum.auto()
     JSON = enum.auto()
+    VALUE = enum.auto()
     PAIRS = enum.auto()
 
 
 def lines_of(answer: Any, form: Form = Form.BY_KIND) -> Iterator[str]:
-    """Return the lines of an answer, as `pulsar-admin` prints it; none for None."""
-    if answer is None:
+    """Return the lines of an answer, as `pulsar-admin` prints it; none for None, but as a value."""
+    if form is Form.VALUE:
+        yield pretty(answer)
+    elif answer is None:
         return
-    if form is Form.PAIRS and isinstance(answer, dict):
+    elif form is Form.PAIRS and isinstance(answer, dict):
         for key, value in answer.items():
             yield f"{key}    {_in_a_pair(value)}"
     elif isinstance(answer, list) and form is not Form.JSON:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from barycenter.admin.client import AdminClient
-from barycenter.cli.admin.client_conf import ClientConf
+from barycenter.cli.asking.client_conf import ClientConf
 
 _ADMIN: Final = "/admin/v2"
 _MOST_BYTES: Final = 256 << 20

@@ -1,6 +1,6 @@
 """Questions to a cluster that change nothing, `config` apart: how it fares, what its leader would do, and why.
 
-`status` tells how it fares on one screen, `top` follows it on the whole terminal (`top_screen`); `monitor_brokers`
+`status` tells how it fares on one screen, `top` follows it on the whole terminal (`screen`); `monitor_brokers`
 prints the table that pulsar-perf has, of what `monitored` reads. `doctor` tells what is wrong, `config` shows the
 settings in force and changes the dynamic ones. With `status` they share the `examination`, which looks twice at what
 may have been on its way.

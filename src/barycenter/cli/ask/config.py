@@ -14,8 +14,8 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.answers import without_report
 from barycenter.attach.collector import admin_urls
 from barycenter.cli.ask.examination import Asked, examine
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
-from barycenter.cli.asking import asking_client, with_why
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
+from barycenter.cli.asking.options import with_client_conf, with_why
 from barycenter.cli.failure import fail
 from barycenter.cli.formats import with_format
 from barycenter.cli.groups import CommandGroup
@@ -33,6 +33,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _with_url(command: Command) -> Command:
+    command = with_client_conf(command)
     return click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")(
         command
     )

@@ -1,7 +1,6 @@
 """`barycenter decide`: what a strategy would do with a snapshot, and why; nothing is carried out."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -11,8 +10,10 @@ import click
 import msgspec
 
 from barycenter.cli.ask.decision_tables import headline, print_json, print_tables
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, ClusterError, asked_url, snapshot_of
+from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
+from barycenter.cli.asking.client import named_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.moments import moment_ms
@@ -56,6 +57,7 @@ SOMETHING_TO_DO: Final = 3
 @click.option("--save-history", type=click.Path(dir_okay=False, path_type=Path), help="Write what it remembers then.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of draws.")
 @click.option("--explain", is_flag=True, help="Print whole reasons.")
+@with_client_conf
 @with_format("table", "json", json="one object a line")
 @click.option("--exit-code", is_flag=True, help="End with 3 if something would be done.")
 def command(
@@ -145,10 +147,10 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
     at_ms = moment_ms("--at", at) if at else None
     if path is not None and url is None:
         return read_with_settings(path, at_ms)
-    url = url if path is not None else url or os.environ.get(URL_VARIABLE)
+    url = url if path is not None else named_url(url)
     if url is None or path is not None or at_ms is not None:
         raise click.UsageError("give SNAPSHOT, or --url for the state of now")
-    return of_document(asyncio.run(snapshot_of(asked_url(url))), Path(url))
+    return of_document(asyncio.run(snapshot_of(url)), Path(url))
 
 
 def _check_names(bundles: Collection[str]) -> None:

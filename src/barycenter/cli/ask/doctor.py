@@ -11,7 +11,8 @@ import msgspec
 
 from barycenter.attach.collector import admin_urls
 from barycenter.cli.ask.examination import Asked, examine
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.formats import with_format
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.cli.terminal import output_width, printable
@@ -70,6 +71,7 @@ _COLOURS: Final = {
     type=click.FloatRange(0.1, 60),
     help="Seconds after which a broker does not answer.",
 )
+@with_client_conf
 @with_format("text", "json", json="one object a line")
 def command(
     url: str | None,
@@ -89,8 +91,9 @@ def command(
     tile the hash range, whose caches are stale, how settings differ, why load may never move. docs/doctor.md explains
     each finding. Nothing is changed. What may come of a cluster in motion is looked at twice.
 
-    Of Apache Pulsar the admin REST is asked; what it does not tell is said to be not looked at. The environment
-    variable BARYCENTER_TOKEN may hold a superuser's token, and SSL_CERT_FILE the certificates to trust.
+    Of Apache Pulsar the admin REST is asked; what it does not tell is said to be not looked at. A superuser's rights
+    may be needed: as whom brokers are asked is told by options, --context, the client.conf that PULSAR_CLIENT_CONF
+    names, or BARYCENTER_TOKEN.
 
     Ends with 0, with 1 if there are findings at or above --fail-at, with 2 if neither brokers nor store can be looked
     at.

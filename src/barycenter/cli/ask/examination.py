@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from barycenter.cli.asking import asking_client
+from barycenter.cli.asking.client import asking_client
 from barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_second_look
 from barycenter.doctor.finding import Unseen
 from barycenter.doctor.picture import Picture

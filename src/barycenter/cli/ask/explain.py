@@ -11,8 +11,10 @@ from barycenter.cli.ask.decision_tables import print_state, print_tables, source
 from barycenter.cli.ask.past.decisions import known_then, of_cluster, of_files
 from barycenter.cli.ask.past.state import Subject, known_range, state_at
 from barycenter.cli.ask.past.state import in_words as told_then
-from barycenter.cli.ask.running_cluster import ClusterError, asked_url, decisions_of, snapshot_of
+from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
 from barycenter.cli.ask.settings_in_force import read_with_settings, told
+from barycenter.cli.asking.client import asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.moments import moment_ms
@@ -47,6 +49,7 @@ from barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, 
 )
 @click.option("--since", default="", help="Only decisions since then: 15m, 2h, 2026-01-31T12:00.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
+@with_client_conf
 @with_format("table", "json", json="one object a line")
 def command(
     name: str,

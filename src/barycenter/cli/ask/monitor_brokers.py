@@ -8,7 +8,8 @@ from typing import Final
 import click
 
 from barycenter.cli.ask.monitored import UNREADABLE, monitored
-from barycenter.cli.ask.running_cluster import asked_url
+from barycenter.cli.asking.client import asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.terminal import printable
 from barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
@@ -33,6 +34,7 @@ _OVERALL_EVERY_S: Final = 60.0
     help="Seconds from one look to the next.",
 )
 @click.option("--once", is_flag=True, help="Print every table once.")
+@with_client_conf
 def command(place: str | None, extensions: bool, interval_s: float, once: bool) -> None:
     """Print brokers in the tables of `pulsar-perf monitor-brokers`, in the layout of their load manager.
 

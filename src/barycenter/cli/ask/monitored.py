@@ -17,7 +17,7 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.addresses import address_of
 from barycenter.attach.answers import has_no_report, without_report
 from barycenter.cli.ask.running_cluster import ClusterError
-from barycenter.cli.asking import asking_client
+from barycenter.cli.asking.client import asking_client
 from barycenter.load.reports.load_report import TimeAverageBrokerData, decode_report
 from barycenter.load.reports.simple_load_report import decode_load_report
 from barycenter.load.snapshot.document import SnapshotDocument

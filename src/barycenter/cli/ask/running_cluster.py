@@ -1,7 +1,6 @@
 """What the commands ask a running cluster: the leader's snapshot, and every broker's decisions."""
 
 import asyncio
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from barycenter.admin.client import AdminClient
 from barycenter.admin.errors import AdminRequestError
 from barycenter.attach.addresses import address_of
 from barycenter.attach.answers import without_report
-from barycenter.cli.asking import asking_client
+from barycenter.cli.asking.client import asking_client
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.logs.decision_log import KEPT, DecisionRecord
 from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion
@@ -21,19 +20,6 @@ _TIMEOUT_S: Final = 60.0
 _NOT_TOLD: Final = 404
 """What brokers of Apache Pulsar answer: they have no such routes."""
 _RECORD_IT: Final = "record the cluster with `barycenter collect`, and give the folder"
-
-
-URL_VARIABLE: Final = "BARYCENTER_URL"
-_USUAL_URL: Final = "http://127.0.0.1:8080"
-
-
-def asked_url(url: str | None) -> str:
-    """Return the web address to ask: what was given, else what BARYCENTER_URL says, else that of this machine.
-
-    One without a scheme is asked by HTTP.
-    """
-    found = url or os.environ.get(URL_VARIABLE) or _USUAL_URL
-    return (found if "://" in found else f"http://{found}").rstrip("/")
 
 
 class ClusterError(Exception):

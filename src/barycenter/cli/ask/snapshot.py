@@ -6,7 +6,9 @@ from typing import Final
 
 import click
 
-from barycenter.cli.ask.running_cluster import ClusterError, asked_url, snapshot_of
+from barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from barycenter.cli.asking.client import asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.load.snapshot.document import encode_snapshot
 from barycenter.snapshots.snapshot_file import write_snapshot
@@ -17,6 +19,7 @@ _OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; -
 @click.command(name="snapshot")
 @click.option("--url", help="The web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), help=_OUT)
+@with_client_conf
 def command(url: str | None, out: Path) -> None:
     """Save what the leader decides upon.
 

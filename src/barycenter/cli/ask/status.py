@@ -10,7 +10,8 @@ import msgspec
 
 from barycenter.attach.collector import admin_urls
 from barycenter.cli.ask.examination import Asked, examine
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.formats import with_format
 from barycenter.cli.terminal import Column, Kind, print_table, printable
 from barycenter.doctor.finding import Severity
@@ -34,6 +35,7 @@ _UNKNOWN: Final = "-"
     type=click.FloatRange(0.1, 60),
     help="Seconds after which a broker does not answer.",
 )
+@with_client_conf
 @with_format("text", "json", json="one object")
 def command(url: str | None, timeout_s: float, form: str) -> None:
     """Tell how a cluster fares: its leader, what each broker carries, and the worst that `doctor` finds.

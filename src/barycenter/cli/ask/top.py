@@ -6,8 +6,11 @@ from typing import Final
 
 import click
 
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url, decisions_of, snapshot_of
-from barycenter.cli.ask.top_screen import ClusterView, TopScreen
+from barycenter.cli.ask.running_cluster import decisions_of, snapshot_of
+from barycenter.cli.ask.screen.top_screen import ClusterView, TopScreen
+from barycenter.cli.ask.screen.topics import topics_of
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail
 from barycenter.load.managers import short_name
 from barycenter.status.board import board_of
@@ -26,11 +29,13 @@ _DECISIONS: Final = 500
     type=click.FloatRange(0.5, 3600),
     help="Seconds from one look to the next.",
 )
+@with_client_conf
 def command(url: str | None, interval_s: float) -> None:
-    """Follow a running cluster: brokers, bundles and decisions, sorted, filtered, and each with its reasons.
+    """Follow a running cluster: brokers, bundles, decisions and topics, sorted, filtered, and each with its reasons.
 
-    1, 2 and 3 choose a table, s the column that it is ordered by, r reverses the order, / filters. Enter on a broker
-    shows its bundles, on a bundle what was decided about it and why. The load is what the leader decides upon.
+    1 to 4 choose a table, s the column that it is ordered by, r reverses the order, / filters. Enter on a broker shows
+    its bundles, on a bundle its topics, on a topic what was decided about its bundle and why; w shows that at once. The
+    load is what the leader decides upon; topics are asked for while they are shown, at most 200.
 
     Needs a terminal; `barycenter status` tells the same in a script. Apache Pulsar's leader tells nobody what it
     decides upon: of that, `status` shows what can be had.
@@ -39,7 +44,7 @@ def command(url: str | None, interval_s: float) -> None:
         raise click.UsageError("top needs a terminal; `barycenter status` prints once, and as JSON with --json")
     address = asked_url(url)
 
-    screen = TopScreen(lambda: seen_at(address), interval_s)
+    screen = TopScreen(lambda: seen_at(address), lambda bundles: topics_of(address, bundles), interval_s)
     screen.run()
     if screen.return_code:
         fail("the screen ended with an error")

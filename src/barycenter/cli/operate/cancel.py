@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from barycenter.cli.asking import with_why
+from barycenter.cli.asking.options import with_why
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.carrying_out import journal_of
 from barycenter.cli.terminal import printable

@@ -2,18 +2,19 @@
 
 import asyncio
 import getpass
+import hashlib
+import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from barycenter.admin.client import AdminClient
-from barycenter.cli.ask.running_cluster import URL_VARIABLE
-from barycenter.cli.asking import asking_client, with_why
+from barycenter.cli.asking.client import URL_VARIABLE, asking_client
+from barycenter.cli.asking.options import with_client_conf, with_why
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.terminal import Column, Kind, print_table, printable
 from barycenter.operations.admin_cluster import AdminCluster
@@ -26,12 +27,14 @@ _MOST_SHOWN: Final = 50
 _MOST_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
+_LONGEST_NAME: Final = 200
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_cluster(command: Command) -> Command:
     """Give a command the options of all that acts on a cluster: `url`, `yes` and `timeout_s`."""
+    command = with_client_conf(command)
     for option in reversed(
         (
             click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]"),
@@ -96,54 +99,52 @@ def print_moves(moves: tuple[PlannedMove, ...]) -> None:
 
 
 def carry_out(
-    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal | None, why: str = ""
+    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal, why: str = ""
 ) -> None:
     """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them."""
     by, done = getpass.getuser(), 0
 
     def write(move: PlannedMove | None, state: MoveState, detail: str, took_s: float | None) -> None:
-        if journal is not None:
-            journal.append(
-                Entry(
-                    at=time.time_ns() // 1_000_000,
-                    plan=plan.name,
-                    by=by,
-                    bundle=move.bundle if move else "",
-                    source=move.source if move else "",
-                    destination=move.destination if move else "",
-                    state=state,
-                    detail=detail,
-                    why=why,
-                    took_s=took_s,
-                )
+        journal.append(
+            Entry(
+                at=time.time_ns() // 1_000_000,
+                plan=plan.name,
+                by=by,
+                bundle=move.bundle if move else "",
+                source=move.source if move else "",
+                destination=move.destination if move else "",
+                state=state,
+                detail=detail,
+                why=why,
+                took_s=took_s,
             )
+        )
 
     def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
         nonlocal done
         write(move, state, detail, took_s)
-        if state is not MoveState.BEGUN:
+        if state is MoveState.MOVED_AWAY:
+            click.echo(printable(f"{move.bundle}  {detail}"), err=True)
+        elif state is not MoveState.BEGUN:
             done += 1
             words = f"served by {move.destination}" if state is MoveState.SERVED else f"failed: {detail}"
             click.echo(printable(f"{done:,}/{len(moves):,}  {move.bundle}  {words}  ({took_s or 0:.1f} s)"))
 
     try:
-        with nullcontext() if journal is None else journal.held():
-            stop = _never if journal is None else journal.asked_to_stop
-            outcome = asyncio.run(_carried_out(moves, url, pace, tell, stop, why))
-            if asked := stop():
+        with journal.held():
+            outcome = asyncio.run(_carried_out(moves, url, pace, tell, journal.asked_to_stop, why))
+            if asked := journal.asked_to_stop():
                 write(None, MoveState.CANCELLED, asked, None)
     except (JournalError, OSError) as error:
         fail(in_words(error))
         return
     if outcome.stopped_by:
         left = len(moves) - outcome.served - outcome.failed
-        more = f"; {left:,} moves were not begun" if left else ""
-        click.echo(printable(f"barycenter: stopped{more}: {outcome.stopped_by}"), err=True)
+        begun = f"stopped; {left:,} moves were not begun" if left else "stopped"
+        if outcome.moved_away and not left:
+            begun = f"{outcome.moved_away:,} bundles were moved away since"
+        click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
         sys.exit(STOPPED)
-
-
-def _never() -> str:
-    return ""
 
 
 async def _carried_out(
@@ -169,3 +170,11 @@ def plan_in(file: Path) -> Plan:
 
 def journal_of(plan_file: Path) -> Path:
     return plan_file.with_name(f"{plan_file.name}.journal")
+
+
+def journal_of_bundle(bundle: str) -> Path:
+    """Return the journal of a bundle that is moved by itself, in the folder where the command runs."""
+    name = re.sub(r"[^A-Za-z0-9._]", "-", bundle)
+    if len(name) > _LONGEST_NAME:  # a file system takes no longer names
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(bundle.encode()).hexdigest()[:8]}"
+    return Path(f"move-{name}.journal")

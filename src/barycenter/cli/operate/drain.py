@@ -8,7 +8,8 @@ from typing import Final
 
 import click
 
-from barycenter.cli.ask.running_cluster import ClusterError, asked_url
+from barycenter.cli.ask.running_cluster import ClusterError
+from barycenter.cli.asking.client import asked_url
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.carrying_out import STOPPED, carry_out, print_moves, with_audit, with_cluster, with_pace
 from barycenter.cli.operate.drained import Drained, set_drained, to_drain
@@ -72,7 +73,8 @@ def command(
     for _ in range(_TURNS):
         if not found.moves:
             break
-        carry_out(plan_of(found.moves), found.moves, address, Pace(at_once, per_minute, timeout_s), journal, why)
+        pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where bundles go on to is no matter
+        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why)
         found = _to_drain(address, broker)
     left = len(found.moves) + len(found.stay or {})
     if left:

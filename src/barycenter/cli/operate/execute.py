@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.ask.running_cluster import asked_url
+from barycenter.cli.asking.client import asked_url
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.carrying_out import (
     carry_out,

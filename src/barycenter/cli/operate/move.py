@@ -5,9 +5,16 @@ from pathlib import Path
 
 import click
 
-from barycenter.cli.ask.running_cluster import asked_url
+from barycenter.cli.asking.client import asked_url
 from barycenter.cli.failure import fail
-from barycenter.cli.operate.carrying_out import carry_out, open_cluster, print_moves, with_audit, with_cluster
+from barycenter.cli.operate.carrying_out import (
+    carry_out,
+    journal_of_bundle,
+    open_cluster,
+    print_moves,
+    with_audit,
+    with_cluster,
+)
 from barycenter.cli.suggestions import did_you_mean
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidNameError
@@ -20,14 +27,14 @@ from barycenter.operations.plan import PlannedMove, plan_of
 @click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
 @click.option("--to", "destination", required=True, metavar="HOST:PORT", help="The broker that shall serve it.")
 @with_cluster
-@with_audit("none")
+@with_audit("move-TENANT-NAMESPACE-RANGE.journal")
 def command(
     bundle: str, destination: str, url: str | None, yes: bool, timeout_s: float, journal_file: Path | None, why: str
 ) -> None:
     """Move a bundle to a broker, of Barycenter or Apache Pulsar; succeeds only when it is served there.
 
-    Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. Set
-    BARYCENTER_TOKEN to a superuser's token where brokers ask for one.
+    Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. The
+    journal says who moved it, when and why; `undo` is the way back.
 
     Ends with 0, with 1 if it is not served there, with 2 for wrong usage.
     """
@@ -49,7 +56,7 @@ def command(
         print_moves(plan.moves)
         click.echo("nothing is done without --yes")
         return
-    journal = None if journal_file is None else Journal(journal_file)
+    journal = Journal(journal_file or journal_of_bundle(bundle))
     carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why)
 
 

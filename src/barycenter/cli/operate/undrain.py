@@ -4,8 +4,8 @@ import asyncio
 
 import click
 
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
-from barycenter.cli.asking import with_why
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf, with_why
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.operate.drain import UNREACHABLE
 from barycenter.cli.operate.drained import set_drained, who_is_drained
@@ -18,6 +18,7 @@ from barycenter.cli.terminal import printable
 @click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
 @click.option("--yes", is_flag=True, help="Do it; without, it is shown what would be done.")
 @with_why("A reason, which the brokers keep.")
+@with_client_conf
 def command(broker: str, url: str | None, yes: bool, why: str) -> None:
     """Let a drained broker have bundles again; look-ups and the load manager's next rounds bring them.
 

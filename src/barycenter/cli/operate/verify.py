@@ -9,7 +9,8 @@ from typing import Final
 import click
 import msgspec
 
-from barycenter.cli.ask.running_cluster import URL_VARIABLE, asked_url
+from barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.operate.carrying_out import open_cluster, plan_in
@@ -28,6 +29,7 @@ _AT_ONCE: Final = 16
 @click.command(name="verify")
 @click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
+@with_client_conf
 @with_format("table", "json", json="one object a move")
 def command(file: Path, url: str | None, form: str) -> None:
     """Tell of each move of a plan whether its bundle is served where it was to go, by the brokers' own word.

@@ -18,7 +18,9 @@ from barycenter.attach.answers import CERTIFICATES_VARIABLE
 from barycenter.attach.collected_snapshot import keep_snapshot
 from barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round, admin_urls
 from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.cli.asking import asking_client, shown_by
+from barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url
+from barycenter.cli.asking.client_conf import ClientConf
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.folders import keep_private
 from barycenter.cli.formats import with_format
@@ -32,33 +34,24 @@ _MOST_BYTES: Final = 256 * 2**20
 _SNAPSHOT: Final = "snapshot.json"
 
 
-def _admin_urls(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    try:
-        return admin_urls(text if "://" in text else f"http://{text}")
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command(name="collect")
 @click.option(
     "--admin-url",
     "--url",
     "admin_url",
-    envvar="BARYCENTER_URL",
-    show_envvar=True,
-    required=True,
     metavar="URL",
-    callback=_admin_urls,
-    help="Web address of a broker, or of a proxy before them; of several: http://broker-1:8080,broker-2:8080.",
+    help="Web address of a broker, or of a proxy before them; of several: http://broker-1:8080,broker-2:8080."
+    f"  [{URL_VARIABLE}]",
 )
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
 @click.option("--interval", default="60s", show_default=True, type=Seconds(1), help="Between rounds: 60s, 5m.")
 @click.option("--rounds", default=0, type=click.IntRange(0), help="End after so many; 0: go on until Ctrl-C.")
 @click.option("--keep-days", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Delete older reports.")
 @click.option("--service-url", help="pulsar:// address; needed if brokers run the extensible load manager.")
+@with_client_conf
 @with_format("table", "json", json="one object a round")
 def command(
-    admin_url: tuple[str, ...],
+    admin_url: str | None,
     out: Path,
     interval: float,
     rounds: int,
@@ -76,18 +69,25 @@ def command(
     OUT/snapshot.json is kept, which `barycenter decide` takes: it names the owner of every bundle, unless ownership is
     kept in the metadata store, which is said.
 
-    The environment variable BARYCENTER_TOKEN may hold a token, which must be a superuser's, and SSL_CERT_FILE the path
-    of the certificates to trust instead of the system's.
+    A superuser's rights are needed: as whom brokers are asked is told by options, --context, the client.conf that
+    PULSAR_CLIENT_CONF names, or BARYCENTER_TOKEN. SSL_CERT_FILE may name certificates to trust instead of the system's.
 
     Reports are numbered across restarts in OUT/collect.json.
 
     Ends with 0, with 1 if the first round or the last could not be made: the brokers not listed, their
     topics not read, the numbers not kept.
     """
+    named = named_url(admin_url)
+    if named is None:
+        raise click.UsageError(f"Missing option '--admin-url' / '--url' (or the variable {URL_VARIABLE})")
+    try:
+        urls = admin_urls(named)
+    except ValueError as error:
+        raise click.UsageError(f"--admin-url: {error}") from error
     keep_private()
     configure_logging(as_json=not sys.stderr.isatty())
     try:
-        ended_well = asyncio.run(_collect(admin_url, out, interval, rounds, keep_days, service_url, form == "json"))
+        ended_well = asyncio.run(_collect(urls, out, interval, rounds, keep_days, service_url, form == "json"))
     except (CollectError, OSError) as error:
         fail(in_words(error))
     if not ended_well:
@@ -104,9 +104,7 @@ async def _collect(
     as_json: bool,
 ) -> bool:
     client = asking_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
-    shows = shown_by(os.environ)
-    certificates = os.environ.get(CERTIFICATES_VARIABLE)
-    trusted: dict[str, Any] = {"tls_trust_certs_file_path": certificates} if certificates else {}
+    conf = asking_conf()
     clients: list[Any] = []
 
     def open_topics() -> ExtensibleTopics:
@@ -116,10 +114,7 @@ async def _collect(
 
         try:
             topics = pulsar.Client(
-                service_url,
-                authentication=pulsar.AuthenticationToken(shows.token_in_thread) if shows.method == "token" else None,
-                logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-                **trusted,
+                service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **_binary_options(conf)
             )
             clients[:] = [topics]
             return PulsarExtensibleTopics(topics)
@@ -152,6 +147,30 @@ async def _collect(
         await client.close()
         for each in clients:
             each.close()
+
+
+def _binary_options(conf: ClientConf) -> dict[str, Any]:
+    """Return what Pulsar's client is given to show and trust the same by the binary protocol."""
+    import pulsar
+
+    shows, tls = conf.shows, conf.tls
+    options: dict[str, Any] = {}
+    if shows.method == "token":
+        options["authentication"] = pulsar.AuthenticationToken(shows.token_in_thread)
+    elif shows.method == "basic":
+        user, _, password = (shows.auth_data() or b"").decode().partition(":")
+        options["authentication"] = pulsar.AuthenticationBasic(user, password)
+    elif shows.certificate_file:
+        options["authentication"] = pulsar.AuthenticationTLS(shows.certificate_file, shows.key_file)
+    trusted = (tls.trust_file if tls is not None else "") or os.environ.get(CERTIFICATES_VARIABLE)
+    if trusted:
+        options["tls_trust_certs_file_path"] = trusted
+    if tls is not None:
+        options |= {
+            "tls_allow_insecure_connection": not tls.verifies,
+            "tls_validate_hostname": tls.verifies and tls.verifies_host_name,
+        }
+    return options
 
 
 def _now_ms() -> int:

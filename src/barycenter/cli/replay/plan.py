@@ -10,6 +10,7 @@ from barycenter.cli.ask.decide import snapshot_given
 from barycenter.cli.ask.decision_tables import headline
 from barycenter.cli.ask.running_cluster import ClusterError
 from barycenter.cli.ask.settings_in_force import told
+from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.formats import with_format
 from barycenter.cli.terminal import Column, Kind, print_table, printable
@@ -54,6 +55,7 @@ _WIDTH: Final = 160
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of draws.")
 @click.option("--explain", is_flag=True, help="Print whole reasons.")
+@with_client_conf
 @with_format("table", "json", json="one object a line; `barycenter execute` takes it")
 def command(
     file: Path | None,

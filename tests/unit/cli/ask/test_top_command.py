@@ -1,5 +1,6 @@
 """The screen of `barycenter top`: what it shows of a cluster, and what each key does."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from textual.widgets import DataTable, Input, Static
 
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.ask.running_cluster import ClusterError
+from barycenter.cli.ask.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
+from barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
 from barycenter.cli.ask.top import seen_at
-from barycenter.cli.ask.top_screen import MOST_SHOWN, ClusterView, TopScreen
 from barycenter.cli.main import main
 from barycenter.load.reasons import Code, Reason
 from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.logs.decision_log import DecisionRecord
-from barycenter.status.board import board_of
+from barycenter.status.board import BundleRow, TopicRow, board_of
 from barycenter.status.cluster_status import BrokerStatus
 from support.rest_cluster import RestCluster
 
@@ -64,15 +66,32 @@ def seen(bundles: int = 4) -> ClusterView:
 
 
 class Cluster:
-    """Answers with `says`; None is no answer."""
+    """Answers with `says`; None is no answer. Each bundle has a topic a and a topic b, which nobody uses."""
 
     def __init__(self, says: ClusterView | None) -> None:
         self.says = says
+        self.asked: list[list[str]] = []
 
     async def ask(self) -> ClusterView:
         if self.says is None:
             raise ClusterError("no \x1b[31manswer")
         return self.says
+
+    async def topics(self, bundles: Sequence[BundleRow]) -> SeenTopics:
+        if self.says is None:
+            raise ClusterError("no answer of topics")
+        self.asked.append([each.bundle for each in bundles])
+        rows = []
+        for each in bundles:
+            a, b = (f"persistent://t/n/{name}-{int(each.bundle[-8:], 16)}" for name in "ab")
+            rate = each.msg_rate_in
+            rows.append(TopicRow(topic=a, bundle=each.bundle, broker=each.broker, msg_rate_in=rate, backlog=9))
+            rows.append(TopicRow(topic=b, bundle=each.bundle, broker=each.broker, is_known=False))
+        return SeenTopics(rows, len(rows) + 1)
+
+
+def screen(cluster: Cluster) -> TopScreen:
+    return TopScreen(cluster.ask, cluster.topics, HOUR_S)
 
 
 async def shown(pilot: Pilot[None], table: str) -> list[list[str]]:
@@ -87,30 +106,62 @@ def text(pilot: Pilot[None], name: str) -> str:
 
 
 async def test_brokers_are_shown_the_busiest_first_and_order_as_asked() -> None:
-    async with TopScreen(Cluster(seen()).ask, HOUR_S).run_test(size=SIZE) as pilot:
+    async with screen(Cluster(seen())).run_test(size=SIZE) as pilot:
         assert [row[0] for row in await shown(pilot, "brokers")] == ["b0:8080", "b1:8080", "b2:8080"]
         await pilot.press("r")
         assert [row[0] for row in await shown(pilot, "brokers")] == ["b2:8080", "b1:8080", "b0:8080"]
         assert (await shown(pilot, "brokers"))[2][7:9] == ["90.0", "90.0"]
 
 
-async def test_enter_goes_from_a_broker_to_its_bundles_to_why() -> None:
-    async with TopScreen(Cluster(seen()).ask, HOUR_S).run_test(size=SIZE) as pilot:
+async def test_enter_goes_from_a_broker_to_its_bundles_to_topics_to_why() -> None:
+    async with screen(Cluster(seen())).run_test(size=SIZE) as pilot:
         await shown(pilot, "brokers")
         await pilot.press("1", "enter")
         rows = await shown(pilot, "bundles")
         assert [row[:2] for row in rows] == [["t/n/0x00000003", "b0:8080"], ["t/n/0x00000000", "b0:8080"]]
         await pilot.press("enter")
+        topics = await shown(pilot, "topics")
+        assert [row[0] for row in topics] == ["persistent://t/n/a-3", "persistent://t/n/b-3"]
+        assert [row[2] for row in topics] == ["3", "-"]
+        assert "topics of t/n/0x00000003; the first 2 of 3" in text(pilot, "#about")
+        await pilot.press("enter")
         await pilot.pause()
         story = text(pilot, "#story Static")
         assert "it is [too] hot" in story
         assert "another" not in story
-        await pilot.press("escape", "escape")
+        await pilot.press("escape", "2", "escape")
         assert len(await shown(pilot, "bundles")) == 4
+        await pilot.press("w")
+        await pilot.pause()
+        assert "it is [too] hot" in text(pilot, "#story Static")
+
+
+async def test_topics_are_those_of_the_heaviest_bundles_sorted_and_filtered_and_asked_for_only_when_shown() -> None:
+    cluster = Cluster(seen(2 * MOST_BUNDLES))
+    app = screen(cluster)
+    async with app.run_test(size=SIZE) as pilot:
+        await shown(pilot, "brokers")
+        assert cluster.asked == []
+        await pilot.press("4")
+        rows = await shown(pilot, "topics")
+        (asked,) = {tuple(each) for each in cluster.asked}
+        assert len(asked) == MOST_BUNDLES
+        assert asked[0] == f"t/n/{2 * MOST_BUNDLES - 1:#010x}"
+        assert (rows[0][2], rows[0][6], rows[-1][2]) == (str(2 * MOST_BUNDLES - 1), "9", "-")
+        await pilot.press("s", "r")
+        assert (await shown(pilot, "topics"))[0][0].startswith("persistent://")
+        await pilot.press("slash", *"b-")
+        assert {row[2] for row in await shown(pilot, "topics")} == {"-"}
+        await pilot.press("enter", "escape")
+        assert len(await shown(pilot, "topics")) == len(rows)
+        cluster.says = None
+        app.look_at_topics()
+        assert len(await shown(pilot, "topics")) == len(rows)
+        assert text(pilot, "#trouble") == "no answer of topics"
 
 
 async def test_a_filter_keeps_rows_with_all_its_words() -> None:
-    async with TopScreen(Cluster(seen()).ask, HOUR_S).run_test(size=SIZE) as pilot:
+    async with screen(Cluster(seen())).run_test(size=SIZE) as pilot:
         await shown(pilot, "brokers")
         await pilot.press("3", "slash", *"HOT")
         assert [row[2] for row in await shown(pilot, "decisions")] == ["t/n/0x00000003"]
@@ -120,7 +171,7 @@ async def test_a_filter_keeps_rows_with_all_its_words() -> None:
 
 
 async def test_of_many_bundles_the_first_are_shown_and_the_rest_told() -> None:
-    async with TopScreen(Cluster(seen(2 * MOST_SHOWN)).ask, HOUR_S).run_test(size=SIZE) as pilot:
+    async with screen(Cluster(seen(2 * MOST_SHOWN))).run_test(size=SIZE) as pilot:
         await shown(pilot, "brokers")
         await pilot.press("2")
         rows = await shown(pilot, "bundles")
@@ -131,7 +182,7 @@ async def test_of_many_bundles_the_first_are_shown_and_the_rest_told() -> None:
 
 async def test_the_cursor_stays_with_its_row_and_a_silent_cluster_with_what_it_said() -> None:
     cluster = Cluster(seen())
-    app = TopScreen(cluster.ask, HOUR_S)
+    app = screen(cluster)
     async with app.run_test(size=SIZE) as pilot:
         await shown(pilot, "brokers")
         await pilot.press("1", "down")
@@ -158,7 +209,15 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
         broker = await cluster.add(load_manager_factory("ModularLoadManagerImpl"), barycenter_data_dir=str(tmp_path))
         await cluster.create_namespace(bundles=1)
         await cluster.owner("persistent/public/ns/t")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/t")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/t/subscription/s")
         found = await seen_at(str(broker.urls.web_url))
+        bundle = BundleRow(bundle="public/ns/0x00000000_0xffffffff", broker=broker.broker_id)
+        topics = await topics_of(str(broker.urls.web_url), [bundle])
+        for number in range(MOST_TOPICS):
+            await cluster.expect(204, "PUT", f"/admin/v2/persistent/public/ns/more-{number}")
+        many = await topics_of(str(broker.urls.web_url), [bundle])
+        gone = await topics_of(str(broker.urls.web_url), [BundleRow(bundle="no/where/0x00000000_0xffffffff")])
     finally:
         await cluster.close()
     assert [each.broker for each in found.board.brokers] == [broker.broker_id]
@@ -166,8 +225,14 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
         ("elect", ""),
         ("assign", "public/ns/0x00000000_0xffffffff"),
     ]
+    assert [(row.topic, row.bundle, row.subscriptions) for row in topics.rows] == [
+        ("persistent://public/ns/t", bundle.bundle, 1)
+    ]
+    assert (len(many.rows), many.count, gone) == (MOST_TOPICS, MOST_TOPICS + 1, SeenTopics([], 0))
     with pytest.raises(ClusterError):
         await seen_at("http://127.0.0.1:9")
+    with pytest.raises(ClusterError):
+        await topics_of("http://127.0.0.1:9", [bundle])
 
 
 def test_without_a_terminal_it_says_what_to_use() -> None:

@@ -12,11 +12,18 @@ from click.testing import CliRunner, Result
 
 from barycenter.broker.load_manager.factory import load_manager_factory
 from barycenter.cli.main import main
+from barycenter.cli.operate.carrying_out import journal_of_bundle
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.operations.journal import Journal
 from support.rest_cluster import RestCluster
 
 OK, FAILED, WRONG = 0, 1, 2
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of moves are where a command is typed."""
+    monkeypatch.chdir(tmp_path)
 
 
 async def run(*words: str) -> Result:
@@ -65,6 +72,10 @@ async def test_a_bundle_is_moved_when_meant_and_is_served_then(tmp_path: Path) -
         done = await run(*words, "--yes")
         assert (done.exit_code, await served(cluster)) == (OK, {bundle: other.broker_id})
         assert f"served by {other.broker_id}" in done.stdout
+        (journal,) = tmp_path.glob("move-public-ns-0x*.journal")
+        assert [entry.state for entry in Journal(journal).read()] == ["begun", "served"]
+        undone = await run("undo", str(journal))
+        assert (undone.exit_code, f'"destination":"{source}"' in undone.stdout) == (OK, True)
         assert "already" in (await run(*words, "--yes")).stdout
 
 
@@ -88,6 +99,13 @@ async def test_what_cannot_be_moved_is_said(tmp_path: Path) -> None:
         assert (await run("move", "public/ns", *to)).exit_code == WRONG
         assert (await run("move", "public/ns/0x11111111_0x22222222", *to, "--timeout", "1")).exit_code == FAILED
         assert (await run("move", "public/ns/0_1", "--to", "a:1", "--url", "http://127.0.0.1:9")).exit_code == FAILED
+
+
+async def test_a_journal_of_a_bundle_has_a_name_that_every_file_system_takes() -> None:
+    assert str(journal_of_bundle("t/n/0x00000000_0x40000000")) == "move-t-n-0x00000000_0x40000000.journal"
+    long = {journal_of_bundle(f"t/{'n' * 900}{last}/0x00000000_0x40000000") for last in "ab"}
+    assert len(long) == 2
+    assert all(len(path.name) < 255 for path in long)
 
 
 async def test_a_plan_is_carried_out_and_gone_on_with(tmp_path: Path) -> None:

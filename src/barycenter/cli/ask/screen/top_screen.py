@@ -1,9 +1,8 @@
-"""The screen of `barycenter top`: tables of brokers, bundles and decisions that follow a running cluster."""
+"""The screen of `barycenter top`: tables of brokers, bundles, decisions and topics that follow a running cluster."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final
 
 from rich.markup import escape
 from rich.text import Text
@@ -15,17 +14,14 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
 from barycenter.cli.ask.running_cluster import ClusterError
+from barycenter.cli.ask.screen.tables import BROKERS, BUNDLES, DECISIONS, TABLES, TOPICS, UNKNOWN, Table, clock
+from barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics
 from barycenter.cli.terminal import printable
-from barycenter.load.reasons import format_figure
 from barycenter.logs.decision_log import DecisionRecord
-from barycenter.status.board import Board, BundleRow, arranged
-from barycenter.status.cluster_status import BrokerStatus
+from barycenter.status.board import Board, BundleRow, arranged, heaviest
 
 MOST_SHOWN: Final = 500
 """So many rows of a table are shown, the first of its order."""
-_UNKNOWN: Final = "-"
-
-Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,113 +35,12 @@ class ClusterView:
 
 
 Ask = Callable[[], Awaitable[ClusterView]]
-"""Asks the cluster.
+AskTopics = Callable[[Sequence[BundleRow]], Awaitable[SeenTopics]]
+"""Ask the cluster, the latter for the topics of bundles.
 
 Raises:
     ClusterError: it does not answer.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class _Column(Generic[Row]):
-    """`key` orders rows, None last; figures stand to the right and come greatest first."""
-
-    title: str
-    key: Callable[[Row], Any]
-    cell: Callable[[Row], str]
-    is_figure: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Table(Generic[Row]):
-    """A tab: `row_key` tells rows apart, `text` is what a filter looks at, `place` the column that orders at first."""
-
-    name: str
-    columns: Sequence[_Column[Row]]
-    row_key: Callable[[Row], str]
-    text: Callable[[Row], str]
-    place: int
-
-
-def _number(title: str, value: Callable[[Row], float | None], digits: int = 0) -> _Column[Row]:
-    def cell(row: Row) -> str:
-        found = value(row)
-        return _UNKNOWN if found is None else f"{found:,.{digits}f}"
-
-    return _Column(title, value, cell)
-
-
-def _throughput(title: str, value: Callable[[Row], float | None]) -> _Column[Row]:
-    def cell(row: Row) -> str:
-        found = value(row)
-        return _UNKNOWN if found is None else format_figure(found, "bytes/s")
-
-    return _Column(title, value, cell)
-
-
-def _name(title: str, value: Callable[[Row], str]) -> _Column[Row]:
-    return _Column(title, value, value, is_figure=False)
-
-
-_BROKERS: Final[_Table[BrokerStatus]] = _Table(
-    "brokers",
-    (
-        _name("broker", lambda row: row.broker),
-        _number("bundles", lambda row: row.bundles),
-        _number("topics", lambda row: row.topics),
-        _number("msg/s in", lambda row: row.msg_rate_in),
-        _number("msg/s out", lambda row: row.msg_rate_out),
-        _throughput("in", lambda row: row.msg_throughput_in),
-        _throughput("out", lambda row: row.msg_throughput_out),
-        _number("max %", lambda row: row.max_usage, 1),
-        _number("CPU %", lambda row: row.cpu, 1),
-        _number("memory %", lambda row: row.memory, 1),
-        _number("direct %", lambda row: row.direct_memory, 1),
-        _number("net in %", lambda row: row.bandwidth_in, 1),
-        _number("net out %", lambda row: row.bandwidth_out, 1),
-        _number("report, s", lambda row: row.reported_s_ago),
-    ),
-    lambda row: row.broker,
-    lambda row: row.broker,
-    7,
-)
-_BUNDLES: Final[_Table[BundleRow]] = _Table(
-    "bundles",
-    (
-        _name("bundle", lambda row: row.bundle),
-        _name("broker", lambda row: row.broker + (f" → {row.going_to}" if row.going_to else "")),
-        _number("msg/s in", lambda row: row.msg_rate_in if row.is_known else None),
-        _number("msg/s out", lambda row: row.msg_rate_out if row.is_known else None),
-        _throughput("in", lambda row: row.msg_throughput_in if row.is_known else None),
-        _throughput("out", lambda row: row.msg_throughput_out if row.is_known else None),
-        _number("long msg/s", lambda row: row.long_rate),
-        _number("topics", lambda row: row.topics if row.is_known else None),
-        _number("producers", lambda row: row.producers if row.is_known else None),
-        _number("consumers", lambda row: row.consumers if row.is_known else None),
-    ),
-    lambda row: f"{row.bundle} {row.broker}",
-    lambda row: f"{row.bundle} {row.broker} {row.going_to}",
-    2,
-)
-_DECISIONS: Final[_Table[DecisionRecord]] = _Table(
-    "decisions",
-    (
-        _Column("at, UTC", lambda row: row.at, lambda row: _clock(row.at)),
-        _name("what", lambda row: f"refused to {row.refused}" if row.kind == "refuse" else row.kind),
-        _name("bundle", lambda row: row.bundle),
-        _name("from", lambda row: row.source),
-        _name("to", lambda row: row.destination),
-        _name("why", lambda row: row.sentence),
-    ),
-    lambda row: f"{row.by} {row.number}",
-    lambda row: f"{row.kind} {row.refused} {row.bundle} {row.source} {row.destination} {row.sentence}",
-    0,
-)
-TABLES: Final[tuple[_Table[Any], ...]] = (_BROKERS, _BUNDLES, _DECISIONS)
-
-
-def _clock(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%m-%d %H:%M:%S")
 
 
 class _Story(ModalScreen[None]):
@@ -160,8 +55,8 @@ class _Story(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         told = [
-            f"{_clock(each.at)}  {each.kind}{' ' + each.refused if each.refused else ''}"
-            f"  {each.source or _UNKNOWN} → {each.destination or _UNKNOWN}\n    {each.sentence}"
+            f"{clock(each.at)}  {each.kind}{' ' + each.refused if each.refused else ''}"
+            f"  {each.source or UNKNOWN} → {each.destination or UNKNOWN}\n    {each.sentence}"
             for each in reversed(self._decisions)
         ]
         text = (
@@ -173,7 +68,7 @@ class _Story(ModalScreen[None]):
 
 
 class TopScreen(App[None]):
-    """Asks every `interval_s`; a question that takes longer is waited for."""
+    """Asks every `interval_s`, for topics while they are shown; a question that takes longer is waited for."""
 
     TITLE = "barycenter top"
     AUTO_FOCUS = "#brokers-rows"
@@ -190,6 +85,8 @@ class TopScreen(App[None]):
         Binding("1", "tab('brokers')", "brokers"),
         Binding("2", "tab('bundles')", "bundles"),
         Binding("3", "tab('decisions')", "decisions"),
+        Binding("4", "tab('topics')", "topics"),
+        Binding("w", "why", "why"),
         Binding("s", "order", "order by"),
         Binding("r", "reverse", "reverse"),
         Binding("slash", "filter", "filter", key_display="/"),
@@ -197,9 +94,13 @@ class TopScreen(App[None]):
         Binding("space", "pause", "pause"),
     ]
 
-    def __init__(self, ask: Ask, interval_s: float) -> None:
+    def __init__(self, ask: Ask, ask_topics: AskTopics, interval_s: float) -> None:
         super().__init__()
         self._ask = ask
+        self._ask_topics = ask_topics
+        self._topics = SeenTopics()
+        self._bundle = ""
+        """The one whose topics are shown; blank: those of the heaviest."""
         self._interval_s = interval_s
         self._seen: ClusterView | None = None
         self._paused = False
@@ -236,9 +137,31 @@ class TopScreen(App[None]):
             return
         trouble.update("")
         self._show()
+        if self._table is TOPICS:
+            self.look_at_topics()
+
+    @work(group="asking topics", exclusive=True)
+    async def look_at_topics(self) -> None:
+        """Ask for the topics of the bundle that was chosen, else of the heaviest."""
+        if self._seen is None:
+            return
+        trouble, bundles = self.query_one("#trouble", Static), self._seen.board.bundles
+        if self._bundle:
+            asked = [row for row in bundles if row.bundle == self._bundle]
+        else:
+            asked = heaviest(bundles, MOST_TOPICS, MOST_BUNDLES)
+        try:
+            self._topics = await self._ask_topics(asked)
+        except ClusterError as error:
+            trouble.update(escape(printable(str(error))))
+            return
+        trouble.update("")
+        self._show()
 
     def on_tabbed_content_tab_activated(self) -> None:
         self._show()
+        if self._table is TOPICS:
+            self.look_at_topics()
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """Order by the column that was clicked, and the other way round if it is by that already."""
@@ -249,16 +172,33 @@ class TopScreen(App[None]):
         self._show()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show a broker's bundles, or what was decided about a bundle."""
+        """Show a broker's bundles, a bundle's topics, or what was decided about the bundle of the row."""
         key = event.row_key.value or ""
-        if self._table is _BROKERS:
+        if self._table is BROKERS:
             self._words["bundles"] = key
             self.action_tab("bundles")
-        elif self._table is _BUNDLES:
-            self._tell(key.partition(" ")[0])
+        elif self._table is BUNDLES:
+            self._bundle = key.partition(" ")[0]
+            self._words["topics"] = ""
+            self._topics = SeenTopics()
+            self.action_tab("topics")
         else:
-            decisions = () if self._seen is None else self._seen.decisions
-            self._tell(next((each.bundle for each in decisions if _DECISIONS.row_key(each) == key), ""))
+            self._tell(self._bundle_of(key))
+
+    def action_why(self) -> None:
+        """Show what was decided about the bundle of the row under the cursor."""
+        rows = self._rows
+        if rows.row_count:
+            self._tell(self._bundle_of(rows.coordinate_to_cell_key(rows.cursor_coordinate).row_key.value or ""))
+
+    def _bundle_of(self, key: str) -> str:
+        """Return the bundle that a row of the table in sight is about, blank for a broker."""
+        if self._table is BUNDLES:
+            return key.partition(" ")[0]
+        if self._table is TOPICS:
+            return next((each.bundle for each in self._topics.rows if each.topic == key), "")
+        decisions = () if self._table is BROKERS or self._seen is None else self._seen.decisions
+        return next((each.bundle for each in decisions if DECISIONS.row_key(each) == key), "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._words[self._table.name] = event.value
@@ -292,6 +232,9 @@ class TopScreen(App[None]):
     def action_clear(self) -> None:
         self._words[self._table.name] = ""
         self._leave_filter()
+        if self._table is TOPICS and self._bundle:
+            self._bundle = ""
+            self.look_at_topics()
         self._show()
 
     def _leave_filter(self) -> None:
@@ -305,7 +248,7 @@ class TopScreen(App[None]):
         self._show()
 
     @property
-    def _table(self) -> _Table[Any]:
+    def _table(self) -> Table[Any]:
         active = self.query_one(TabbedContent).active
         return next(table for table in TABLES if table.name == active)
 
@@ -346,14 +289,20 @@ class TopScreen(App[None]):
             rows.move_cursor(row=rows.get_row_index(kept))
         self._show_about(len(found))
 
-    def _all(self, table: _Table[Any], seen: ClusterView) -> Sequence[Any]:
-        if table is _BROKERS:
+    def _all(self, table: Table[Any], seen: ClusterView) -> Sequence[Any]:
+        if table is BROKERS:
             return seen.board.brokers
-        return seen.board.bundles if table is _BUNDLES else seen.decisions
+        if table is TOPICS:
+            return self._topics.rows
+        return seen.board.bundles if table is BUNDLES else seen.decisions
 
     def _show_about(self, found: int) -> None:
         assert self._seen is not None
-        parts = [self._seen.about, f"as of {_clock(self._seen.board.taken_at_ms)} UTC"]
+        parts = [self._seen.about, f"as of {clock(self._seen.board.taken_at_ms)} UTC"]
+        if self._table is TOPICS:
+            parts.append(f"topics of {self._bundle or f'the {MOST_BUNDLES} heaviest bundles at most'}")
+            if self._topics.count > len(self._topics.rows):
+                parts.append(f"the first {len(self._topics.rows):,} of {self._topics.count:,}")
         if found > MOST_SHOWN:
             parts.append(f"the first {MOST_SHOWN:,} of {found:,} {self._table.name}")
         if words := self._words[self._table.name]:

@@ -2,11 +2,11 @@
 
 | from | how |
 |---|---|
-| options | `--admin-url`, `--auth-plugin`, `--auth-params`, `--tls-…`; they count first |
+| options | `--url` or `--admin-url`, `--auth-plugin`, `--auth-params`, `--tls-…`; they count first |
 | a context | `--context NAME`: one that `pulsar-shell` keeps by that name in `~/.pulsar-shell/configs.json` |
 | a file | that of `PULSAR_CLIENT_CONF`, unless a context is named |
 | Barycenter | `BARYCENTER_URL` and `BARYCENTER_TOKEN`, where nothing above says it |
-| else | `http://localhost:8080`, as nobody in particular |
+| else | this machine's port 8080, as nobody in particular |
 
 Plugins are those of tokens, OAuth 2.0, basic authentication and mutual TLS, by class name or in short. Secrets are in
 no error.
@@ -20,11 +20,13 @@ from typing import Any, Final
 
 import msgspec
 
+from barycenter.attach.answers import TOKEN_VARIABLE
 from barycenter.credentials.errors import KeyMaterialError
 from barycenter.credentials.presented import NOTHING, Presented, presented, presented_text
 from barycenter.credentials.tls import ClientTls
 
-_USUAL_URL: Final = "http://localhost:8080"
+USUAL_URL: Final = "http://localhost:8080"
+"""What `pulsar-admin` asks where nothing says it."""
 CONF_VARIABLE: Final = "PULSAR_CLIENT_CONF"
 CONTEXTS: Final = Path(".pulsar-shell") / "configs.json"
 """Below the home folder."""
@@ -41,13 +43,18 @@ class ClientConfError(ValueError):
 class ClientConf:
     """`shows` is how the client proves who it is, `tls` whom it trusts by https, None for the system's authorities."""
 
-    web_service_url: str = _USUAL_URL
+    web_service_url: str = USUAL_URL
     shows: Presented = NOTHING
     tls: ClientTls | None = None
 
 
 def configured(
-    options: Mapping[str, Any], environment: Mapping[str, str], home: Path, context: str | None = None
+    options: Mapping[str, Any],
+    environment: Mapping[str, str],
+    home: Path,
+    context: str | None = None,
+    *,
+    usual_url: str = USUAL_URL,
 ) -> ClientConf:
     """Return what options, a context or file, and variables say together.
 
@@ -63,11 +70,11 @@ def configured(
     elif file:
         known = parsed(_text(Path(file)), file)
     known |= {key: str(value) for key, value in options.items() if value is not None}
-    url = known.get("webServiceUrl") or environment.get("BARYCENTER_URL") or _USUAL_URL
+    url = known.get("webServiceUrl") or environment.get("BARYCENTER_URL") or usual_url
     plugin, params = known.get("authPlugin", ""), known.get("authParams", "")
-    token = "" if plugin else environment.get("BARYCENTER_TOKEN", "").strip()
+    token = "" if plugin else environment.get(TOKEN_VARIABLE, "").strip()
     try:
-        shows = presented_text(token, "BARYCENTER_TOKEN") if token else presented(plugin, params, "authParams")
+        shows = presented_text(token, TOKEN_VARIABLE) if token else presented(plugin, params, "authParams")
     except KeyMaterialError as error:
         raise ClientConfError(str(error)) from error
     certificate, key = known.get("tlsCertificateFilePath", ""), known.get("tlsKeyFilePath", "")
@@ -80,7 +87,7 @@ def configured(
         verifies_host_name=_truth(known, "tlsEnableHostnameVerification", default=True),
     )
     return ClientConf(
-        web_service_url=(url if "://" in url else f"http://{url}").rstrip("/"),
+        web_service_url=(url if "://" in url or not url else f"http://{url}").rstrip("/"),
         shows=shows,
         tls=None if tls == ClientTls(shows=shows) and not shows.certificate_file else tls,
     )

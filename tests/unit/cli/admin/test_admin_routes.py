@@ -1,0 +1,45 @@
+"""Each route of the admin REST is asked by a command of `barycenter admin`, or stands here with the reason."""
+
+import re
+from pathlib import Path
+
+from barycenter.cli.admin.command import RESOURCES
+from support.rest_cluster import rest_cluster
+
+TRANSCRIPT = Path(__file__).parents[3] / "data" / "admin" / "transcript.txt"
+ROOTS = ("/admin/", "/lookup/")
+
+WITHOUT_COMMAND = {
+    "DELETE /admin/v2/namespaces/{tenant}/{namespace}/{range}": "of Pulsar's Java client alone; nobody types it",
+    "GET /admin/namespaces/{cluster}/antiAffinity/{group}": "where older tools ask for the same",
+    "GET /admin/v2/broker-stats/broker-resource-availability/{tenant}/{namespace}": "of Pulsar's Java client alone",
+    "GET /admin/v2/brokers/ready": "for load balancers",
+    "GET /admin/v2/non-persistent/{tenant}/{namespace}/{range}": "`topics list -td non-persistent -b` tells the same",
+    "GET /lookup/v2/destination/{domain}/{tenant}/{cluster}/{namespace}/{topic}": "for names of Pulsar 1",
+    "GET /lookup/v2/destination/{domain}/{tenant}/{cluster}/{namespace}/{topic}/bundle": "for names of Pulsar 1",
+}
+"""Routes that `pulsar-admin` has no command for, and why nobody misses one."""
+
+NOT_PLAYED = {"POST /admin/v2/brokers/shutdown": ("brokers", "shutdown")}
+"""Routes whose command is no line of the transcript, as it would end the broker that the lines are asked of."""
+
+
+def asked() -> set[tuple[str, str]]:
+    """Return the methods and paths that the transcript's lines ask."""
+    return set(re.findall(r"^> (\w+) ([^ ?\n]+)", TRANSCRIPT.read_text(), re.MULTILINE))
+
+
+async def test_each_admin_route_has_a_command_or_a_reason() -> None:
+    async with rest_cluster() as cluster:
+        app = cluster.brokers[0].web._runner.app  # type: ignore[union-attr]
+        routes = [route for route in app.router.routes() if route.method != "HEAD"]
+    there = {f"{route.method} {route.resource.canonical}" for route in routes}
+    answering = set()
+    for method, path in ((method, path.replace("{broker}", "b:1")) for method, path in asked()):
+        hit = next((each for each in routes if each.method == method and each.resource._match(path) is not None), None)
+        assert hit is not None, f"no route answers {method} {path}"
+        answering.add(f"{method} {hit.resource.canonical}")
+    of_admin = {route for route in there if route.split()[1].startswith(ROOTS)}
+    assert of_admin - answering == WITHOUT_COMMAND.keys() | NOT_PLAYED.keys()
+    commands = {(resource.name, command.name) for resource in RESOURCES for command in resource.commands}
+    assert set(NOT_PLAYED.values()) <= commands

@@ -41,7 +41,7 @@ cli           naming config credentials pages metadata load ledger logs admin br
 
 CHAPTERS = """
 protocol
-    errors pulsar_api pulsar_api_pb2
+    errors pulsar_api pulsar_api_pb2 varints
     frames parsing
     commands
     client_commands

@@ -43,6 +43,7 @@ CHAPTERS = """
 protocol
     errors pulsar_api pulsar_api_pb2 varints
     frames parsing
+    send_runs
     commands
     client_commands
     connection

@@ -4,7 +4,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.protocol import client_commands, commands, frames, parsing
+from barycenter.protocol import client_commands, commands, frames, parsing, varints
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import ProtocolError
 from barycenter.protocol.parsing import parse_command
@@ -86,7 +86,15 @@ def test_a_hand_made_receipt_reads_as_it_was_written(producer, sequence, ledger,
     assert (position.ledgerId, position.entryId) == (ledger, entry)
 
 
-@given(ids, st.lists(ids, min_size=1, max_size=20) | st.builds(lambda n: list(range(n, n + 40)), small_ids), ids)
+near_wider = st.sampled_from([0, 100, 16_370, 2**21 - 5, 2**28 - 5, 2**35 - 5, 2**63 - 5, 2**64 - 40])
+"""Where numbers a little higher have longer varints."""
+
+
+@given(
+    ids,
+    st.lists(ids, min_size=1, max_size=20) | st.builds(lambda n: list(range(n, n + 40)), small_ids | near_wider),
+    ids,
+)
 def test_receipts_made_together_are_those_made_one_by_one(producer, sequences, ledger):
     for first in (0, 100, 16_370, 2**21 - 5, 2**28 - 5, sequences[0] % 2**60):
         for highest in [0] * len(sequences), [sequence // 2 for sequence in sequences]:
@@ -112,9 +120,18 @@ def test_messages_made_together_are_those_made_one_by_one(consumer, ledger, firs
     assert b"".join(together) == b"".join(one_by_one)
 
 
-@given(st.integers(0, 2**63), st.integers(0, 40_000))
+@given(st.integers(0, 2**63) | near_wider, st.integers(0, 40_000))
 def test_varints_in_a_row_are_those_made_one_by_one(first, count):
-    assert commands.varints(first, count) == [commands.varint(number) for number in range(first, first + count)]
+    one_by_one = [varints.varint(number) for number in range(first, first + count)]
+    assert varints.varints(first, count) == one_by_one
+    assert varints.joined_varints(first, count) == b"".join(one_by_one)
+
+
+@given(ids | near_wider)
+def test_the_last_of_a_width_is_the_last(number):
+    last = varints.last_of_width(number)
+    assert last >= number
+    assert len(varints.varint(last)) == len(varints.varint(number)) < len(varints.varint(last + 1))
 
 
 @st.composite

@@ -41,8 +41,9 @@ cli           naming config credentials pages metadata load ledger logs admin br
 
 CHAPTERS = """
 protocol
-    errors pulsar_api pulsar_api_pb2
+    errors pulsar_api pulsar_api_pb2 varints
     frames parsing
+    send_runs
     commands
     client_commands
     connection

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.frames import payload_header, simple_frame
 from barycenter.protocol.parsing import FIELD_OF_TYPE
+from barycenter.protocol.varints import joined_varints, last_of_width, varint, varints
 
 NO_REQUEST: Final = 2**64 - 1
 """The request id of what was not asked for: broker-initiated closes, errors before the handshake is complete."""
@@ -29,26 +30,8 @@ AUTH_REFRESH: Final = b"PulsarAuthRefresh"
 # ---- hand-made hot commands ----
 
 
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_LAST: Final = tuple(_varint(n) for n in range(1 << 14))
-_MORE: Final = tuple(bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) for n in range(1 << 14))
-
-
-def varint(number: int) -> bytes:
-    """Return the base-128 varint of `number` (0 ≤ number < 2^64), two bytes a step from tables."""
-    if number < 16384:
-        return _LAST[number]
-    if number < 268435456:
-        return _MORE[number & 16383] + _LAST[number >> 14]
-    return _MORE[number & 16383] + varint(number >> 14)
+_FEWEST_ALIKE: Final = 8
+"""Fewer receipts are made as cheaply one by one."""
 
 
 def _heads(command_type: int) -> tuple[bytes, ...]:
@@ -74,34 +57,18 @@ def send_receipt(
     return _RECEIPT_HEADS[len(body)] + body
 
 
-def varints(first: int, count: int) -> list[bytes]:
-    """Return the varints of `count` numbers from `first` on."""
-    found: list[bytes] = []
-    stop = first + count
-    while first < stop:
-        if not 16384 <= first < 268435456:
-            found.append(varint(first))
-            first += 1
-            continue
-        low = first & 16383
-        more = _MORE[low : low + stop - first]
-        last = _LAST[first >> 14]
-        found += [two + last for two in more]
-        first += len(more)
-    return found
-
-
 def send_receipts(
     producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
 ) -> bytes:
     """Return the SEND_RECEIPT frames of entries that follow each other, at least one, as `send_receipt` makes one."""
     count = len(sequence_ids)
-    if count == 1 or any(highest_ids):
+    if count < _FEWEST_ALIKE or any(highest_ids):
         ids = zip(sequence_ids, range(first_entry_id, first_entry_id + count), highest_ids, strict=True)
         return b"".join([send_receipt(producer_id, sent, ledger_id, entry, highest) for sent, entry, highest in ids])
     first = sequence_ids[0]
-    ascending = sequence_ids[-1] - first == count - 1 and list(sequence_ids) == list(range(first, first + count))
-    sequences = varints(first, count) if ascending else [varint(number) for number in sequence_ids]
+    if sequence_ids[-1] - first == count - 1 and list(sequence_ids) == list(range(first, first + count)):
+        return _receipts_in_a_row(producer_id, first, ledger_id, first_entry_id, count)
+    sequences = [varint(number) for number in sequence_ids]
     head = b"\x08" + varint(producer_id) + b"\x10"
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     fixed = len(head) + 2 + len(ledger)
@@ -115,6 +82,33 @@ def send_receipts(
             middle = b"\x1a%c%b" % (len(ledger) + len(entry), ledger)
         parts += (begin, sequence, middle, entry)
     return b"".join(parts)
+
+
+def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
+    """Return the receipts of `count` SENDs of which each has both ids one higher than the one before it."""
+    receipts: list[bytes] = []
+    while count:
+        alike = min(count, last_of_width(sequence_id) + 1 - sequence_id, last_of_width(entry_id) + 1 - entry_id)
+        receipts.append(_receipts_of_one_size(producer_id, sequence_id, ledger_id, entry_id, alike))
+        sequence_id += alike
+        entry_id += alike
+        count -= alike
+    return b"".join(receipts)
+
+
+def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
+    """Return such receipts whose ids have as many bytes in all of them: the first, so often, with the others' ids."""
+    first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
+    size = len(first)
+    entries = joined_varints(entry_id, count)
+    sequences = joined_varints(sequence_id, count)
+    entry_width, sequence_width = len(entries) // count, len(sequences) // count
+    sequence_end = size - entry_width - 4 - len(varint(ledger_id))
+    receipts = bytearray(first * count)
+    for end, width, ids in ((size, entry_width, entries), (sequence_end, sequence_width, sequences)):
+        for byte in range(width):
+            receipts[end - width + byte :: size] = ids[byte::width]
+    return bytes(receipts)
 
 
 def messages(

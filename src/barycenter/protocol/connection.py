@@ -18,9 +18,14 @@ from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import LocalProtocolError, RemoteProtocolError, UnsupportedCommandError
 from barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, Frame, FrameDecoder
 from barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
+from barycenter.protocol.send_runs import run_at
 
 Received: TypeAlias = tuple[int, Any, bytes]
-"""A command: its type, its sub-message (`Send` of a SEND), and the entry behind it (only SEND and MESSAGE have one)."""
+"""A command: its type, its sub-message (`Send` of a SEND), and the entry behind it (only SEND and MESSAGE have one);
+or several: `SEND_RUN`, a `SendRun`, and nothing."""
+
+SEND_RUN: Final = -1
+"""In place of a command's type: SENDs that are given together."""
 
 
 class Role(enum.Enum):
@@ -122,16 +127,24 @@ class Connection:
     entries.
     """
 
-    __slots__ = ("_decoder", "_early", "_early_bytes", "_max_early_bytes", "_out", "_ping_open", "peer_version",
-                 "role", "state")  # fmt: skip
+    __slots__ = ("_decoder", "_early", "_early_bytes", "_joins_sends", "_max_frame_size", "_out", "_ping_open",
+                 "peer_version", "role", "state")  # fmt: skip
 
-    def __init__(self, role: Role, *, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING) -> None:
+    def __init__(
+        self,
+        role: Role,
+        *,
+        max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
+        joins_sends: bool = False,
+    ) -> None:
+        """With `joins_sends` a broker gets SENDs that are alike together, as `SEND_RUN`; their entries are checked."""
         self.role: Final = role
+        self._joins_sends = joins_sends and role is Role.BROKER
         self.state = State.FRESH
         self.peer_version = 0
         """The peer's protocol version, once its CONNECT or CONNECTED came."""
         self._decoder = FrameDecoder(max_frame_size)
-        self._max_early_bytes = max_frame_size
+        self._max_frame_size = max_frame_size
         self._early: list[Frame] = []
         self._early_bytes = 0
         self._out: list[bytes] = []
@@ -148,14 +161,27 @@ class Connection:
         """
         self._ping_open = False
         try:
-            frames = self._decoder.receive(data)
-            if self._early and self.state is State.OPEN:
-                frames = self._early + frames
+            data = self._decoder.joined(data)
+            if self.state is not State.OPEN:
+                return self._take(self._decoder.cut(data))
+            if self._early:
+                frames = self._early + self._decoder.cut(data)
                 self._early = []
-            return self._take(frames)
+                return self._take(frames)
+            received, offset = self._take_runs(data) if self._joins_sends else ([], 0)
+            return received + self._take(self._decoder.cut(data, offset))
         except RemoteProtocolError:
             self.state = State.CLOSED
             raise
+
+    def _take_runs(self, data: bytes) -> tuple[list[Received], int]:
+        """Take the runs of SENDs with which `data` begins; return also where they end."""
+        received: list[Received] = []
+        offset = 0
+        while (found := run_at(data, offset, self._max_frame_size)) is not None:
+            run, offset = found
+            received.append((SEND_RUN, run, b""))
+        return received, offset
 
     def _take(self, frames: list[Frame]) -> list[Received]:
         received: list[Received] = []
@@ -193,8 +219,8 @@ class Connection:
 
     def _keep_early(self, command: bytes, entry: bytes) -> None:
         self._early_bytes += _FRAME_OVERHEAD + len(command) + len(entry)
-        if self._early_bytes > self._max_early_bytes:
-            raise RemoteProtocolError(f"more than {self._max_early_bytes} bytes before CONNECT was answered")
+        if self._early_bytes > self._max_frame_size:
+            raise RemoteProtocolError(f"more than {self._max_frame_size} bytes before CONNECT was answered")
         self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:

@@ -31,18 +31,18 @@ DEFAULT_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
 FRAME_PADDING: Final = 10 * 1024
 """What a frame may be larger than `maxMessageSize`: room for the command, the sizes and chunk metadata."""
 
-_SIZES: Final = struct.Struct(">II")
+SIZES: Final = struct.Struct(">II")
 _CHECKSUM_HEAD: Final = struct.Struct(">HI")
 _U32: Final = struct.Struct(">I")
-_ENTRY_HEAD: Final = struct.Struct(">HIIBB")
+ENTRY_HEAD: Final = struct.Struct(">HIIBB")
 """Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte behind it."""
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
 
-_COPY_BELOW_BYTES: Final = 4096
+COPY_BELOW_BYTES: Final = 4096
 """A copy of so little costs less than a view of it."""
 
-_REMEMBERED_BYTES: Final = 64
+REMEMBERED_BYTES: Final = 64
 _REMEMBERED: Final = 512
 """So many parts of metadata, of so many bytes at most, are not parsed again when they come again."""
 
@@ -69,7 +69,7 @@ class FrameDecoder:
         self._max_frame_size = max_frame_size
         self._chunks: list[bytes] = []
         self._buffered = 0
-        self._wanted = _SIZES.size
+        self._wanted = SIZES.size
 
     def receive(self, data: bytes) -> list[Frame]:
         """Return the frames completed by `data`, oldest first; keep the rest.
@@ -79,25 +79,29 @@ class FrameDecoder:
             MalformedFrameError: a command is announced that does not fit into its frame.
         The decoder is of no use afterwards, and frames of the same read that were complete before are lost.
         """
+        return self.cut(self.joined(data))
+
+    def joined(self, data: bytes) -> bytes:
+        """Return `data` behind what was kept; nothing while no frame is complete. It is to be given to `cut`."""
         if self._chunks:
             # Chunks of a large frame are collected and joined once: linear, however small they are.
             self._chunks.append(data)
             self._buffered += len(data)
             if self._buffered < self._wanted:
-                return []
+                return b""
             data = b"".join(self._chunks)
             self._chunks.clear()
             self._buffered = 0
-        return self._cut(data)
+        return data
 
-    def _cut(self, data: bytes) -> list[Frame]:
+    def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
+        """Return the frames of what `joined` returned, from `offset` on, where a frame begins; as `receive` does."""
         frames: list[Frame] = []
         append = frames.append
-        unpack_sizes = _SIZES.unpack_from
+        unpack_sizes = SIZES.unpack_from
         limit = self._max_frame_size
-        offset = 0
         end = len(data)
-        wanted = _SIZES.size
+        wanted = SIZES.size
         while end - offset >= 8:
             total, command_size = unpack_sizes(data, offset)
             if total > limit or command_size > total - 4:
@@ -132,13 +136,13 @@ class FrameDecoder:
 def simple_frame(command: bytes) -> bytes:
     """Return the whole frame of a command without an entry."""
     size = len(command)
-    return _SIZES.pack(size + 4, size) + command
+    return SIZES.pack(size + 4, size) + command
 
 
 def payload_header(command: bytes, entry_size: int) -> bytes:
     """Return what goes on the wire in front of an entry of `entry_size` bytes; the entry need not be copied."""
     size = len(command)
-    return _SIZES.pack(size + 4 + entry_size, size) + command
+    return SIZES.pack(size + 4 + entry_size, size) + command
 
 
 def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
@@ -217,7 +221,7 @@ def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _stamp_in(fields: bytes) -> Stamp | None:
+def stamp_in(fields: bytes) -> Stamp | None:
     """Return the stamp in what follows producer name and sequence id; None if more is wanting than these two.
 
     Raises:
@@ -234,20 +238,20 @@ def check_entry(entry: bytes) -> Stamp:
     sequence id is parsed once for all messages of a millisecond that have it alike. Fields may be parsed apart,
     because a message is what they merge to.
     """
-    if len(entry) > _ENTRY_HEAD.size:
-        magic, expected, size, tag, name_size = _ENTRY_HEAD.unpack_from(entry)
+    if len(entry) > ENTRY_HEAD.size:
+        magic, expected, size, tag, name_size = ENTRY_HEAD.unpack_from(entry)
         stop = 10 + size
         at = 13 + name_size
         if magic == 0x0E01 and tag == 0x0A and name_size < 0x80 and at < stop <= len(entry) and entry[at - 1] == 0x10:
-            actual = crc32c(entry[6:] if len(entry) < _COPY_BELOW_BYTES else memoryview(entry)[6:])
+            actual = crc32c(entry[6:] if len(entry) < COPY_BELOW_BYTES else memoryview(entry)[6:])
             if actual != expected:
                 raise ChecksumMismatchError(expected, actual)
             end = min(at + 9, stop)  # of a sequence id below 2^63
             while at < end and entry[at] > 0x7F:
                 at += 1
-            if at < end and stop <= at + _REMEMBERED_BYTES:
+            if at < end and stop <= at + REMEMBERED_BYTES:
                 try:
-                    found = _stamp_in(entry[at + 1 : stop])
+                    found = stamp_in(entry[at + 1 : stop])
                 except DecodeError as error:
                     raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
                 if found is not None:

@@ -28,7 +28,7 @@ Send: TypeAlias = tuple[int, int, int, int, bool]
 """A SEND: producer id, sequence id, highest sequence id, number of messages, and whether it is a chunk."""
 
 _SEND: Final = int(api.BaseCommand.SEND)
-_PLAIN_SENDS: Final = {
+PLAIN_SENDS: Final = {
     b"\x08\x06\x32" + bytes((3 + size, 0x08, producer_id, 0x10)): producer_id
     for size in range(1, 5)
     for producer_id in range(128)
@@ -48,8 +48,8 @@ def parse_command(data: bytes) -> tuple[int, Any]:
         UnsupportedCommandError: a type number that is not defined.
         MalformedCommandError: anything else that is not a command.
     """
-    producer_id = _PLAIN_SENDS.get(data[:7])
-    if producer_id is not None and (sequence_id := _plain_sequence_id(data)) >= 0:
+    producer_id = PLAIN_SENDS.get(data[:7])
+    if producer_id is not None and (sequence_id := plain_sequence_id(data)) >= 0:
         return _SEND, (producer_id, sequence_id, 0, 1, False)
     if data[:4] == _LOOKUP_HEAD and _is_plain_lookup(data):
         try:
@@ -59,7 +59,7 @@ def parse_command(data: bytes) -> tuple[int, Any]:
     return _parse_any(data)
 
 
-def _plain_sequence_id(data: bytes) -> int:
+def plain_sequence_id(data: bytes) -> int:
     """Return the varint of at most four bytes that a plain SEND has from 7 to its end; -1 if it ends otherwise."""
     size = len(data) - 7
     if size != data[3] - 3 or data[-1] > 0x7F:

@@ -1,6 +1,6 @@
 import pytest
 
-from barycenter.protocol import client_commands, commands
+from barycenter.protocol import client_commands, commands, varints
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import MalformedCommandError, UnsupportedCommandError
 from barycenter.protocol.frames import FrameDecoder
@@ -43,7 +43,7 @@ def test_earliest_and_latest_are_the_observed_numbers():
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 16383, 16384, 2**28 - 1, 2**28, 2**35, 2**63, 2**64 - 1])
 def test_a_varint_is_that_of_protobuf(number):
-    assert b"\x08" + commands.varint(number) == api.CommandSuccess(request_id=number).SerializeToString()
+    assert b"\x08" + varints.varint(number) == api.CommandSuccess(request_id=number).SerializeToString()
 
 
 @pytest.mark.parametrize("big", [0, 300, 2**31, 2**64 - 1])

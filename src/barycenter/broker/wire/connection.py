@@ -13,17 +13,18 @@ Source: Pulsar's `ServerCnx`.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from operator import itemgetter
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import structlog
 
 from barycenter.broker.access.principal import Principal
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer
 from barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
-from barycenter.broker.clients.producer import Producer, Sent
+from barycenter.broker.clients.producer import Producer
 from barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
+from barycenter.broker.wire.admission import sends
 from barycenter.broker.wire.admission.publish_buffer import Unanswered
+from barycenter.broker.wire.admission.sends import SEND, Sends
 from barycenter.broker.wire.bounds import (
     ATTACHED,
     CLOSED_ID_LIFE_S,
@@ -35,21 +36,18 @@ from barycenter.broker.wire.bounds import (
 from barycenter.broker.wire.errors import error_code, error_text
 from barycenter.broker.wire.handshake import Handshake
 from barycenter.broker.wire.open_requests import OpenRequests
-from barycenter.broker.wire.refusals import miscounted
 from barycenter.broker.wire.services import WireServices
 from barycenter.broker.wire.signs_of_life import SignsOfLife
-from barycenter.ledger.position import EntryRun, NewEntry, Position
+from barycenter.ledger.position import EntryRun, Position
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
+from barycenter.protocol.connection import SEND_RUN, Received, Role
 from barycenter.protocol.connection import Connection as Wire
-from barycenter.protocol.connection import Received, Role
-from barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError, RemoteProtocolError
-from barycenter.protocol.frames import FRAME_PADDING, check_entry
+from barycenter.protocol.errors import RemoteProtocolError
+from barycenter.protocol.frames import FRAME_PADDING
+from barycenter.protocol.send_runs import SendRun
 
 log = structlog.get_logger(__name__)
-
-_SEND: Final = int(api.BaseCommand.SEND)
-_SIZE: Final = itemgetter(4)
 
 Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
 """Answers a command. One that has to wait returns a coroutine, which becomes a task of the connection."""
@@ -94,7 +92,8 @@ class Connection(asyncio.Protocol):
         self._services = services
         self._handlers = handlers
         self._loop = asyncio.get_running_loop()
-        self._wire = Wire(Role.BROKER, max_frame_size=services.config.max_message_size + FRAME_PADDING)
+        max_frame_size = services.config.max_message_size + FRAME_PADDING
+        self._wire = Wire(Role.BROKER, max_frame_size=max_frame_size, joins_sends=True)
         self._transport: asyncio.Transport | None = None
         self.address = ""
         self.client_version = ""
@@ -158,8 +157,11 @@ class Connection(asyncio.Protocol):
         at = 0
         while at < len(received):
             number, message, _ = received[at]
-            if number == _SEND:
+            if number == SEND:
                 at = self._handle_sends(received, at)
+            elif number == SEND_RUN:
+                self._handle_run(message)
+                at += 1
             else:
                 self._handle_request(number, message)
                 at += 1
@@ -242,49 +244,45 @@ class Connection(asyncio.Protocol):
 
         One that is damaged ends them: what came before it is published, and it is answered.
         """
-        producer_id, are_chunks = received[at][1][0], received[at][1][4]
-        producer = self.producers.get(producer_id)
-        if producer is None or producer.closed:
-            self._handle_late_send(producer_id, producer, received[at][1][3])
+        producer_id, _, _, messages, are_chunks = received[at][1]
+        producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
+        if producer is None:
             return at + 1
-        sent: list[Sent] = []
-        entries: list[NewEntry] = []
-        damage: Exception | None = None
-        stop = len(received)
-        for index in range(at, stop):
-            number, send, entry = received[index]
-            if number != _SEND or send[0] != producer_id or send[4] != are_chunks:
-                stop = index
-                break
-            _, sequence_id, highest_id, messages, _ = send
-            try:
-                published_ms, counted = check_entry(entry)
-                if messages != counted or (messages != 1 and not 0 < messages <= MAX_MESSAGES_IN_ENTRY):
-                    raise MalformedFrameError(miscounted(messages, counted))
-                entries.append((entry, messages, published_ms))
-                sent.append((producer, sequence_id, highest_id, messages, len(entry)))
-            except (ChecksumMismatchError, MalformedFrameError) as error:
-                damage, stop = error, index + 1
-                break
-        if sent:
-            # Counted first: the answers may come at once.
-            self._unanswered.add(len(sent), sum(map(_SIZE, sent)))
-            try:
-                producer.topic.publish(sent, entries, are_chunks=are_chunks)
-            except Exception as error:
-                log.exception("publish_failed", topic=str(producer.topic.name), producer=producer.name)
-                self.abort(f"what it sent could not be published: {error_text(error)}")
-                return stop
+        found, damage, stop = sends.following(producer, received, at)
+        if found.sent:
+            self._publish(producer, found, are_chunks=are_chunks)
         if damage is not None and not producer.closed:
-            self._fail_send(producer, sequence_id, damage)
+            self._fail_send(producer, *damage)
         return stop
 
-    def _handle_late_send(self, producer_id: int, producer: Producer | None, messages: int) -> None:
-        """Drop a SEND for a producer that was just closed: its client sends it again. Else the client is confused."""
+    def _handle_run(self, run: SendRun) -> None:
+        producer = self._publishing(run.producer_id, len(run.entries))
         if producer is not None:
-            producer.topic.sends_dropped(min(messages, MAX_MESSAGES_IN_ENTRY))
-        elif self._closed_producers.get(producer_id, 0.0) < self._loop.time():
-            self.abort(f"SEND for producer {producer_id}, which does not exist")
+            self._publish(producer, sends.of_run(producer, run), are_chunks=False)
+
+    def _publish(self, producer: Producer, found: Sends, *, are_chunks: bool) -> None:
+        # Counted first: the answers may come at once.
+        self._unanswered.add(len(found.sent), found.size)
+        try:
+            producer.topic.publish(found.sent, found.entries, are_chunks=are_chunks)
+        except Exception as error:
+            log.exception("publish_failed", topic=str(producer.topic.name), producer=producer.name)
+            self.abort(f"what it sent could not be published: {error_text(error)}")
+
+    def _publishing(self, producer_id: int, messages: int) -> Producer | None:
+        """Return the producer of so many messages that came, None if it takes none.
+
+        They are dropped if it was just closed: its client sends them again. Else the client is confused.
+        """
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            if self._closed_producers.get(producer_id, 0.0) < self._loop.time():
+                self.abort(f"SEND for producer {producer_id}, which does not exist")
+        elif producer.closed:
+            producer.topic.sends_dropped(messages)
+        else:
+            return producer
+        return None
 
     def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""

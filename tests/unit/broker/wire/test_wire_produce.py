@@ -44,6 +44,12 @@ def commands_payload(entry: bytes) -> bytes:
     return entry[10 + size :]
 
 
+def many_alike(producer_id: int, first: int, count: int) -> list[bytes]:
+    """Return SENDs of one size, with their numbers as payloads; `first` + `count` is at most 100."""
+    numbers = range(first, first + count)
+    return [client_commands.send(producer_id, n, entry_of(b"%02d" % n, sequence_id=n)) for n in numbers]
+
+
 async def test_generated_names_are_unique_and_kept_on_reconnect(broker: OneBroker) -> None:
     client = await WireClient.connect(broker.port)
     first = await client.produce(TOPIC, 1)
@@ -127,6 +133,43 @@ async def test_damaged_messages_between_those_of_two_producers_fail_alone_and_in
     assert await stored(client, len(kept)) == kept
 
 
+async def test_a_damaged_message_among_many_alike_fails_alone_and_in_its_turn(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    written = many_alike(1, 0, 60)
+    written[30] = written[30][:-1] + b"?"
+    client.write(b"".join(written))
+    answers = []
+    while len(answers) < 60:
+        number, message, _ = await client.take(lambda number, _: number in (TYPE.SEND_RECEIPT, TYPE.SEND_ERROR))
+        answers.append((message.sequence_id, number == TYPE.SEND_ERROR))
+    assert answers == [(number, number == 30) for number in range(60)]
+    assert await stored(client, 59) == [b"%02d" % number for number in range(60) if number != 30]
+
+
+async def test_many_messages_alike_are_stored_once_each_and_in_their_order(broker: OneBroker) -> None:
+    """Those of two producers in one read, with a request between them."""
+    client = await WireClient.connect(broker.port)
+    for producer_id in (1, 2):
+        await client.produce(TOPIC, producer_id)
+    ping = commands.PING
+    client.write(b"".join([*many_alike(1, 0, 20), *many_alike(2, 20, 20), ping, *many_alike(1, 40, 20)]))
+    receipts = [await client.expect(TYPE.SEND_RECEIPT) for _ in range(60)]
+    sent = [(1 if number < 20 or number >= 40 else 2, number) for number in range(60)]
+    assert [(receipt.producer_id, receipt.sequence_id) for receipt in receipts] == sent
+    assert [receipt.message_id.entryId for receipt in receipts] == list(range(60))
+    assert await stored(client, 60) == [b"%02d" % number for number in range(60)]
+    topic = topic_of(broker)
+    assert [producer.rates.messages for producer in topic.producers.values()] == [40, 20]
+    assert topic.in_rates.bytes == sum(len(entry_of(b"%02d" % n, sequence_id=n)) for n in range(60))
+
+
+async def test_many_messages_alike_of_no_producer_end_the_connection(broker: OneBroker) -> None:
+    client = await WireClient.connect(broker.port)
+    client.write(b"".join(many_alike(1, 0, 20)))
+    await client.expect_closed()
+
+
 async def test_a_message_of_a_negative_number_of_messages_ends_the_connection_and_leaves_nothing_pending(
     broker: OneBroker,
 ) -> None:
@@ -204,6 +247,7 @@ async def test_an_unload_answers_what_was_written_then_closes_and_drops_the_rest
         seen.append(number)
     assert seen == [TYPE.SEND_RECEIPT] * 20 + [TYPE.CLOSE_PRODUCER]
     client.send(20, b"20")
+    client.write(b"".join(many_alike(1, 21, 20)))
     await client.settled()
     assert client.pending(TYPE.SEND_RECEIPT) == client.pending(TYPE.SEND_ERROR) == []
     await client.produce(TOPIC, producer_name=name, user_provided_name=False, epoch=1)

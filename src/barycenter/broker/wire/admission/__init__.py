@@ -1,6 +1,6 @@
 """What is asked before a client gets anything.
 
 `connection_limits` says whether there may be another connection, `rights` whether a client may have what it asks for,
-and `publish_buffer` whether there is memory for what it publishes. Who the client is was found out in the handshake, by
-`broker.access`; the rules are in `broker.authorization`.
+`publish_buffer` whether there is memory for what it publishes, and `sends` whether that is whole. Who the client is was
+found out in the handshake, by `broker.access`; the rules are in `broker.authorization`.
 """

@@ -18,7 +18,7 @@ from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.metadata.session import SessionWatch
 from barycenter.metadata.store import Notification
 from support.simulation.cluster import Settings
-from support.simulation.faults import Faults
+from support.simulation.faults import OF_ALL, OF_BALANCE, OF_ONE, Faults
 from support.simulation.leader_faults import LeaderFaults
 from support.simulation.loop import SimulationError
 from support.simulation.scenario import Verdict, run_scenario
@@ -51,13 +51,16 @@ MANAGERS: tuple[dict[str, str], ...] = (
 )
 """What histories are played with, one after the other: mostly the modular load manager."""
 
+ONCE_FAILED = {96000365: (*OF_ONE, *OF_ALL, *OF_BALANCE)}
+"""Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
+
 ROUGH = ("crash", "pause", "store partition", "partition", "lookups", "burst", "unload")
 LATE = ("leader writes", "leader commands", "leader away")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "sim_seed" in metafunc.fixturenames:
-        seeds = seeds_to_play(metafunc.config, 1 / SHARE)
+        seeds = seeds_to_play(metafunc.config, 1 / SHARE, ONCE_FAILED)
         metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 
@@ -102,7 +105,7 @@ def play(
 def test_a_cluster_whose_leader_writes_for_all_survives_what_befalls_it(sim_seed: int) -> None:
     """At each step one server for each bundle and a whole tiling; in the end every message, in order."""
     try:
-        verdict = play(sim_seed)
+        verdict = play(sim_seed, faults=ONCE_FAILED.get(sim_seed))
     except Exception as error:
         again = f".venv/bin/python -m pytest tests/simulation -k leader_writes_for_all --sim-seed {sim_seed}"
         raise AssertionError(f"seed {sim_seed}: {error!r}; replay: {again}") from error

@@ -15,12 +15,12 @@ Source: Pulsar's `ModularLoadManagerImpl.doLoadShedding`, `SimpleLoadManagerImpl
 """
 
 import random
-from collections.abc import Generator, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import msgspec
-import numpy as np
 
 from barycenter.load.cycle.destinations import Destinations, FilteredSelection, Selection
 from barycenter.load.cycle.simple_destinations import SimpleSelection
@@ -30,7 +30,7 @@ from barycenter.load.reasons import Reason
 from barycenter.load.shedding.beside_drained import shed
 from barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from barycenter.load.snapshot.drained import with_drained
-from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
+from barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from barycenter.load.strategies import shedder_of
 from barycenter.load.strategy import Memory, MemoryDocument
 
@@ -80,7 +80,7 @@ def moves(
 
     However it ends, it closes the destinations.
     """
-    moved, placements, refused, rows = [], [], [], []
+    moved, placements, refused = [], [], []
     try:
         for row, unload in zip(plan.rows.tolist(), plan, strict=True):
             found = destinations.choose(unload)
@@ -97,10 +97,9 @@ def moves(
                 destinations.leaves(row, found, carried.load)
                 moved.append(move)
                 placements.append(found)
-                rows.append(row)
     finally:
         destinations.close()
-    after = mark_unloaded(destinations.load, np.array(rows, np.int64))
+    after = mark_unloaded(destinations.load, [move.bundle for move in moved])
     return RoundOutcome(plan, tuple(moved), tuple(placements), tuple(refused), after)
 
 
@@ -165,10 +164,14 @@ def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODU
     return SimpleSelection.of(config) if manager is ManagerKind.SIMPLE else FilteredSelection.of(config, manager)
 
 
-def mark_unloaded(snapshot: LoadSnapshot, rows: Integers) -> LoadSnapshot:
-    """Return the snapshot in which the bundles of these rows were unloaded recently."""
-    if not len(rows):
+def mark_unloaded(snapshot: LoadSnapshot, bundles: Sequence[str]) -> LoadSnapshot:
+    """Return the snapshot in which these bundles were unloaded recently, those of them that it knows.
+
+    It may be a newer one than they were chosen from, with other rows.
+    """
+    if not bundles:
         return snapshot
-    flags = snapshot.bundles.recently_unloaded.copy()
-    flags[rows] = True
+    names, flags = snapshot.bundles.names, snapshot.bundles.recently_unloaded.copy()
+    for bundle in bundles:
+        flags[bisect_left(names, bundle) : bisect_right(names, bundle)] = True
     return replace(snapshot, bundles=replace(snapshot.bundles, recently_unloaded=flags))

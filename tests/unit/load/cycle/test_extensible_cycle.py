@@ -1,8 +1,13 @@
 """From what brokers of the extensible load manager report to what is moved, placed and split."""
 
 import random
+from collections.abc import Mapping
+
+import pytest
 
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.cycle.destinations import FilteredSelection
+from barycenter.load.cycle.round import Carried, RoundOutcome, moves
 from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind
@@ -41,9 +46,11 @@ def load(usage: float, mebibytes: float) -> BrokerLoadData:
     )
 
 
-def cluster(**policies: object) -> LoadSnapshot:
+SIZES = {"t/bound": 5.0, "t/free": 10.0, "t/large": 30.0, "t/larger": 55.0}
+
+
+def cluster(sizes: Mapping[str, float] = SIZES, **policies: object) -> LoadSnapshot:
     """Return b1 with 100 MiB/s in four bundles and 90 % usage, b2 and b3 nearly idle."""
-    sizes = {"t/bound": 5.0, "t/free": 10.0, "t/large": 30.0, "t/larger": 55.0}
     bundles = {bundle_name(0, namespace): size for namespace, size in sizes.items()}
     top = TopBundlesLoadData(
         tuple(
@@ -78,6 +85,24 @@ def test_bundles_bound_by_policies_stay_where_they_are() -> None:
     switched_on = ExtensibleFilterSettings(move_with_policies=True)
     assert moved(cluster(p=policy("t/bound", "b[12]")), switched_on)["t/bound"] == "b2:1"
     assert "t/bound" not in moved(cluster(p=policy("t/bound", "b1")), switched_on)
+
+
+@pytest.mark.parametrize("later", [{}, {"t/a": 1.0, "t/another": 1.0, **SIZES}, {"t/free": 10.0}])
+def test_what_left_is_marked_in_a_newer_load_that_has_other_rows(later: dict[str, float]) -> None:
+    """Reports come while bundles are unloaded, brokers and bundles come and go."""
+    snapshot = cluster()
+    plan, _ = TransferShedder.of(CONFIG).decide(snapshot, TransferMemory(hits=3))
+    selection = FilteredSelection.of(CONFIG, ManagerKind.EXTENSIBLE)
+    steps = moves(plan, selection.destinations(plan, snapshot, selection.start(), random.Random(1)))
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            steps.send(Carried(True, cluster(later)))
+    outcome: RoundOutcome = end.value.value
+    marked, bundles = outcome.snapshot.bundles.recently_unloaded.tolist(), outcome.snapshot.bundles
+    left = {move.bundle for move in outcome.moves}
+    assert len(left) == 3
+    assert [name for name, flag in zip(bundles.names, marked, strict=True) if flag] == sorted(left & {*bundles.names})
 
 
 def test_nothing_is_transferred_to_brokers_that_would_not_be_chosen() -> None:

@@ -91,7 +91,8 @@ class LeadersTopics:
         elif self._term is None and self._taking is None:
             self._taking = asyncio.create_task(self._take(), name="term of the internal topics")
         leader = self._leadership.leader()
-        if (leader.broker_id if leader is not None else None) != self._told:
+        # To whoever follows, the same broker may lead in another life, to which no connection of before leads.
+        if not self._leadership.is_leader() or (leader.broker_id if leader is not None else None) != self._told:
             self._tell()
 
     def _tell(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.cycle.destinations import FilteredSelection
-from barycenter.load.cycle.round import Carried, RoundOutcome, moves
+from barycenter.load.cycle.round import RoundOutcome, UnloadOutcome, moves
 from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.managers import ManagerKind
@@ -95,9 +95,13 @@ def test_what_left_is_marked_in_a_newer_load_that_has_other_rows(later: dict[str
     selection = FilteredSelection.of(CONFIG, ManagerKind.EXTENSIBLE)
     steps = moves(plan, selection.destinations(plan, snapshot, selection.start(), random.Random(1)))
     next(steps)
-    with pytest.raises(StopIteration) as end:
+
+    def go_on() -> None:
         while True:
-            steps.send(Carried(True, cluster(later)))
+            steps.send(UnloadOutcome(True, cluster(later)))
+
+    with pytest.raises(StopIteration) as end:
+        go_on()
     outcome: RoundOutcome = end.value.value
     marked, bundles = outcome.snapshot.bundles.recently_unloaded.tolist(), outcome.snapshot.bundles
     left = {move.bundle for move in outcome.moves}

@@ -64,8 +64,14 @@ def store_url(folder: Path) -> str:
 
 
 def both(cluster: StandaloneCluster, folder: Path, broker: int = 0) -> tuple[str, ...]:
-    ledgers = ("--ledgers", str(folder / "ledgers"))
-    return "--url", cluster.brokers[broker].web_url, "--store", store_url(folder), *ledgers
+    return "--url", cluster.brokers[broker].web_url, "--store", store_url(folder), *files(folder)
+
+
+def files(folder: Path) -> tuple[str, ...]:
+    """The ledgers, and a broker.conf with nothing odd in it."""
+    conf = folder / "doctor-broker.conf"
+    conf.write_text("clusterName=standalone\n")
+    return "--ledgers", str(folder / "ledgers"), "--config", str(conf)
 
 
 async def used(admin: Admin, name: str = SPACE) -> None:
@@ -123,7 +129,7 @@ async def test_a_store_of_several_machines_is_read_as_a_file_is(tmp_path: Path, 
     server = f"{shared_zookeeper().url}" if kind == "zookeeper" else f"etcd:{shared_etcd().url}"
     url = f"{server}/doctor-{uuid.uuid4().hex}"
     store = await open_store(url)
-    ledgers = ("--store", url, "--ledgers", str(tmp_path / "ledgers"))
+    ledgers = ("--store", url, *files(tmp_path))
     async with running_cluster(tmp_path, brokers=2, configuration=QUICK, metadata_store_url=url) as (cluster, admin):
         await used(admin)
         asked = ("--url", cluster.brokers[0].web_url, *ledgers)

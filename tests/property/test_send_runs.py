@@ -10,6 +10,7 @@ from barycenter.protocol import client_commands, commands, frames
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.connection import SEND_RUN, Connection, Role
 from barycenter.protocol.errors import ProtocolError
+from support import client_requests
 
 SEND = api.BaseCommand.SEND
 MAX_FRAME_SIZE = 6000
@@ -19,7 +20,7 @@ others = st.sampled_from(
     [
         commands.PING,
         client_commands.flow(1, 10),
-        client_commands.lookup(7, "t"),
+        client_requests.lookup(7, "t"),
         client_commands.send(1, 5, b"no entry"),
         client_commands.send(1, 5, frames.encode_entry(b"\x0a\x01p\x10\x05\x18\x01", b"x", checksum=False)),
         commands.simple_frame(b"\x08\x06\x32\x00"),

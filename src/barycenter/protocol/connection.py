@@ -18,7 +18,7 @@ from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.errors import LocalProtocolError, RemoteProtocolError, UnsupportedCommandError
 from barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, Frame, FrameDecoder
 from barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
-from barycenter.protocol.send_runs import run_at
+from barycenter.protocol.send_runs import SHORTEST_RUN, run_at
 
 Received: TypeAlias = tuple[int, Any, bytes]
 """A command: its type, its sub-message (`Send` of a SEND), and the entry behind it (only SEND and MESSAGE have one);
@@ -162,14 +162,14 @@ class Connection:
         self._ping_open = False
         try:
             data = self._decoder.joined(data)
-            if self.state is not State.OPEN:
-                return self._take(self._decoder.cut(data))
-            if self._early:
-                frames = self._early + self._decoder.cut(data)
+            if self._joins_sends and len(data) > SHORTEST_RUN and self.state is State.OPEN and not self._early:
+                received, offset = self._take_runs(data)
+                return received + self._take(self._decoder.cut(data, offset))
+            frames = self._decoder.cut(data)
+            if self._early and self.state is State.OPEN:
+                frames = self._early + frames
                 self._early = []
-                return self._take(frames)
-            received, offset = self._take_runs(data) if self._joins_sends else ([], 0)
-            return received + self._take(self._decoder.cut(data, offset))
+            return self._take(frames)
         except RemoteProtocolError:
             self.state = State.CLOSED
             raise

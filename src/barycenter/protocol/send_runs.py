@@ -20,6 +20,9 @@ from barycenter.protocol.varints import joined_varints
 _FEWEST: Final = 8
 """Fewer frames cost no less together than one by one."""
 
+SHORTEST_RUN: Final = _FEWEST * (8 + 8 + ENTRY_HEAD.size)
+"""Bytes that every run is longer than: both sizes, the shortest plain SEND and an entry of so many frames."""
+
 _MOST: Final = 1024
 """Frames that are looked at together, so that no more is looked at in vain where a run ends early."""
 

@@ -96,5 +96,6 @@ def test_a_leader_that_waits_for_nobody_is_caught(monkeypatch: pytest.MonkeyPatc
         return
 
     monkeypatch.setattr(RecordsSyncer, "_await_all_still", wait_for_nobody)
-    found = first_failure(range(36, 66), ("move records", "store partition", "unload", "unload to", "lookups"))
+    faults = ("move records", "move records", "notifications", "unload", "unload to", "lookups")
+    found = first_failure(range(40), faults)
     assert found in {"one server", "epochs rise"}

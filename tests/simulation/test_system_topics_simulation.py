@@ -14,7 +14,7 @@ from support.simulation.system_topics import run_history
 
 pytestmark = pytest.mark.simulation
 
-SHARE = 0.6
+SHARE = 0.3
 """How many histories are played here for one of a whole cluster."""
 
 LAST_EVENTS = 60

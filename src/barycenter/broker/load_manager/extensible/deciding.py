@@ -10,7 +10,6 @@ Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `UnloadScheduler`, `Sp
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from statistics import fmean, pstdev
 
 import structlog
 
@@ -209,8 +208,6 @@ class ExtensibleDecisions:
             self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = await self._snapshot()
-        usages = [load.weighted_max_ema for load in self._load_data.loads().values()]
-        self._metrics.usage_stats(fmean(usages or [0.0]), pstdev(usages or [0.0]))
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
         self._executor.tell_round(plan.reason)

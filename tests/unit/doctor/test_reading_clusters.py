@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -14,6 +15,8 @@ from barycenter.doctor.finding import Severity
 from barycenter.doctor.picture import Picture
 from barycenter.doctor.reading import cluster
 from barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
+from barycenter.load.snapshot.document import encode_snapshot
+from support.doctor_pictures import snapshot
 from support.rest_cluster import rest_cluster
 
 BOUNDARIES = ["0x00000000", "0x80000000", "0xffffffff"]
@@ -133,6 +136,29 @@ async def test_an_answer_that_is_not_understood_or_does_not_come_is_told(path: s
     foreign = Foreign(**{path: answer})
     picture = await look(foreign)
     assert f"{what} of {foreign.broker}" in {each.what for each in picture.unseen}
+
+
+@pytest.mark.parametrize(
+    ("in_use", "lag", "lag_s", "is_told"),
+    [
+        ("0.0", "90.0", 90.0, True),
+        ("1.0", "2.0", None, True),
+        ("0.0", None, None, True),  # the extensible load manager, where no pipeline is asked for
+        (None, None, None, True),
+        ("0.0", "late", None, False),
+    ],
+)
+async def test_how_late_the_pipeline_is_comes_from_the_leaders_figures(
+    in_use: str | None, lag: str | None, lag_s: float | None, is_told: bool
+) -> None:
+    told = {"in_use": in_use, "lag_seconds": lag}
+    figures = [f'barycenter_pipeline_{name}{{cluster="c"}} {value}' for name, value in told.items() if value]
+    decided = msgspec.json.decode(encode_snapshot(snapshot()))
+    foreign = Foreign(**{"/barycenter/v1/snapshot": decided, "/metrics": web.Response(text="\n".join(figures))})
+    picture = await look(foreign)
+    assert picture.snapshot is not None
+    assert picture.pipeline_lag_s == lag_s
+    assert (f"figures of {foreign.broker}" not in {each.what for each in picture.unseen}) == is_told
 
 
 async def test_a_broker_that_does_not_tell_its_cluster_is_not_taken_to_own_nothing() -> None:

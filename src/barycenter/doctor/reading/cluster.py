@@ -287,13 +287,15 @@ async def _leading(broker: _Asked) -> None:
 
 
 async def _pipeline(broker: _Asked) -> None:
+    """Ask how late the pipeline is, where it is not in use; a leader that is not to go by it tells no lag."""
     figures = await broker.ask("figures", "/metrics")
     told = dict(_PIPELINE.findall(figures.body)) if figures is not None else {}
-    if told.get(b"in_use", b"1") not in (b"1", b"1.0"):
-        try:
-            broker.pipeline_lag_s = float(told.get(b"lag_seconds", b""))
-        except ValueError:
-            broker.silent_on["figures"] = "they do not tell how late the pipeline is"
+    if b"lag_seconds" not in told or told.get(b"in_use", b"1") in (b"1", b"1.0"):
+        return
+    try:
+        broker.pipeline_lag_s = float(told[b"lag_seconds"])
+    except ValueError:
+        broker.silent_on["figures"] = "they do not tell how late the pipeline is"
 
 
 async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:

@@ -90,7 +90,18 @@ const report = (() => {
     tip.style.top = `${at.bottom + own.height + 10 < innerHeight ? at.bottom + 6 : Math.max(8, at.top - own.height - 6)}px`;
     return undefined;
   }
-  document.addEventListener("pointerover", event => { if (event.pointerType !== "touch") tell(event.target); });
+  let pointer = "";
+  function hasMoved(event) {
+    const before = pointer;
+    pointer = `${event.screenX} ${event.screenY}`;
+    return pointer !== before;
+  }
+  const isOfFocus = () => told && document.activeElement.matches(":focus-visible") && told.contains(document.activeElement);
+  document.addEventListener("pointermove", hasMoved, { passive: true });
+  document.addEventListener("pointerover", event => {  // also of a pointer that rests while the page scrolls to the focus
+    const isUnmoved = !hasMoved(event);
+    if (event.pointerType !== "touch" && !(isUnmoved && isOfFocus())) tell(event.target);
+  });
   document.addEventListener("focusin", event => { if (event.target.matches(":focus-visible")) tell(event.target); });
   document.addEventListener("focusout", hide);
   document.addEventListener("keydown", event => { if (event.key === "Escape") hide(); });

@@ -13,7 +13,7 @@ import contextvars
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions
@@ -28,7 +28,9 @@ Answer = TypeVar("Answer")
 Latency: TypeAlias = Callable[[str, str], float]
 """Seconds that an operation, given its name and path, takes to the backend; its answer takes as long."""
 
-HEARTBEATS_PER_TIMEOUT = 5
+HEARTBEATS_PER_TIMEOUT: Final = 5
+PATIENCE: Final = 1 / 3
+"""Of the timeout: how long a heartbeat may take before the connection counts as lost, as in stores over a network."""
 
 
 @dataclass(slots=True)
@@ -260,7 +262,8 @@ class MemoryStore(StoreClient):
         self._operation_timeout_s = operation_timeout_s
         self._last_session = self._session
         self._watch = SessionWatch(session_timeout_s, now)
-        self._heartbeat_pending = False
+        self._unanswered_since_s: float | None = None
+        """When the first heartbeat was sent since an answer came."""
         self._timer = self._loop.call_at(now + self._interval_s, self._tick)
 
     # ---- operations ----
@@ -387,12 +390,14 @@ class MemoryStore(StoreClient):
         return self._session is None or self._loop.time() >= self._watch.deadline_s
 
     def _tick(self) -> None:
-        """Judge the last heartbeat, send the next."""
+        """Judge the heartbeats without an answer, send the next."""
         now = self._loop.time()
-        if self._heartbeat_pending:
-            if now >= self._watch.deadline_s:
+        if self._unanswered_since_s is not None:
+            is_over = now >= self._watch.deadline_s
+            if is_over:
                 self._session = None
-            self._listeners.session_events(self._watch.failed(now))
+            if is_over or now - self._unanswered_since_s >= self._session_timeout_s * PATIENCE:
+                self._listeners.session_events(self._watch.failed(now))
         if self._closed:
             return
         if self._watch.state is SessionState.LOST:
@@ -408,12 +413,13 @@ class MemoryStore(StoreClient):
         session = self._session
         if session is None:
             return
-        self._heartbeat_pending = True
+        if self._unanswered_since_s is None:
+            self._unanswered_since_s = now
 
         def answered(outcome: bool | MetadataError) -> None:
             if self._closed or session != self._session:
                 return
-            self._heartbeat_pending = False
+            self._unanswered_since_s = None
             if isinstance(outcome, MetadataError):
                 self._session_ended()
                 return
@@ -430,13 +436,14 @@ class MemoryStore(StoreClient):
 
     def _renew(self, now: float) -> None:
         """Ask for a new session in place of the lost one."""
-        self._heartbeat_pending = True
+        if self._unanswered_since_s is None:
+            self._unanswered_since_s = now
         former = self._last_session
 
         def answered(outcome: int | MetadataError) -> None:
             if self._closed or self._watch.state is not SessionState.LOST or isinstance(outcome, MetadataError):
                 return
-            self._heartbeat_pending = False
+            self._unanswered_since_s = None
             self._session = self._last_session = outcome
             self._listeners.session_events(self._watch.renewed(now))
 

@@ -225,9 +225,16 @@ def test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing(
 
 
 def test_tables_there_are_compacted_and_asked_and_old_ones_deleted(
-    spark: SparkSession, store: Store, files: StoreFiles, there: StoreSession, here: PipelineLayout
+    spark: SparkSession,
+    store: Store,
+    files: StoreFiles,
+    there: StoreSession,
+    here: PipelineLayout,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Files of two batches each are merged; then every question is answered by the tables that are left."""
+    if not request.config.getoption("--peer-required"):
+        pytest.skip("it takes two minutes: with --peer-required")
     data, address = "kept", f"{store.address}/kept"
     reports = make_history(_ALL_SERVE, reports=40, step_ms=_STEP_MS)
     write_reports(here, reports)

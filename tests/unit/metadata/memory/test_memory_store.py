@@ -217,6 +217,19 @@ def test_a_slow_connection_does_not_keep_a_client_from_a_new_session():
     on_virtual_time(scenario)
 
 
+def test_answers_slower_than_the_heartbeats_are_no_lost_connection():
+    """Else a slow store would have every client read all that it keeps with each heartbeat, and be slower yet."""
+
+    async def scenario(world: World) -> None:
+        client = world.machine().store
+        events = Heard.session_events(client)
+        world.backend.latency = lambda operation, path: 1.3
+        await asyncio.sleep(600)
+        assert events.told == []
+
+    on_virtual_time(scenario)
+
+
 def test_the_same_calls_give_the_same_run():
     """Nothing depends on addresses, threads or the wall clock."""
 

@@ -373,11 +373,25 @@ def shown(title: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -
     print_table(title, list(present.values()), [[row.get(key, "–") for key in present] for row in rows])
 
 
-_ROUND: Final = {"size": "brokers × bundles", "shape": "shape", "strategy": "strategy", "planned": "to be shed"}
-_ROUND |= {"moved": "moved", "refused": "stay", "shed_ms": "shedding ms", "round_ms": "whole round ms"}
-_ROUND |= {"slowest_ms": "slowest ms", "peak_mib": "peak MiB"}
-_PULSAR: Final = {"jvm_shed_ms": "Pulsar: shedding ms", "jvm_ms": "both ms", "shed_faster": "shedding, times faster"}
-_PULSAR |= {"faster": "whole, times faster", "agreement": "bundles chosen"}
+_ROUND: Final = {
+    "size": "brokers × bundles",
+    "shape": "shape",
+    "strategy": "strategy",
+    "planned": "to be shed",
+    "moved": "moved",
+    "refused": "stay",
+    "shed_ms": "shedding ms",
+    "round_ms": "whole round ms",
+    "slowest_ms": "slowest ms",
+    "peak_mib": "peak MiB",
+}
+_PULSAR: Final = {
+    "jvm_shed_ms": "Pulsar: shedding ms",
+    "jvm_ms": "both ms",
+    "shed_faster": "shedding, times faster",
+    "faster": "whole, times faster",
+    "agreement": "bundles chosen",
+}
 
 
 def main() -> None:

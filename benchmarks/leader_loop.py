@@ -127,14 +127,15 @@ async def measure(brokers: int, bundles: int, rounds: int) -> list[list[object]]
     environment = Environment(store, None, SystemClock(), random.Random(1), AnsweringPeers())  # type: ignore[arg-type]
 
     def factory(context: LoadManagerContext) -> ModularLoadManager:
-        environment = replace(LoadManagerEnvironment.in_memory(context), aside=in_a_thread)  # as a broker does
+        environment = replace(LoadManagerEnvironment.in_memory(context), offload=in_a_thread)  # as a broker does
         return ModularLoadManager(context, environment)
 
     plane = ControlPlane(config, environment, directory=FakeDirectory(), load_manager=factory)
     topics = FakeTopics()
-    plane.attach(topics, dict, topics.topic_loads)  # type: ignore[arg-type]
+    plane.attach(topics, dict, topics.topic_loads)
     await plane.start()
-    plane.set_identity(ServiceUrls.of_ports("127.0.0.1", 6650, 8080))
+    urls = ServiceUrls.of_ports("127.0.0.1", 6650, 8080)
+    plane.set_identity(urls)
     await plane.join()
     manager: Any = plane.load_manager
     while not plane.leadership.is_leader():  # noqa: ASYNC110 (there is no event to wait for)
@@ -163,7 +164,7 @@ async def measure(brokers: int, bundles: int, rounds: int) -> list[list[object]]
         def behind() -> bool:
             reports = manager._load_data.fold.reports
             return len(reports) < brokers or any(
-                report.sequence < sequence for name, report in reports.items() if name != plane.urls.broker_id
+                report.sequence < sequence for name, report in reports.items() if name != urls.broker_id
             )
 
         while behind():  # noqa: ASYNC110

@@ -143,7 +143,8 @@ def main() -> None:
     parser.add_argument("--writer", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        asyncio.run(be_child(*options.child, options.seconds))
+        url, key = options.child
+        asyncio.run(be_child(url, key, options.seconds))
     elif options.writer:
         asyncio.run(be_writer(options.writer, options.seconds))
     elif options.url:

@@ -67,7 +67,7 @@ async def topics_of(session: aiohttp.ClientSession, cluster: StandaloneCluster, 
 
 async def owners(session: aiohttp.ClientSession, cluster: StandaloneCluster) -> dict[str, str]:
     """Return the broker of each bundle of the namespace, by the brokers' own word."""
-    found = {}
+    found: dict[str, str] = {}
     for broker in cluster.brokers:
         path = f"/admin/v2/brokers/standalone/{broker.broker_id}/ownedNamespaces"
         async with session.get(f"{broker.web_url}{path}") as told:

@@ -18,7 +18,7 @@ from barycenter.replay.grid import settings_of
 from barycenter.replay.inputs.generated import Shape, broker_names, generated
 from barycenter.replay.outcome import Outcome
 from barycenter.replay.simulator import Cluster, replay
-from benchmarks.machine import machine, peak_growth_mib, print_table
+from benchmarks.machine import peak_growth_mib, print_table
 
 STRATEGIES = (
     "no-op",
@@ -81,9 +81,8 @@ def main() -> None:
                 f"{float(np.mean(outcome.usage.max(axis=1))) * 100:.1f}",
             )
         )
-    print(machine())
-    print(f"{size.brokers} brokers, {size.bundles} bundles, {size.hours:g} h at steps of a minute")
-    print_table(("strategy", "CPU s", "ms a step", "MiB", "moves", "splits", "mean of max usage, %"), rows)
+    title = f"{size.brokers} brokers, {size.bundles} bundles, {size.hours:g} h at steps of a minute"
+    print_table(title, ("strategy", "CPU s", "ms a step", "MiB", "moves", "splits", "mean of max usage, %"), rows)
 
 
 if __name__ == "__main__":

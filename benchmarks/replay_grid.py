@@ -137,7 +137,7 @@ def record(folder: Path, shape: Shape) -> None:
 
 
 def _at(demand: object, steps: object) -> pa.Array:
-    ms = demand.start_ms + steps * demand.step_ms  # type: ignore[attr-defined, operator]
+    ms = demand.start_ms + steps * demand.step_ms  # type: ignore[attr-defined]
     return pa.array(ms * 1000, pa.timestamp("us", "UTC"))
 
 

@@ -78,7 +78,9 @@ async def measure(
     async with running_cluster(brokers, keys, metadata_store_url=url) as cluster:
         topics = await make_namespaces(cluster.brokers[0].web_url, namespaces, bundles)
         ports = [broker.broker_port for broker in cluster.brokers]
-        rows = [row("to a new cluster", await start_storm(ports, topics, clients), clients, None, cluster)]
+        rows: list[Sequence[object]] = [
+            row("to a new cluster", await start_storm(ports, topics, clients), clients, None, cluster)
+        ]
         ready_s = await restart_all(cluster)
         rows.append(row("after a restart", await start_storm(ports, topics, clients), clients, ready_s, cluster))
     return rows

@@ -12,6 +12,7 @@ started on the way bears it no more then. What goes on for the request's sake af
 """
 
 import asyncio
+import random
 import re
 import secrets
 from collections.abc import Coroutine, Iterator, Mapping, MutableMapping
@@ -24,8 +25,10 @@ T = TypeVar("T")
 HEADER: Final = "X-Request-Id"
 LONGEST_REQUEST_ID: Final = 64
 _FORM: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{LONGEST_REQUEST_ID}}}", re.ASCII)
-_BYTES: Final = 8
+_BITS: Final = 64
 _CONNECTION_BYTES: Final = 4
+_CHANCE: Final = random.Random(secrets.token_bytes(32))
+"""Asking the operating system would be a call for each request; that ids can be guessed is no harm."""
 
 
 class _Served:
@@ -50,7 +53,7 @@ def is_request_id(text: str) -> bool:
 
 def new_request_id() -> str:
     """Return an id that no other request has: nothing is decided by it, so it is not of the broker's own chance."""
-    return secrets.token_hex(_BYTES)
+    return f"{_CHANCE.getrandbits(_BITS):0{_BITS // 4}x}"
 
 
 def new_connection_id() -> str:

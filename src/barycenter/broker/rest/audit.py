@@ -60,9 +60,11 @@ def audited(services: BrokerServices) -> Middleware:
     @web.middleware
     async def keep(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
+        if request.method in _READS:
+            return response
         resource = request.match_info.route.resource
         route = "" if resource is None else resource.canonical
-        if request.method in _READS or not route or route in NOT_KEPT:
+        if not route or route in NOT_KEPT:
             return response
         if response.status in (307, 308) or RELAYED in request:
             passed_to = request.get(RELAYED) or response.headers.get("Location", "")

@@ -14,7 +14,7 @@ from barycenter.metadata.errors import (
     StoreUnavailableError,
     ValueTooLargeError,
 )
-from barycenter.metadata.etcd.connection import MAX_AT_ONCE
+from barycenter.metadata.rpc.line import MAX_AT_ONCE
 from barycenter.metadata.etcd.etcd_store import LARGE, PAGE, REMEMBERED, EtcdStore
 from barycenter.metadata.etcd.settings import read_settings
 from barycenter.metadata.leased.lease import Lease

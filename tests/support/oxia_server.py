@@ -1,0 +1,145 @@
+"""Real Oxia servers on loopback: one for the tests of a process, or some of a test's own.
+
+The program is the `oxia` on the PATH, or what BARYCENTER_OXIA names. No package index has it ready-made; from Oxia's
+sources (github.com/oxia-db/oxia) `go build -o oxia ./cmd` makes it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import grpc
+import pytest
+
+from barycenter.metadata.oxia import oxia_api_pb2 as api
+from barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientStub
+from barycenter.standalone.cluster import free_ports
+
+VARIABLE = "BARYCENTER_OXIA"
+_DEADLINE_S = 60.0
+_LOOK_AGAIN_S = 0.02
+_STARTS = 5
+"""How often other ports are tried when somebody else took those that were free."""
+
+
+class OxiaServer:
+    """One server that is all of an Oxia; `start` may be called again after `kill`, with the same data and ports."""
+
+    def __init__(self, folder: Path, ports: Sequence[int], *, shards: int = 1, options: Sequence[str] = ()) -> None:
+        self.port, metrics = ports
+        self.endpoint = f"127.0.0.1:{self.port}"
+        self.url = f"//{self.endpoint}/default"
+        self._folder = folder
+        self._command = [
+            *(str(program()), "standalone", "--data-dir", str(folder / "db"), "--wal-dir", str(folder / "wal")),
+            *("--public-addr", self.endpoint, "--metrics-addr", f"127.0.0.1:{metrics}", "--shards", str(shards)),
+            *("--log-level", "warn", *options),
+        ]
+        if shutil.which("setpriv"):  # ends with this process, however that ends
+            self._command[:0] = ["setpriv", "--pdeathsig", "KILL"]
+        self._log = folder / "oxia.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def wait_ready(self) -> bool:
+        """Return whether it serves; False if it ended, as one does whose port is taken."""
+        assert self._process is not None
+        give_up_at_s = time.monotonic() + _DEADLINE_S
+        while time.monotonic() < give_up_at_s:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LOOK_AGAIN_S)
+                return False
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+            except OSError:
+                continue
+            return True
+        raise AssertionError(f"oxia does not serve:\n{self._log.read_text(errors='replace')[-4000:]}")
+
+    @contextmanager
+    def asked(self) -> Iterator[OxiaClientStub]:
+        """Ask it without a store."""
+        with grpc.insecure_channel(self.endpoint) as channel:
+            yield OxiaClientStub(channel)
+
+    def end_session(self, session: int) -> None:
+        """End a session as if its time had passed."""
+        with self.asked() as stub:
+            stub.CloseSession(api.CloseSessionRequest(shard=0, session_id=session), timeout=10)
+
+    def keys(self, first: str, end: str) -> list[str]:
+        """Return the keys from `first` to `end`, exclusive, of the first shard."""
+        with self.asked() as stub:
+            pages = stub.List(api.ListRequest(shard=0, start_inclusive=first, end_exclusive=end), timeout=10)
+            return [key for page in pages for key in page.keys]
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it as a crash would. Idempotent."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def forget(self) -> None:
+        """Lose all data of a server that was killed."""
+        for name in ("db", "wal"):
+            shutil.rmtree(self._folder / name)
+
+
+def program() -> Path | None:
+    """Return the program of Oxia, if there is one."""
+    found = os.environ.get(VARIABLE) or shutil.which("oxia")
+    return Path(found) if found else None
+
+
+def need_oxia() -> None:
+    """Skip the test where there is no Oxia."""
+    if program() is None:
+        pytest.skip(f"there is no oxia on the PATH, and {VARIABLE} names none (see CONTRIBUTING.md)")
+
+
+@contextmanager
+def oxia_server(folder: Path, *, shards: int = 1, options: Sequence[str] = ()) -> Iterator[OxiaServer]:
+    """Run one server while the block lasts."""
+    need_oxia()
+    for attempt in range(_STARTS):
+        place = folder / f"oxia-{attempt}"
+        place.mkdir(parents=True)
+        server = OxiaServer(place, free_ports(2), shards=shards, options=options)
+        try:
+            server.start()
+            if server.wait_ready():
+                yield server
+                return
+        finally:
+            server.kill()
+    raise AssertionError(f"oxia ended at every start; its logs are in {folder}")
+
+
+@cache
+def shared_oxia() -> OxiaServer:
+    """Return the one server that the tests of this process share; each has keys below a chroot of its own."""
+    need_oxia()
+    kept = ExitStack()
+    folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="oxia-")))
+    server = kept.enter_context(oxia_server(folder))
+    atexit.register(kept.close)
+    return server

@@ -36,14 +36,14 @@ _STARTS = 5
 class OxiaServer:
     """One server that is all of an Oxia; `start` may be called again after `kill`, with the same data and ports."""
 
-    def __init__(self, folder: Path, ports: Sequence[int], *, shards: int = 1, options: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, ports: Sequence[int], *, options: Sequence[str] = ()) -> None:
         self.port, metrics = ports
         self.endpoint = f"127.0.0.1:{self.port}"
         self.url = f"//{self.endpoint}/default"
         self._folder = folder
         self._command = [
             *(str(program()), "standalone", "--data-dir", str(folder / "db"), "--wal-dir", str(folder / "wal")),
-            *("--public-addr", self.endpoint, "--metrics-addr", f"127.0.0.1:{metrics}", "--shards", str(shards)),
+            *("--public-addr", self.endpoint, "--metrics-addr", f"127.0.0.1:{metrics}"),
             *("--log-level", "warn", *options),
         ]
         if shutil.which("setpriv"):  # ends with this process, however that ends
@@ -87,6 +87,12 @@ class OxiaServer:
             pages = stub.List(api.ListRequest(shard=0, start_inclusive=first, end_exclusive=end), timeout=10)
             return [key for page in pages for key in page.keys]
 
+    def found(self, key: str, partition_key: str) -> bool:
+        """Whether Oxia's own client finds a key in the shard of a partition key."""
+        command = [str(program()), "client", "--service-address", self.endpoint, "get", key]
+        asked = subprocess.run([*command, "--partition-key", partition_key], check=False, capture_output=True)
+        return asked.returncode == 0 and b"not found" not in asked.stdout + asked.stderr
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
@@ -117,13 +123,13 @@ def need_oxia() -> None:
 
 
 @contextmanager
-def oxia_server(folder: Path, *, shards: int = 1, options: Sequence[str] = ()) -> Iterator[OxiaServer]:
+def oxia_server(folder: Path, *, options: Sequence[str] = ()) -> Iterator[OxiaServer]:
     """Run one server while the block lasts."""
     need_oxia()
     for attempt in range(_STARTS):
         place = folder / f"oxia-{attempt}"
         place.mkdir(parents=True)
-        server = OxiaServer(place, free_ports(2), shards=shards, options=options)
+        server = OxiaServer(place, free_ports(2), options=options)
         try:
             server.start()
             if server.wait_ready():

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import grpc
 from grpc import aio
@@ -25,6 +25,9 @@ from barycenter.metadata.oxia.settings import OxiaSettings
 from barycenter.metadata.rpc import failures
 from barycenter.metadata.rpc.failures import details_of
 from barycenter.metadata.rpc.line import MAX_AT_ONCE, Line, Tokens, open_channel
+
+if TYPE_CHECKING:
+    from barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientAsyncStub
 
 Answer = TypeVar("Answer")
 
@@ -47,7 +50,7 @@ class Leader:
     """The server that leads the shard, as far as is known."""
 
     shard: int
-    stub: OxiaClientStub
+    stub: "OxiaClientAsyncStub"
     tokens: Tokens
 
 

@@ -84,7 +84,9 @@ class OxiaSession(KeptSession):
         if answer.puts[0].status != api.OK:
             raise StoreUnavailableError("/", "the session ended as soon as it began")
         if answer.puts[0].version.version_id != MARK:
-            raise StoreRefusedError("/", "the servers give no version ids that are asked for: Oxia 0.16 or newer is needed")
+            raise StoreRefusedError(
+                "/", "the servers give no version ids that are asked for: Oxia 0.16 or newer is needed"
+            )
 
     async def _end(self, session: int) -> None:
         async def end(leader: Leader, timeout_s: float) -> None:

@@ -3,7 +3,8 @@
 After the connection broke, following goes on behind the last write that was told, so nothing is missed, as long as the
 servers keep what changed (an hour, unless they are told otherwise). They do not say so if they did not. After a silence
 of MISSED_AFTER_S following goes on from now, and that is told (`missed`). Likewise if the servers know less than they
-did, as after a restore from a copy, if the shard is another, and when somebody deletes a range of keys, which comes as one change.
+did, as after a restore from a copy, if the shard is another, and when somebody deletes a range of keys, which comes as
+one change.
 
 Each session writes at its heartbeats, so a server that tells nothing for a session's time is left.
 """

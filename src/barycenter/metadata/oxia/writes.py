@@ -8,9 +8,10 @@ and what is there now decides.
 
 **The session in each write.** Only a put that names a session is refused when that session has ended. So each write
 begins with such a put: it takes the key for the session under the condition of the write and gives it an id that no
-record has (MARK). The put or delete that counts follows in the same step, under the condition that the key has that id. If
-the session has ended, or the condition does not hold, the first is refused, and with it the second; otherwise both
-happen, and nobody ever sees what is in between. An ephemeral key that is written by its own session needs no such put.
+record has (MARK). The put or delete that counts follows in the same step, under the condition that the key has that
+id. If the session has ended, or the condition does not hold, the first is refused, and with it the second; otherwise
+both happen, and nobody ever sees what is in between. An ephemeral key that is written by its own session needs no such
+put.
 
 Whether a key is ephemeral is fixed at its creation: an update leaves it the session that it has.
 """

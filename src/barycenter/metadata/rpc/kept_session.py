@@ -71,6 +71,7 @@ class KeptSession(ABC):
             MetadataError: the server in use would not, or did not answer.
         """
 
+    @abstractmethod
     async def _show(self, session: int) -> None:
         """Do what makes a session that was granted one in force; raises as `_grant`."""
 

@@ -7,6 +7,7 @@ sources (github.com/oxia-db/oxia) `go build -o oxia ./cmd` makes it.
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
 import signal
@@ -33,42 +34,70 @@ _STARTS = 5
 """How often other ports are tried when somebody else took those that were free."""
 
 
-class OxiaServer:
-    """One server that is all of an Oxia; `start` may be called again after `kill`, with the same data and ports."""
+class OxiaProcess:
+    """The program with some arguments; `start` may be called again after `kill`, with the same data and ports."""
 
-    def __init__(self, folder: Path, ports: Sequence[int], *, options: Sequence[str] = ()) -> None:
-        self.port, metrics = ports
-        self.endpoint = f"127.0.0.1:{self.port}"
-        self.url = f"//{self.endpoint}/default"
-        self._folder = folder
-        self._command = [
-            *(str(program()), "standalone", "--data-dir", str(folder / "db"), "--wal-dir", str(folder / "wal")),
-            *("--public-addr", self.endpoint, "--metrics-addr", f"127.0.0.1:{metrics}"),
-            *("--log-level", "warn", *options),
-        ]
+    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
+        self._command = [str(program()), *arguments, "--log-level", "warn"]
         if shutil.which("setpriv"):  # ends with this process, however that ends
             self._command[:0] = ["setpriv", "--pdeathsig", "KILL"]
-        self._log = folder / "oxia.log"
+        self._log = folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
+    def has_ended(self, within_s: float = 0) -> bool:
+        assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(within_s)
+            return True
+        return False
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it as a crash would. Idempotent."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class OxiaServer(OxiaProcess):
+    """One server: all of an Oxia (`standalone`), or one of several (`server`), with `options` more."""
+
+    def __init__(self, folder: Path, kind: str, name: str, ports: Sequence[int], options: Sequence[str] = ()) -> None:
+        self.port, metrics = ports
+        self.endpoint = f"127.0.0.1:{self.port}"
+        self.url = f"//{self.endpoint}/default"
+        self._data = folder / name
+        super().__init__(
+            folder,
+            name,
+            *(kind, "--data-dir", str(self._data / "db"), "--wal-dir", str(self._data / "wal")),
+            *("--public-addr", self.endpoint, "--metrics-addr", f"127.0.0.1:{metrics}", *options),
+        )
+
     def wait_ready(self) -> bool:
         """Return whether it serves; False if it ended, as one does whose port is taken."""
-        assert self._process is not None
         give_up_at_s = time.monotonic() + _DEADLINE_S
         while time.monotonic() < give_up_at_s:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_LOOK_AGAIN_S)
+            if self.has_ended(_LOOK_AGAIN_S):
                 return False
-            try:
+            with suppress(OSError):
                 socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-            except OSError:
-                continue
-            return True
+                return True
         raise AssertionError(f"oxia does not serve:\n{self._log.read_text(errors='replace')[-4000:]}")
+
+    def leader(self) -> str:
+        """Return the address of who leads the first shard, as this server knows it; empty if it knows none."""
+        with self.asked() as stub:
+            answer = next(stub.GetShardAssignments(api.ShardAssignmentsRequest(namespace="default"), timeout=10))
+            return answer.namespaces["default"].assignments[0].leader
 
     @contextmanager
     def asked(self) -> Iterator[OxiaClientStub]:
@@ -93,21 +122,9 @@ class OxiaServer:
         asked = subprocess.run([*command, "--partition-key", partition_key], check=False, capture_output=True)
         return asked.returncode == 0 and b"not found" not in asked.stdout + asked.stderr
 
-    def signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """End it as a crash would. Idempotent."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
     def forget(self) -> None:
         """Lose all data of a server that was killed."""
-        for name in ("db", "wal"):
-            shutil.rmtree(self._folder / name)
+        shutil.rmtree(self._data)
 
 
 def program() -> Path | None:
@@ -129,7 +146,7 @@ def oxia_server(folder: Path, *, options: Sequence[str] = ()) -> Iterator[OxiaSe
     for attempt in range(_STARTS):
         place = folder / f"oxia-{attempt}"
         place.mkdir(parents=True)
-        server = OxiaServer(place, free_ports(2), options=options)
+        server = OxiaServer(place, "standalone", "oxia", free_ports(2), options)
         try:
             server.start()
             if server.wait_ready():
@@ -138,6 +155,55 @@ def oxia_server(folder: Path, *, options: Sequence[str] = ()) -> Iterator[OxiaSe
         finally:
             server.kill()
     raise AssertionError(f"oxia ended at every start; its logs are in {folder}")
+
+
+@contextmanager
+def oxia_ensemble(folder: Path, size: int = 3) -> Iterator[tuple[OxiaServer, ...]]:
+    """Run servers that are one Oxia while the block lasts, and who has one of them lead: one shard, which all have."""
+    need_oxia()
+    for attempt in range(_STARTS):
+        place = folder / f"oxia-{attempt}"
+        place.mkdir(parents=True)
+        ports = free_ports(3 * size + 3)
+        inner = [f"127.0.0.1:{port}" for port in ports[2 * size : 3 * size]]
+        servers = tuple(
+            OxiaServer(place, "server", f"oxia{n}", ports[2 * n : 2 * n + 2], ["--internal-addr", inner[n]])
+            for n in range(size)
+        )
+        known = [{"public": server.endpoint, "internal": inner[n]} for n, server in enumerate(servers)]
+        shard = {"name": "default", "initialShardCount": 1, "replicationFactor": size}
+        (place / "cluster.yaml").write_text(json.dumps({"namespaces": [shard], "servers": known}))
+        one, two, three = (f"127.0.0.1:{port}" for port in ports[-3:])
+        coordinator = OxiaProcess(
+            place,
+            "coordinator",
+            *("coordinator", "--cconfig", str(place / "cluster.yaml"), "--metadata", "file"),
+            *("--file-clusters-status-path", str(place / "status.json")),
+            *("--internal-addr", one, "--public-addr", two, "--metrics-addr", three),
+        )
+        processes = (*servers, coordinator)
+        try:
+            for process in processes:
+                process.start()
+            if all(server.wait_ready() for server in servers) and _lead(servers, coordinator):
+                yield servers
+                return
+        finally:
+            for process in processes:
+                process.kill()
+    raise AssertionError(f"oxia ended at every start; its logs are in {folder}")
+
+
+def _lead(servers: Sequence[OxiaServer], coordinator: OxiaProcess) -> bool:
+    """Return when all know who leads; False if somebody ended."""
+    give_up_at_s = time.monotonic() + _DEADLINE_S
+    while time.monotonic() < give_up_at_s:
+        if coordinator.has_ended(_LOOK_AGAIN_S) or any(server.has_ended() for server in servers):
+            return False
+        with suppress(grpc.RpcError):
+            if all(server.leader() for server in servers):
+                return True
+    raise AssertionError("nobody leads")
 
 
 @cache

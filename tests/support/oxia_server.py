@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -96,7 +97,7 @@ class OxiaServer(OxiaProcess):
     def leader(self) -> str:
         """Return the address of who leads the first shard, as this server knows it; empty if it knows none."""
         with self.asked() as stub:
-            answer = next(stub.GetShardAssignments(api.ShardAssignmentsRequest(namespace="default"), timeout=10))
+            answer = next(stub.GetShardAssignments(api.ShardAssignmentsRequest(namespace="default"), timeout=2))
             return answer.namespaces["default"].assignments[0].leader
 
     @contextmanager
@@ -204,6 +205,16 @@ def _lead(servers: Sequence[OxiaServer], coordinator: OxiaProcess) -> bool:
             if all(server.leader() for server in servers):
                 return True
     raise AssertionError("nobody leads")
+
+
+def leader_of(servers: Sequence[OxiaServer]) -> OxiaServer | None:
+    """Return who leads, if most of those who say so name one."""
+    named: Counter[str] = Counter()
+    for server in servers:
+        with suppress(grpc.RpcError):
+            named[server.leader()] += 1
+    leaders = [server for server in servers if named[server.endpoint] > len(servers) // 2]
+    return leaders[0] if leaders else None
 
 
 @cache

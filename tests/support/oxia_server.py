@@ -159,8 +159,11 @@ def oxia_server(folder: Path, *, options: Sequence[str] = ()) -> Iterator[OxiaSe
 
 
 @contextmanager
-def oxia_ensemble(folder: Path, size: int = 3) -> Iterator[tuple[OxiaServer, ...]]:
-    """Run servers that are one Oxia while the block lasts, and who has one of them lead: one shard, which all have."""
+def oxia_ensemble(folder: Path, size: int = 3, *, options: Sequence[str] = ()) -> Iterator[tuple[OxiaServer, ...]]:
+    """Run servers that are one Oxia while the block lasts, and who has one of them lead: one shard, which all have.
+
+    With `options`, who asks them may be let in or not, so whether one leads is not waited for.
+    """
     need_oxia()
     for attempt in range(_STARTS):
         place = folder / f"oxia-{attempt}"
@@ -168,7 +171,7 @@ def oxia_ensemble(folder: Path, size: int = 3) -> Iterator[tuple[OxiaServer, ...
         ports = free_ports(3 * size + 3)
         inner = [f"127.0.0.1:{port}" for port in ports[2 * size : 3 * size]]
         servers = tuple(
-            OxiaServer(place, "server", f"oxia{n}", ports[2 * n : 2 * n + 2], ["--internal-addr", inner[n]])
+            OxiaServer(place, "server", f"oxia{n}", ports[2 * n : 2 * n + 2], ["--internal-addr", inner[n], *options])
             for n in range(size)
         )
         known = [{"public": server.endpoint, "internal": inner[n]} for n, server in enumerate(servers)]
@@ -186,7 +189,7 @@ def oxia_ensemble(folder: Path, size: int = 3) -> Iterator[tuple[OxiaServer, ...
         try:
             for process in processes:
                 process.start()
-            if all(server.wait_ready() for server in servers) and _lead(servers, coordinator):
+            if all(server.wait_ready() for server in servers) and (options or _lead(servers, coordinator)):
                 yield servers
                 return
         finally:

@@ -11,7 +11,7 @@ Each session writes at its heartbeats, so a server that tells nothing for a sess
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from barycenter.metadata.back_off import BackOff
@@ -113,7 +113,7 @@ class OxiaWatch:
                 self._missed()
         return self._told[1]
 
-    async def _next(self, read: "asyncio.Future[object]") -> object:
+    async def _next(self, read: Awaitable[object]) -> object:
         async with asyncio.timeout(self._silence_s):
             return await read
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import signal
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+
+import grpc
 
 from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.metadata.oxia.oxia_store import OxiaStore
 from barycenter.metadata.oxia.settings import read_settings
 from barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
-from support.oxia_server import oxia_ensemble
+from support.oxia_server import leader_of, oxia_ensemble
 
 LOST, BACK = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
 
@@ -24,6 +26,12 @@ async def client_of(*servers):
         yield store
     finally:
         await store.close()
+
+
+def is_led(server):
+    """Whether a server that was started again knows who leads."""
+    with suppress(grpc.RpcError):
+        return server.leader()
 
 
 async def put_at_last(store, path):
@@ -42,8 +50,7 @@ async def test_a_client_outlives_the_leader_and_one_that_hangs(tmp_path):
     """Its session, its keys and the order of changes go on; it is told when a server did not answer."""
     with oxia_ensemble(tmp_path) as servers:
         for signalled in (signal.SIGKILL, signal.SIGSTOP):
-            name = await asyncio.to_thread(servers[0].leader)
-            leader = next(server for server in servers if server.endpoint == name)
+            leader = await eventually(lambda: asyncio.to_thread(leader_of, servers))
             followers = [server for server in servers if server is not leader]
             async with client_of(*followers, leader) as store, client_of(*followers) as other:
                 session = store._session
@@ -64,10 +71,6 @@ async def test_a_client_outlives_the_leader_and_one_that_hangs(tmp_path):
                     leader.kill()
                     leader.start()
                     assert await asyncio.to_thread(leader.wait_ready)
-
-                    async def is_followed(server=leader):
-                        return await asyncio.to_thread(server.leader)
-
-                    await eventually(is_followed)
+                    await eventually(lambda server=leader: asyncio.to_thread(is_led, server))
                 else:
                     leader.signal(signal.SIGCONT)

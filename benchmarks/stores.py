@@ -43,6 +43,7 @@ from benchmarks.machine import percentile, print_table
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.etcd_server import etcd_server
+from support.oxia_server import oxia_server
 from support.start_storm import topic_in_each_bundle
 from support.zookeeper_server import zookeeper_server
 
@@ -120,6 +121,9 @@ def servers(names: Sequence[str], folder: Path) -> Iterator[dict[str, Callable[[
         if "etcd" in names:
             etcd = stack.enter_context(etcd_server(folder / "etcd"))
             found["etcd"] = lambda word: f"etcd:{etcd.url}/{word}"
+        if "oxia" in names:
+            oxia = stack.enter_context(oxia_server(folder / "oxia"))
+            found["oxia"] = lambda word: f"oxia:{oxia.url}/{word}"
         yield found
 
 
@@ -149,7 +153,7 @@ async def measure(given: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = ["sqlite", "zookeeper", "etcd"]
-    parser.add_argument("--stores", nargs="*", choices=known, default=known)
+    parser.add_argument("--stores", nargs="*", choices=[*known, "oxia"], default=known)
     parser.add_argument("--unloads", type=int, default=100)
     parser.add_argument("--session-ms", type=int, default=10_000)
     parser.add_argument("--bundles", type=int, nargs="*", default=[1_000, 16_000])

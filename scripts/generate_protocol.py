@@ -1,4 +1,5 @@
-"""Write the modules of the protobuf definitions anew: Pulsar's protocol, and the part of etcd's API that a store uses.
+"""Write the modules of the protobuf definitions anew: Pulsar's protocol, and the parts of etcd's and Oxia's API that
+stores use.
 
     .venv/bin/python scripts/generate_protocol.py
 
@@ -12,6 +13,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PROTOCOL = "barycenter/protocol"
 ETCD = "barycenter/metadata/etcd"
+OXIA = "barycenter/metadata/oxia"
 GENERATED = (
     f"{PROTOCOL}/pulsar_api_pb2.py",
     f"{PROTOCOL}/pulsar_api_pb2.pyi",
@@ -19,6 +21,10 @@ GENERATED = (
     f"{ETCD}/etcd_api_pb2.pyi",
     f"{ETCD}/etcd_api_pb2_grpc.py",
     f"{ETCD}/etcd_api_pb2_grpc.pyi",
+    f"{OXIA}/oxia_api_pb2.py",
+    f"{OXIA}/oxia_api_pb2.pyi",
+    f"{OXIA}/oxia_api_pb2_grpc.py",
+    f"{OXIA}/oxia_api_pb2_grpc.pyi",
 )
 """Relative to the source folder."""
 
@@ -32,14 +38,15 @@ def generate(into: Path) -> None:
     (into / PROTOCOL).mkdir(parents=True, exist_ok=True)
     protocol = into / PROTOCOL
     _compile(SOURCE / PROTOCOL, "pulsar_api.proto", f"--python_out={protocol}", f"--mypy_out=quiet:{protocol}")
-    _compile(
-        SOURCE,
-        f"{ETCD}/etcd_api.proto",
-        f"--python_out={into}",
-        f"--mypy_out=quiet:{into}",
-        f"--grpc_python_out={into}",
-        f"--mypy_grpc_out=quiet:{into}",
-    )
+    for definitions in (f"{ETCD}/etcd_api.proto", f"{OXIA}/oxia_api.proto"):
+        _compile(
+            SOURCE,
+            definitions,
+            f"--python_out={into}",
+            f"--mypy_out=quiet:{into}",
+            f"--grpc_python_out={into}",
+            f"--mypy_grpc_out=quiet:{into}",
+        )
 
 
 def _compile(folder: Path, definitions: str, *outputs: str) -> None:

@@ -9,18 +9,18 @@ from typing import TypeAlias
 import pytest
 
 from barycenter.metadata.store import Notification, NotificationType
-from support.metadata_backends import Heard, InEtcd, InSqlite, InZooKeeper, open_backend
+from support.metadata_backends import Heard, InEtcd, InOxia, InSqlite, InZooKeeper, open_backend
 from support.metadata_process import ProcessClient
 
 LONG_MS = 600_000
-Shared: TypeAlias = InSqlite | InEtcd | InZooKeeper
+Shared: TypeAlias = InSqlite | InEtcd | InOxia | InZooKeeper
 Start: TypeAlias = Callable[[int], Awaitable[ProcessClient]]
 
 
-@pytest.fixture(params=["sqlite", "etcd", "zookeeper"])
+@pytest.fixture(params=["sqlite", "etcd", "oxia", "zookeeper"])
 async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shared]:
     async with open_backend(request.param, tmp_path) as backend:
-        assert isinstance(backend, InSqlite | InEtcd | InZooKeeper)
+        assert isinstance(backend, InSqlite | InEtcd | InOxia | InZooKeeper)
         yield backend
 
 

@@ -11,8 +11,9 @@ def test_every_fault_befalls_one_store(count: int) -> None:
 
 
 def test_many_faults_are_of_every_kind_equally_often() -> None:
-    found = {store: drawn(3, KINDS[store], share) for store, share in shares(240).items()}
-    assert {store: len(faults) for store, faults in found.items()} == {"sqlite": 40, "zookeeper": 100, "etcd": 100}
+    found = {store: drawn(3, KINDS[store], share) for store, share in shares(320).items()}
+    counts = {store: len(faults) for store, faults in found.items()}
+    assert counts == {"sqlite": 40, "zookeeper": 100, "etcd": 100, "oxia": 80}
     for store, faults in found.items():
         assert {kind: sum(fault.kind is kind for fault in faults) for kind in KINDS[store]} == dict.fromkeys(
             KINDS[store], 10

@@ -19,6 +19,7 @@ from barycenter.metadata.open import open_store
 from barycenter.standalone.cluster import StandaloneCluster
 from barycenter.standalone.data_directory import DataDirectory
 from support.etcd_server import shared_etcd
+from support.oxia_server import shared_oxia
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 from support.zookeeper_server import shared_zookeeper
 
@@ -123,10 +124,15 @@ async def test_made_faults_are_found(tmp_path: Path) -> None:
     assert (await doctor("--store", f"sqlite:{tmp_path}/nothing"))[0] == BLIND
 
 
-@pytest.mark.parametrize("kind", ["zookeeper", "etcd"])
+@pytest.mark.parametrize("kind", ["zookeeper", "etcd", "oxia"])
 async def test_a_store_of_several_machines_is_read_as_a_file_is(tmp_path: Path, kind: str) -> None:
     """Nothing is found in a healthy cluster, and each fault that is made in the store, brokers running and stopped."""
-    server = f"{shared_zookeeper().url}" if kind == "zookeeper" else f"etcd:{shared_etcd().url}"
+    servers = {
+        "zookeeper": lambda: (shared_zookeeper().url, "zk:127.0.0.1:9"),
+        "etcd": lambda: (f"etcd:{shared_etcd().url}", "etcd:http://127.0.0.1:9"),
+        "oxia": lambda: (f"oxia:{shared_oxia().url}", "oxia://127.0.0.1:9"),
+    }
+    server, nobody = servers[kind]()
     url = f"{server}/doctor-{uuid.uuid4().hex}"
     store = await open_store(url)
     ledgers = ("--store", url, *files(tmp_path))
@@ -155,9 +161,7 @@ async def test_a_store_of_several_machines_is_read_as_a_file_is(tmp_path: Path, 
     found = findings(lines, "warning", "error", "critical")
     assert {"owner-gone", "tiling", "unknown-override", "ledgers-folder"} <= set(found)
     await store.close()
-    ended, lines, errors = await doctor(
-        "--store", "zk:127.0.0.1:9" if kind == "zookeeper" else "etcd:http://127.0.0.1:9"
-    )
+    ended, lines, errors = await doctor("--store", nobody)
     assert (ended, lines) == (BLIND, [])
     assert "cannot look" in errors
 

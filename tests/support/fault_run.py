@@ -15,8 +15,9 @@ from typing import Final, Protocol
 from barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.cluster_rehearsal import BUSY, Manager, Rehearsal, Size
 from support.etcd_server import etcd_ensemble
-from support.fault_schedule import Fault, Kind, Outcome
+from support.fault_schedule import KINDS, Fault, Kind, Outcome
 from support.loopback_proxy import LoopbackProxy, loopback_proxy
+from support.oxia_server import leader_of, oxia_ensemble
 from support.running_cluster import Admin, eventually, running_cluster
 from support.serving_intervals import conflicts, read_terms
 from support.traffic import Traffic
@@ -81,12 +82,20 @@ def running_store(name: str, folder: Path) -> Iterator[Store]:
                     lambda: next((each for each in members if each.is_leader()), None),
                     lambda endpoints: f"etcd:{','.join(f'http://{each}' for each in endpoints)}/faults",
                 )
+        case "oxia":
+            with oxia_ensemble(folder) as nodes:
+                yield Store(
+                    name,
+                    nodes,
+                    lambda: leader_of(nodes),
+                    lambda endpoints: f"oxia://{','.join(endpoints)}/default/faults",
+                )
         case _:
             yield Store(name)
 
 
 class FaultRun(Rehearsal):
-    """`proxies` are between one of the brokers, `PROXIED`, and the nodes of the store."""
+    """`proxies` are between one of the brokers, `PROXIED`, and the nodes of the store, if any can be."""
 
     PROXIED: Final = 0
 
@@ -224,9 +233,11 @@ async def fault_run(
     `configuration` is put over that of all brokers.
     """
     async with AsyncExitStack() as stack:
-        proxies = [await stack.enter_async_context(loopback_proxy(node.endpoint)) for node in store.nodes]
+        between = store.nodes if Kind.CUT_FROM_STORE in KINDS[store.name] else ()
+        proxies = [await stack.enter_async_context(loopback_proxy(node.endpoint)) for node in between]
         urls = [store.url([node.endpoint for node in store.nodes])] * BROKERS
-        urls[FaultRun.PROXIED] = store.url([proxy.endpoint for proxy in proxies])
+        if proxies:
+            urls[FaultRun.PROXIED] = store.url([proxy.endpoint for proxy in proxies])
         keys = {**CONFIGURATION, **(configuration or {})}
         async with running_cluster(folder, brokers=BROKERS, configuration=keys, metadata_store_urls=urls) as (
             cluster,

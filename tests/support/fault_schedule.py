@@ -25,12 +25,15 @@ class Kind(enum.Enum):
 
 
 OF_BROKERS: Final = (Kind.KILL_OWNER, Kind.KILL_LEADER, Kind.STOP_OWNER, Kind.STOP_LEADER)
+OF_NODES: Final = (Kind.KILL_STORE_NODE, Kind.KILL_STORE_LEADER, Kind.STOP_STORE_NODE, Kind.STOP_STORE_LEADER)
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {
     "sqlite": OF_BROKERS,
     "zookeeper": tuple(Kind),
     "etcd": tuple(Kind),
+    "oxia": (*OF_BROKERS, *OF_NODES),
 }
-"""By the store: a file has no nodes, and nothing goes over a network to it."""
+"""By the store: a file has no nodes, and nothing goes over a network to it. A client of Oxia asks who leads and goes
+there, past what stands in between."""
 _LASTS: Final = ((0.05, 0.7), (1.1, 1.6))
 """In session timeouts: what a session outlives, and what outlives a session."""
 

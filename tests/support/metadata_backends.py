@@ -15,12 +15,15 @@ from kazoo.client import KazooClient
 from barycenter.metadata.etcd.etcd_store import EtcdStore
 from barycenter.metadata.etcd.settings import read_settings
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from barycenter.metadata.oxia.oxia_store import OxiaStore
+from barycenter.metadata.oxia.settings import read_settings as read_oxia_settings
 from barycenter.metadata.sqlite.sqlite_file import SqliteFile
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
 from barycenter.metadata.timed_store import TimedStore
 from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.etcd_server import EtcdServer, shared_etcd
+from support.oxia_server import OxiaServer, shared_oxia
 from support.zookeeper_server import ZooKeeperServer, shared_zookeeper
 
 SESSION_TIMEOUT_MS = 1500
@@ -153,6 +156,29 @@ class InEtcd(_Backend):
         await asyncio.to_thread(self.server.call, "lease/revoke", {"ID": client._session})
 
 
+class InOxia(_Backend):
+    """Keys below a name of their own, in the server that all tests of the process share unless one is given."""
+
+    def __init__(self, folder: Path, server: OxiaServer | None = None) -> None:
+        super().__init__(folder)
+        self.server = shared_oxia() if server is None else server
+        self.url = f"{self.server.url}/{uuid.uuid4().hex}"
+
+    @property
+    def store_url(self) -> str:
+        """What another process opens, as `metadataStoreUrl` has it."""
+        return f"oxia:{self.url}"
+
+    async def connect(self, session_timeout_ms: int = 2 * SESSION_TIMEOUT_MS) -> OxiaStore:
+        client = await OxiaStore.open(read_oxia_settings(self.url), session_timeout_ms=session_timeout_ms)
+        self._clients.append(client)
+        return client
+
+    async def expire(self, client: OxiaStore) -> None:
+        assert client._session is not None
+        await asyncio.to_thread(self.server.end_session, client._session)
+
+
 class InZooKeeper(_Backend):
     """Keys below a chroot of their own, in the server that all tests of the process share unless one is given."""
 
@@ -191,6 +217,7 @@ BACKENDS: dict[str, Callable[[Path], Backend]] = {
     "sqlite": InSqlite,
     "zookeeper": InZooKeeper,
     "etcd": InEtcd,
+    "oxia": InOxia,
 }
 
 

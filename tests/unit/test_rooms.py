@@ -67,9 +67,9 @@ metadata
     store_client
     cache
     coordination
-    leased
+    leased rpc
     memory sqlite
-    zookeeper etcd
+    zookeeper etcd oxia
     open
 
 load

@@ -183,8 +183,8 @@ _READ_AS_OF_NOW: Final = ("sqlite:", "memory:", "etcd:")
 LONGEST_LEASED_SESSION_MS: Final = 3_600_000
 """The longest session that a leader grants where it writes for all."""
 _NOT_ON_ZOOKEEPER: Final = (
-    "false or administration where metadataStoreUrl is that of a ZooKeeper: its reads may be of a while ago, and "
-    "brokers read there how long they may serve. docs/leader-epochs.md"
+    "false or administration where metadataStoreUrl is that of a ZooKeeper or an Oxia: reads may be of a while ago, "
+    "and brokers read there how long they may serve. docs/leader-epochs.md"
 )
 
 

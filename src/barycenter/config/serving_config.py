@@ -28,9 +28,11 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     cluster_name: Annotated[str, about("Name of the cluster. Pulsar has no default.")] = "standalone"
     metadata_store_url: Annotated[
         str,
-        about("Store: `sqlite:PATH`, `memory:NAME`, `zk:HOST:PORT`, `etcd:http://HOST:PORT`. Blank: a file of ours."),
+        about(
+            "`sqlite:PATH`, `memory:NAME`, `zk:HOST:PORT`, `etcd:http://HOST:PORT`, `oxia://HOST:PORT`. Blank: a file."
+        ),
     ] = ""
-    metadata_store_config_path: Annotated[str, about("File: TLS keys, user, password of ZooKeeper or etcd.")] = ""
+    metadata_store_config_path: Annotated[str, about("File: TLS keys, user, password or token of that store.")] = ""
     configuration_metadata_store_url: Annotated[
         str, about("Store shared by clusters. Only the cluster's own store is offered, so leave it blank or equal.")
     ] = ""

@@ -6,6 +6,7 @@
 | `memory:NAME`  | memory of this process, shared by all who open the same name while one is open    |
 | `zk:HOST:PORT,…` | the ZooKeeper of these servers, `/PATH` behind the last for a part of it; also without `zk:` |
 | `etcd:http://HOST:PORT,…` | the etcd of these servers; `https` for TLS, `/NAME` behind the last for a part of it |
+| `oxia://HOST:PORT/NAMESPACE` | the Oxia that has this server, `/NAME` behind the namespace for a part of it |
 """
 
 import re
@@ -22,6 +23,7 @@ FORMS: Final = (
     "memory:NAME",
     "zk:HOST:PORT",
     "etcd:http://HOST:PORT",
+    "oxia://HOST:PORT/NAMESPACE",
 )
 
 OF_ONE_MACHINE: Final = ("sqlite:", "memory:")
@@ -49,7 +51,7 @@ def check_url(url: str) -> None:
         UnknownStoreError: there is none.
     """
     scheme, _, rest = url.partition(":")
-    known = scheme in ("sqlite", "memory", "etcd") or _SERVERS.fullmatch(rest if scheme == "zk" else url)
+    known = scheme in ("sqlite", "memory", "etcd", "oxia") or _SERVERS.fullmatch(rest if scheme == "zk" else url)
     if not rest or not known:
         raise UnknownStoreError(url)
 
@@ -87,6 +89,16 @@ async def open_store(
 
         return await EtcdStore.open(
             read_settings(rest, config_path),
+            session_timeout_ms=session_timeout_ms,
+            operation_timeout_s=operation_timeout_s,
+            clock=clock,
+        )
+    if scheme == "oxia":
+        from barycenter.metadata.oxia.oxia_store import OxiaStore  # brings gRPC, too
+        from barycenter.metadata.oxia.settings import read_settings as read_oxia_settings
+
+        return await OxiaStore.open(
+            read_oxia_settings(rest, config_path),
             session_timeout_ms=session_timeout_ms,
             operation_timeout_s=operation_timeout_s,
             clock=clock,

@@ -36,7 +36,8 @@ class Stat:
 class Guard:
     """What a write may depend on besides the key that it changes: that the key `path` is at `version` (≥ 0).
 
-    Whether it is, and the write, are one step of the store.
+    Whether it is, and the write, are one step of the store; Oxia's looks one request earlier, and holds the write
+    itself against the session.
     """
 
     path: str

@@ -8,8 +8,9 @@ from barycenter.metadata.errors import StoreSettingsError
 from barycenter.metadata.etcd.etcd_store import EtcdStore
 from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.metadata.open import UnknownStoreError, open_store
+from barycenter.metadata.oxia.oxia_store import OxiaStore
 from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from support.metadata_backends import InEtcd
+from support.metadata_backends import InEtcd, InOxia
 
 
 async def test_a_sqlite_url_names_a_file(tmp_path):
@@ -36,10 +37,19 @@ async def test_an_etcd_url_names_its_servers(tmp_path):
     await store.close()
 
 
+async def test_an_oxia_url_names_a_server_and_a_namespace(tmp_path):
+    backend = InOxia(tmp_path)
+    store = await open_store(backend.store_url, session_timeout_ms=2000)
+    assert isinstance(store, OxiaStore)
+    await store.close()
+
+
 async def test_what_is_wrong_with_an_etcd_url_or_its_file_is_told(tmp_path):
     for url, file, why in (
         ("etcd:localhost:2379", "", "expected etcd:http"),
         ("etcd:http://localhost:1", str(tmp_path / "none"), "cannot be read"),
+        ("oxia:localhost:6648", "", "expected oxia://HOST"),
+        ("oxia://localhost:1", str(tmp_path / "none"), "cannot be read"),
     ):
         with pytest.raises(StoreSettingsError, match=why):
             await open_store(url, config_path=file)

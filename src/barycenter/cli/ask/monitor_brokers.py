@@ -43,7 +43,7 @@ def command(place: str | None, extensions: bool, interval_s: float, once: bool) 
 
     Ends with Ctrl-C; with --once with 0, or with 1 if nobody tells anything.
     """
-    address = place if place and place.startswith(("sqlite:", "zk:", "etcd:", "etcds:")) else asked_url(place)
+    address = place if place and place.startswith(("sqlite:", "zk:", "etcd:", "etcds:", "oxia:")) else asked_url(place)
     known: dict[str, MonitoredBroker] = {}
     overall_at = time.monotonic()
     while True:

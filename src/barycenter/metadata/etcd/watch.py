@@ -15,8 +15,9 @@ from typing import Final
 from barycenter.metadata.back_off import BackOff
 from barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
 from barycenter.metadata.etcd import etcd_api_pb2 as api
-from barycenter.metadata.etcd.connection import EtcdConnection, Line, Troubles, translated
+from barycenter.metadata.etcd.connection import EtcdConnection, EtcdLine, translated
 from barycenter.metadata.etcd.layout import Layout
+from barycenter.metadata.rpc.troubles import Troubles
 from barycenter.metadata.store import Notification, NotificationType
 
 RETRY_S: Final = 0.05
@@ -59,11 +60,11 @@ class EtcdWatch:
                 if isinstance(error, StoreRefusedError) and not self.begun.done():
                     self.begun.set_exception(error)
                     return
-                self._troubles.failing("watch", line, error)
+                self._troubles.failing("watch", line.endpoint, error)
                 self._connection.leave(line)
                 await asyncio.sleep(self._back_off.next_s())
 
-    async def _follow(self, line: Line) -> None:
+    async def _follow(self, line: EtcdLine) -> None:
         """Return when changes were compacted away before they were told."""
         await self._look()
         first, end = self._layout.all
@@ -84,7 +85,7 @@ class EtcdWatch:
                             self._connection.forget(tokens)
                             raise StoreRefusedError("/", f"watch refused: {answer.cancel_reason}")
                         self._back_off.reset()
-                        self._troubles.working("watch", line)
+                        self._troubles.working("watch", line.endpoint)
                         if answer.created and not self.begun.done():
                             self.begun.set_result(None)
                         self._take(answer)

@@ -70,7 +70,7 @@ async def test_a_store_tells_what_brokers_wrote_there(tmp_path: Path) -> None:
     assert lines[title + 1].count("2.50") == 2, "in, and in all"
 
 
-@pytest.mark.parametrize("place", ["sqlite:/nowhere/at.all", "http://127.0.0.1:9", "etcd:"])
+@pytest.mark.parametrize("place", ["sqlite:/nowhere/at.all", "http://127.0.0.1:9", "etcd:", "oxia:"])
 async def test_who_cannot_be_asked_is_said(place: str) -> None:
     result = await run("--connect-string", place)
     assert (result.exit_code, bool(result.stderr)) == (1, True), result.output

@@ -10,7 +10,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 LISTENERS_ALLOWED: Final = "a list of name:pulsar://host:port or name:pulsar+ssl://host:port"
-ADVERTISED_ALLOWED: Final = "a host name or an IPv4 address without a port, as broker-1.example.org: an IPv6 address is no part of a broker's id"
+ADVERTISED_ALLOWED: Final = (
+    "a host name or an IPv4 address without a port, as broker-1.example.org: an IPv6 address is no part of a broker's "
+    "id, and where bindAddress is one, a host name has to be given"
+)
 CLUSTER_ALLOWED: Final = "1 to 255 letters, digits and _ - = : . of ASCII"
 BIND_ALLOWED: Final = "a host name or an address of this machine, without a port"
 

@@ -13,10 +13,20 @@ from barycenter.config.key import Key
 
 WORDS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="\\,\x7f\x85\xa0"), min_size=1)
 
+ADDRESSES = {
+    "clusterName": ["blue", "a:b=c.d-e_f"],
+    "advertisedAddress": ["broker-1.example.org", "10.0.0.1"],
+    "advertisedListeners": ["inside:pulsar://broker-1:6650", "a:pulsar://[::1]:1,a:pulsar+ssl://b:2"],
+    "bindAddress": ["0.0.0.0", "localhost", "::"],
+}
+"""Keys whose texts are not any texts."""
+
 
 def values(key: Key) -> st.SearchStrategy[Any]:
     if not key.offered or key.name in ("configurationMetadataStoreUrl", "internalListenerName"):
         return st.just(key.default)
+    if key.name in ADDRESSES:
+        return st.sampled_from(ADDRESSES[key.name]) | st.just(key.default)
     if key.kind is bool:
         return st.booleans()
     if key.kind in (int, float):

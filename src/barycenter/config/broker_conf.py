@@ -13,6 +13,17 @@ from typing import Any, Final, get_type_hints
 
 from msgspec import structs
 
+from barycenter.config.addresses import (
+    ADVERTISED_ALLOWED,
+    BIND_ALLOWED,
+    CLUSTER_ALLOWED,
+    LISTENERS_ALLOWED,
+    ListenerError,
+    is_address,
+    is_cluster_name,
+    is_host_name,
+    listener_urls,
+)
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.config.key import Key, format_value, key_name, key_of
 from barycenter.config.pulsar_version import COMPATIBILITY_KEY, FORMER_DEFAULTS, VERSIONS, PulsarVersion
@@ -240,9 +251,9 @@ def _check_together(config: BrokerConfig) -> None:
     shared = config.configuration_metadata_store_url
     if shared and shared != config.effective_metadata_store_url:
         raise ConfigError("configurationMetadataStoreUrl", shared, "blank or equal to metadataStoreUrl")
+    _check_addresses(config)
     internal = config.internal_listener_name
-    names = {listener.partition(":")[0].strip() for listener in config.advertised_listeners.split(",")}
-    if internal and internal not in names:
+    if internal and internal not in listener_urls(config.advertised_listeners):
         raise ConfigError("internalListenerName", internal, "blank or the name of one of advertisedListeners")
     if config.authorization_enabled and not config.authentication_enabled:
         raise ConfigError(
@@ -263,6 +274,22 @@ def _check_together(config: BrokerConfig) -> None:
     if writes == "true" and session_ms > LONGEST_LEASED_SESSION_MS:
         most = f"at most {LONGEST_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"
         raise ConfigError("metadataStoreSessionTimeoutMillis", str(session_ms), most)
+
+
+def _check_addresses(config: BrokerConfig) -> None:
+    if not is_cluster_name(config.cluster_name):
+        raise ConfigError("clusterName", config.cluster_name, CLUSTER_ALLOWED)
+    if not is_address(config.bind_address):
+        raise ConfigError("bindAddress", config.bind_address, BIND_ALLOWED)
+    advertised = config.effective_advertised_address
+    if advertised is not None and not is_host_name(advertised):
+        raise ConfigError("advertisedAddress", config.advertised_address, ADVERTISED_ALLOWED)
+    try:
+        listener_urls(config.advertised_listeners)
+    except ListenerError as error:
+        raise ConfigError(
+            "advertisedListeners", config.advertised_listeners, f"{LISTENERS_ALLOWED}; {error}"
+        ) from error
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

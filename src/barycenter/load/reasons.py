@@ -98,6 +98,7 @@ class Code(StrEnum):
     NOT_THE_GREATEST = "not_the_greatest"
     LESSER_OF_PAIR = "lesser_of_pair"
     GAP_TOO_NEW = "gap_too_new"
+    MIDDLE_BROKER = "middle_broker"
     DEVIATION_TOLERATED = "deviation_tolerated"
     WITHIN_BAND = "within_band"
     MAY_NOT_LAST = "may_not_last"
@@ -272,6 +273,7 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.DIFFERENCE_TOLERATED: "the difference to the least loaded broker is within the threshold",
     Code.NOT_THE_GREATEST: "another broker carries the most",
     Code.LESSER_OF_PAIR: "it is the less loaded one of its pair",
+    Code.MIDDLE_BROKER: "it stands in the middle of the brokers, and is paired with none",
     Code.GAP_TOO_NEW: "the gap between it and the broker it is paired with has not lasted long enough",
     Code.DEVIATION_TOLERATED: "it lies within the tolerated number of standard deviations of the mean",
     Code.WITHIN_BAND: "its predicted usage is within the band around what can be reached",
@@ -322,7 +324,10 @@ _SENTENCES: Final[dict[Code, str]] = {
 
 
 def render(reason: Reason) -> str:
-    """Return `reason` as one sentence, with the numbers, the alternatives and the settings that would change it."""
+    """Return `reason` as one sentence, with the numbers, the alternatives and the settings that would change it.
+
+    A strategy and settings that a cause shares with what it causes are told once.
+    """
     head = f"{reason.subject}: " if reason.subject else ""
     parts = [head + _SENTENCES[reason.code]]
     if reason.compared:
@@ -342,8 +347,16 @@ def render(reason: Reason) -> str:
     if reason.settings:
         parts.append(f"; set by {', '.join(reason.settings)}")
     if reason.cause is not None:
-        parts.append(f"; because {render(reason.cause)}")
+        parts.append(f"; because {render(_without_repetition(reason.cause, reason))}")
     return "".join(parts)
+
+
+def _without_repetition(cause: Reason, told: Reason) -> Reason:
+    return msgspec.structs.replace(
+        cause,
+        strategy="" if cause.strategy == told.strategy else cause.strategy,
+        settings=() if cause.settings == told.settings else cause.settings,
+    )
 
 
 def _comparison(compared: Compared) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner, Redirect
+from barycenter.config.addresses import listener_urls
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ServiceUrls:
         What the `internal_listener`, if there is one, has of broker URLs are those of whoever names no listener.
 
         Raises:
-            ValueError: the listeners cannot be read; the text says which.
+            ListenerError: the listeners cannot be read; the text says which.
         """
         host = f"[{advertised_address}]" if ":" in advertised_address else advertised_address
         found = parse_advertised_listeners(listeners)
@@ -131,18 +132,8 @@ def parse_advertised_listeners(text: str) -> dict[str, ListenerUrls]:
     """Read `name:pulsar://host:port,name:pulsar+ssl://host:port,…`.
 
     Raises:
-        ValueError: an entry has no name, another scheme, or repeats one; the text says which.
+        ListenerError: an entry is not of that form, or repeats one; the text says which.
     """
-    found: dict[str, ListenerUrls] = {}
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        name, _, url = entry.partition(":")
-        if not name or "://" not in url:
-            raise ValueError(f"advertisedListeners: {entry!r} is not of the form name:pulsar://host:port")
-        before = found.get(name, ListenerUrls())
-        if url.startswith("pulsar://") and before.broker_url is None:
-            found[name] = ListenerUrls(url, before.broker_url_tls)
-        elif url.startswith("pulsar+ssl://") and before.broker_url_tls is None:
-            found[name] = ListenerUrls(before.broker_url, url)
-        else:
-            raise ValueError(f"advertisedListeners: {entry!r} repeats a URL or has a scheme that is not pulsar's")
-    return found
+    return {
+        name: ListenerUrls(urls.get("pulsar"), urls.get("pulsar+ssl")) for name, urls in listener_urls(text).items()
+    }

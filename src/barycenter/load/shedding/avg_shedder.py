@@ -191,6 +191,7 @@ _CODES: Final = (
     Code.LESSER_OF_PAIR,
     Code.BELOW_MINIMUM_THROUGHPUT,
     Code.GAP_LASTED,
+    Code.MIDDLE_BROKER,
 )
 
 
@@ -204,6 +205,7 @@ def _verdicts(
     near = scores[pairs.greater] - scores[pairs.lesser] < settings.low
     code[pairs.lesser] = np.select([near, ~pairs.acts], [0, 1], 2)
     code[pairs.greater] = np.select([near, ~pairs.acts, ~(pairs.need > 0)], [0, 1, 3], 4)
+    code[partner == np.arange(count)] = _CODES.index(Code.MIDDLE_BROKER)
     by_rate, need, destination = np.zeros(count, bool), np.zeros(count), np.full(count, -1, np.int32)
     by_rate[pairs.greater] = pairs.by_rate
     need[pairs.greater] = np.where(pairs.acts, pairs.need, 0.0)
@@ -213,7 +215,9 @@ def _verdicts(
 
 @dataclass(frozen=True, slots=True)
 class AvgVerdicts:
-    """Columns over brokers: score (percent), partner, counts of this round, and what leaves where, why or why not."""
+    """Columns over brokers: score (percent), partner (itself: it has none), counts of this round, and what leaves
+    where, why or why not.
+    """
 
     settings: AvgShedder
     scores: Floats
@@ -240,8 +244,14 @@ class AvgVerdicts:
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
         code, partner = _CODES[self.code[broker]], int(self.partner[broker])
-        compared, settings = self._comparison(snapshot, broker, partner, code)
-        detail = f"paired with {snapshot.brokers.names[partner]}, usage {self.scores[broker]:.4g} % and "
+        compared: tuple[Compared, ...] = ()
+        settings: tuple[str, ...] = ()
+        if code is Code.MIDDLE_BROKER:
+            detail = f"usage {self.scores[broker]:.4g} %"
+        else:
+            compared, settings = self._comparison(snapshot, broker, partner, code)
+            usages = f"{self.scores[broker]:.4g} % and {self.scores[partner]:.4g} %"
+            detail = f"paired with {snapshot.brokers.names[partner]}, usage {usages}"
         return Reason(
             code=code,
             strategy=NAME,
@@ -249,7 +259,7 @@ class AvgVerdicts:
             compared=compared,
             settings=settings,
             flags=snapshot.brokers.flags_of(broker),
-            detail=f"{detail}{self.scores[partner]:.4g} %",
+            detail=detail,
         )
 
     def _comparison(

@@ -8,6 +8,7 @@
 | RECONNECTED, SESSION_REESTABLISHED        | looks again: a leader whose key survived stays leader unheard   |
 | an election fails for want of the store   | tries again every 2.5 to 5 s until closed                       |
 | every `recheck_s`                         | looks again, in case a notification was lost unnoticed          |
+| a key of others was created anew meanwhile| as if it had been told to be gone in between                    |
 
 STATE_AFTER has no entry for a connection that breaks: a former leader goes on believing until
 it can talk to the store again. Whoever acts as leader proves it at the point of effect.
@@ -116,6 +117,8 @@ class LeaderElection(Generic[T]):
         self._told: tuple[LeaderElectionState, T | None] = (self._state, None)
         self._was_gone = False
         """The key was told to be gone since `on_state` was called last: whoever looked saw that."""
+        self._life: tuple[int, int] | None = None
+        """When the key of others that was seen last was created, and its version then."""
         self._serial = asyncio.Lock()
         self._is_open = False
         self._declines = False
@@ -191,6 +194,7 @@ class LeaderElection(Generic[T]):
 
     async def _look_once(self) -> LeaderElectionState:
         record = await self._store.get(self.path)
+        self._note_life(record)
         if record is None:
             return self._became(Finding.DELETED, None) if self._declines else await self._lead()
         stored = self._decode(record)
@@ -205,6 +209,18 @@ class LeaderElection(Generic[T]):
             await self._store.delete(self.path, expected_version=version)
             return await self._lead()
         return self._became(Finding.OTHERS, stored)
+
+    def _note_life(self, record: Record | None) -> None:
+        """A key of others that was created later than the one seen before says that this one was deleted.
+
+        Its value and its version may be the same: a leader that starts again creates the key that it had.
+        """
+        before, self._life = self._life, None
+        if record is None or record.stat.created_by_self:
+            return
+        self._life = (record.stat.created_at_ms, record.stat.version)
+        if before is not None and (self._life[0] != before[0] or self._life[1] < before[1]):
+            self._was_gone = True
 
     async def _lead(self) -> LeaderElectionState:
         data = self._codec.encode(self._proposal)

@@ -27,10 +27,24 @@ from barycenter.metadata.zookeeper.settings import ZooKeeperSettings
 
 FIRST_RECONNECT_S: Final = 0.05
 MAX_RECONNECT_S: Final = 1.0
+"""The longest pause between two attempts to connect."""
+MAX_STEP_S: Final = 5.0
+"""How long an attempt waits for a connection, and again for the answer to its first request, at most."""
+_JITTER: Final = 0.4
+"""Of a pause: by so much kazoo shortens or prolongs it."""
 
 _PERSISTENT_RECURSIVE: Final = 1
 _log: Final = logging.getLogger("barycenter.zookeeper")
 _log.setLevel(logging.INFO)  # below, kazoo tells its requests, and in them passwords
+
+
+def step_s(session_timeout_s: float) -> float:
+    """Return how long one step of an attempt to connect may take.
+
+    kazoo waits for a whole session timeout, for the connection and again for the answer: a single server that was too
+    busy to accept would be asked again after two of them, when the session has long ended.
+    """
+    return min(session_timeout_s / 3, MAX_STEP_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +67,10 @@ class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     """Calls back on the connection's thread, in the order of the socket; kazoo's own keeps one queue for events and
     another for answers. What is called back must not block."""
 
-    def __init__(self, settings: ZooKeeperSettings) -> None:
+    def __init__(self, settings: ZooKeeperSettings, patience_s: float) -> None:
         super().__init__()
         self._settings = settings
+        self._patience_s = patience_s
 
     def create_connection(self, *args: Any, use_ssl: bool, **options: Any) -> socket.socket:
         """Connect. Over TLS kazoo trusts the system's authorities besides the one that is named, and leaves the socket
@@ -64,6 +79,7 @@ class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         Raises:
             OSError: nobody answers there, or not as somebody who is trusted.
         """
+        options["timeout"] = min(options["timeout"], self._patience_s)
         if not use_ssl:
             plain: socket.socket = super().create_connection(*args, use_ssl=use_ssl, **options)
             return plain
@@ -125,6 +141,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._write_sock.send(b"\0")
         return read_timeout_s, connect_timeout_s
 
+    def _invoke(self, timeout_s: float, request: Any, xid: int | None = None) -> Any:
+        """Send a request of those that open a session, and wait for its answer."""
+        return super()._invoke(min(timeout_s, self.client.patience_s), request, xid)
+
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         watch, _ = Watch.deserialize(buffer, offset)
         self.client.hear_event(watch.type, watch.path)
@@ -147,11 +167,14 @@ class RecursiveClient(KazooClient):  # type: ignore[misc]
         hear_armed: Callable[[Any], None],
         hear_event: Callable[[int, str], None],
     ) -> None:
-        reconnect = KazooRetry(max_tries=-1, delay=FIRST_RECONNECT_S, max_delay=MAX_RECONNECT_S)
+        self.patience_s = step_s(timeout_s)
+        reconnect = KazooRetry(
+            max_tries=-1, delay=FIRST_RECONNECT_S, max_delay=MAX_RECONNECT_S / (1 + _JITTER), max_jitter=_JITTER
+        )
         super().__init__(
             hosts,
             timeout=timeout_s,
-            handler=_AtOnce(settings),
+            handler=_AtOnce(settings, self.patience_s),
             connection_retry=reconnect,
             logger=_log,
             **settings.client_options(),

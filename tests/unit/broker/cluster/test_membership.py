@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from barycenter.broker.cluster.registration import BROKERS_ROOT
 from barycenter.broker.cluster.service_urls import ServiceUrls, parse_advertised_listeners
 from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from barycenter.broker.start_errors import BrokerIdInUseError
+from barycenter.config.addresses import ListenerError
 from barycenter.config.broker_conf import ConfigError
 from barycenter.metadata.store import NotificationType
 from support.control_cluster import (
@@ -353,5 +355,5 @@ def test_a_registration_without_balancing_tells_all_that_a_broker_is():
 
 @pytest.mark.parametrize("text", ["pulsar://a:1", "x:http://a:1", "x:pulsar://a:1,x:pulsar://b:1", "x"])
 def test_a_bad_listener_is_named(text):
-    with pytest.raises(ValueError, match="advertisedListeners"):
+    with pytest.raises(ListenerError, match=re.escape(repr(text.rpartition(",")[2]))):
         parse_advertised_listeners(text)

@@ -46,10 +46,27 @@ def refusal(folder: Path, *lines: str) -> str:
         ("webServicePortTls=0", "tlsCertificateFilePath: name the PEM file"),
         ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),
         ("loadBalancerLoadSheddingStrategy=NoSuchShedder", "NoSuchShedder"),
+        ("clusterName=a b", "clusterName=a b is not allowed: clusterName must be "),
+        (
+            "advertisedAddress=http://broker-1",
+            "advertisedAddress must be a host name or an IPv4 address without a port",
+        ),
+        ("advertisedAddress=broker-1:6650", "advertisedAddress must be a host name or an IPv4 address"),
+        ("advertisedAddress=::1", "advertisedAddress must be a host name or an IPv4 address"),
+        ("advertisedAddress=\nbindAddress=::1", "an IPv6 address is no part of a broker's id, and"),
+        (f"bindAddress={'a' * 64}", "bindAddress must be a host name or an address of this machine"),
+        ("advertisedListeners=inside", "advertisedListeners=inside is not allowed: advertisedListeners must be "),
+        ("advertisedListeners=a:pulsar://b:1,a:http://b:2", "'a:http://b:2' has another scheme"),
+        ("advertisedListeners=a:pulsar://b:1,a:pulsar://b:2", "'a:pulsar://b:2' repeats the listener's URL"),
+        ("advertisedListeners=a:pulsar://b", "'a:pulsar://b' has no host and port"),
+        ("advertisedListeners=a:pulsar://[b:1", "'a:pulsar://[b:1' has no host and port"),
+        ("internalListenerName=b\nadvertisedListeners=a:pulsar://b:1", "the name of one of advertisedListeners"),
     ],
 )
 def test_what_is_configured_wrongly_is_named(tmp_path: Path, line: str, said: str) -> None:
-    assert said in refusal(tmp_path, line)
+    told = refusal(tmp_path, line)
+    assert said in told
+    assert len(told.splitlines()) == 1
 
 
 async def test_recent_entries_have_the_memory_that_is_configured(tmp_path: Path) -> None:

@@ -183,6 +183,30 @@ def test_a_sole_bundle_may_move() -> None:
     assert [unload.bundle for unload in acting(cluster)] == [bundle_name(0)]
 
 
+def test_the_middle_one_of_an_odd_number_of_brokers_has_no_partner() -> None:
+    plan, _ = AvgShedder().decide(at(80, 50, 20).snapshot(), HitCounts())
+    middle = plan.broker_reason(1)
+    assert (middle.code, middle.compared, middle.settings) == (Code.MIDDLE_BROKER, (), ())
+    said = render(middle)
+    assert "paired with b" not in said
+    assert "usage 50 %" in said
+    assert "paired with b00" in render(plan.broker_reason(2))
+
+
+def test_a_broker_alone_has_no_partner() -> None:
+    plan, _ = AvgShedder(low=0, high=0).decide(at(80).snapshot(), HitCounts({"b00": 9}, {"b00": 9}))
+    assert (plan.reason.code, len(plan)) == (Code.BALANCED, 0)
+    assert "paired with b" not in render(plan.reason)
+
+
+def test_a_balanced_round_tells_strategy_and_settings_once() -> None:
+    plan, _ = AvgShedder().decide(at(80, 20).snapshot(), HitCounts())
+    told = render(plan.reason)
+    assert plan.reason.cause is not None
+    assert told.count("[AvgShedder]") == 1
+    assert told.count("; set by ") == 1
+
+
 def test_verdicts_name_the_partner_and_what_is_missing() -> None:
     plan, _ = HALVES.decide(at(80, 79, 50, 20).snapshot(), HitCounts())
     assert [refusal.reason.code for refusal in plan.refusals()] == [Code.GAP_TOO_NEW] * 4

@@ -265,3 +265,40 @@ def test_a_lost_notification_is_made_up_for_by_the_recheck():
         await follower.close()
 
     on_virtual_time(scenario)
+
+
+@pytest.mark.parametrize("successor", ["leader", "another"])
+def test_a_leader_that_came_anew_between_two_looks_is_heard_of(successor: str) -> None:
+    """Its key was deleted and created again, by the same name or not, and no notification came."""
+
+    async def scenario(world: World) -> None:
+        leading, following = world.machine("leader").store, world.machine("follower").store
+        world.backend.route_notifications(following, lambda change: None)
+        leader = LeaderElection(leading, PATH, str, "leader")
+        states: list[LeaderElectionState] = []
+        follower = LeaderElection(following, PATH, str, "follower", states.append)
+        await leader.elect()
+        await follower.elect()
+        await asyncio.sleep(11)
+        await leader.close()
+        await leader.elect(successor)
+        await asyncio.sleep(12)
+        assert follower.leader_if_known() == successor
+        assert states == [FOLLOWING, FOLLOWING]
+        await follower.close()
+        await leader.close()
+
+    on_virtual_time(scenario)
+
+
+async def test_a_key_that_only_changed_is_of_the_same_life(candidates, stores) -> None:
+    one, two, _ = candidates
+    await one.elect()
+    await two.elect()
+    await one.close()
+    await eventually(lambda: two.state is LEADING)
+    await one.elect()
+    before = list(one.states)
+    await stores[1].put(PATH, b'"candidate 1"', expected_version=0, ephemeral=True)
+    await eventually(lambda: one._life is not None and one._life[1] == 1)
+    assert one.states == before

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pulsar
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from structlog.testing import capture_logs
 
 from barycenter.broker.access.principal import Principal
@@ -94,6 +97,41 @@ async def test_tokens_let_a_client_in_and_it_finds_its_topics_on_both_brokers(lo
     for secret in (good, expired, forged, tampered, token("broker"), token("admin"), SECRET_URL):
         assert secret not in told
         assert secret.rpartition(".")[2] not in told
+
+
+async def test_tokens_of_a_private_key_let_a_client_in(tmp_path: Path) -> None:
+    ours, theirs = (rsa.generate_private_key(public_exponent=65_537, key_size=2048) for _ in range(2))
+    public = tmp_path / "public.pem"
+    public.write_bytes(ours.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+
+    def signed(role: str, by: rsa.RSAPrivateKey = ours) -> str:
+        return jwt.encode({"sub": role}, by, "RS256")
+
+    settings = {
+        "token_secret_key": "",
+        "token_public_key": f"file://{public}",
+        "broker_client_authentication_parameters": f"token:{signed('broker')}",
+    }
+    async with rest_cluster(**asking(**settings)) as cluster:
+        cluster.authorize(signed("admin"))
+        await cluster.create_namespace(bundles=1)
+        (broker,) = cluster.brokers
+        for url in (broker.urls.broker_url, broker.urls.web_url):
+            assert await asyncio.to_thread(works, url, bearer(signed("alice")))
+            wrong = [None, bearer(signed("alice", theirs)), bearer(token("alice"))]
+            assert all(await try_all([(url, each) for each in wrong], refused))
+
+
+async def test_tls_alone_lets_in_whoever_trusts_the_broker(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, "other")
+    settings = tls_settings(authority, authority.issue("server"))
+    async with rest_cluster(**settings) as cluster:
+        await cluster.create_namespace(bundles=1)
+        (broker,) = cluster.brokers
+        for url in (broker.urls.broker_url_tls, broker.urls.web_url_tls):
+            trust = {"tls_trust_certs_file_path": str(authority.file), "tls_validate_hostname": True}
+            assert await asyncio.to_thread(works, url, None, **trust)
+            assert await asyncio.to_thread(refused, url, None, tls_trust_certs_file_path=str(other.file))
 
 
 async def test_a_token_is_renewed_while_its_client_is_connected() -> None:

@@ -50,7 +50,8 @@ async def served_within(
 
 def unanswered(broker: ControlBroker, method: str, path: str, *, is_done: bool, times: int = 1) -> list[str]:
     """Have the store not answer this broker for so many writes at a path, which are done all the same, or are not."""
-    honest, lost = getattr(broker.store, method), []
+    honest = getattr(broker.store, method)
+    lost: list[str] = []
 
     async def losing(at: str, *arguments: Any, **options: Any) -> Any:
         if not at.startswith(path) or len(lost) >= times:

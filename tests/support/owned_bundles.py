@@ -1,6 +1,7 @@
 """Bundles of a few brokers: who owns them, by which record, how they are unloaded and split."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,7 @@ def unload(broker: ControlBroker, bundle: Bundle) -> "asyncio.Future[int | None]
     return asyncio.ensure_future(broker.run(broker.plane.namespaces.unload_bundle(bundle)))
 
 
-def split(broker: ControlBroker, bundle: Bundle, **options):
+def split(broker: ControlBroker, bundle: Bundle, **options: Any) -> "asyncio.Future[list[Bundle]]":
     algorithm = options.pop("algorithm", "range_equally_divide")
     work = broker.plane.namespaces.split_bundle(bundle, algorithm=algorithm, **options)
     return asyncio.ensure_future(broker.run(work))

@@ -72,7 +72,7 @@ def test_a_name_of_a_topic_is_text_wherever_it_stands(browser: Browser, served: 
 def test_loads_of_before_this_page_are_from_the_tables(browser: Browser, served: ServedCluster) -> None:
     page, complaints = opened(browser, served, viewport={"width": 1400, "height": 900})
     page.get_by_label("of", exact=True).select_option("day")
-    expect(page.locator("main")).to_contain_text("a step is 5 min")
+    expect(page.locator("main")).to_contain_text("a step is 10 min")
     lines = page.get_by_role("img", name="Brokers compared")
     expect(lines).to_have_attribute("aria-label", re.compile("the highest .*, the mean .*, the lowest "))
     lines.focus()

@@ -32,8 +32,8 @@ _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is read for one answer: of each table so many files and rows, of all so many bytes, as they are stored,
-    and so many seconds."""
+    """How much is read for one answer: of each table so many files and rows; of all, which share them evenly, so many
+    bytes, as they are stored, and so many seconds."""
 
     files: int = 2_000
     rows: int = 8_000_000
@@ -42,13 +42,11 @@ class Bounds:
 
 
 class _Budget:
-    def __init__(self, bounds: Bounds, now: Callable[[], float]) -> None:
-        self._bounds, self._now = bounds, now
-        self._files, self._rows = bounds.files, bounds.rows
-        self._bytes, self._deadline = bounds.stored_bytes, now() + bounds.seconds
+    """What may be read of one table, a `share` of what may be of all; the time begins now."""
 
-    def next_table(self) -> None:
-        self._files, self._rows = self._bounds.files, self._bounds.rows
+    def __init__(self, bounds: Bounds, share: float, now: Callable[[], float]) -> None:
+        self._files, self._rows, self._bytes = bounds.files, bounds.rows, bounds.stored_bytes * share
+        self._now, self._deadline = now, now() + bounds.seconds * share
 
     def take_file(self) -> bool:
         """Tell whether another file may be looked into."""
@@ -76,9 +74,8 @@ def read_load(
     names = ("bundle_samples",) if question.bundle else ("broker_usage", "load_reports")
     if not any(date_folders(storage, name) for name in names):
         return RecordedLoad({}, question.until_ms, "The pipeline has written no tables into this broker's data folder.")
-    budget = _Budget(bounds, now)
-    tables = [_Reading(storage, name, question, budget) for name in names]
-    sums = {name: table.read() for name, table in zip(names, tables, strict=True)}
+    tables = [_Reading(storage, name, question) for name in names]
+    sums = [table.read(_Budget(bounds, 1 / len(names), now)) for table in tables]
     whole_since = max(table.whole_since_ms for table in tables)
     spoiled, notes = sum(table.spoiled for table in tables), []
     if whole_since > question.since_ms:
@@ -92,19 +89,18 @@ def read_load(
 class _Reading:
     """One table, read back; `whole_since_ms` is from when on all of it was."""
 
-    def __init__(self, storage: Storage, name: str, question: LoadQuestion, budget: _Budget) -> None:
-        self._storage, self._name, self._question, self._budget = storage, name, question, budget
+    def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
+        self._storage, self._name, self._question = storage, name, question
         self.whole_since_ms = question.since_ms
         self.spoiled = 0
 
-    def read(self) -> pa.Table | None:
+    def read(self, budget: _Budget) -> pa.Table | None:
         """Return the sums by step and broker, None if there is nothing."""
-        self._budget.next_table()
         parts: list[pa.Table] = []
         for file in self._files():
             try:
                 with self._storage.local(file) as path, pq.ParquetFile(path) as parquet:
-                    goes_on = self._read_file(parquet, parts)
+                    goes_on = self._read_file(parquet, parts, budget)
             except (OSError, pa.ArrowException, KeyError):
                 self.spoiled += 1
                 continue
@@ -121,10 +117,10 @@ class _Reading:
             for file in reversed(table_files(self._storage, self._name, dates=(date,))):
                 yield file.path
 
-    def _read_file(self, parquet: pq.ParquetFile, parts: list[pa.Table]) -> bool:
+    def _read_file(self, parquet: pq.ParquetFile, parts: list[pa.Table], budget: _Budget) -> bool:
         """Add the sums of a file; tell whether others may be read, too."""
         columns = self._columns(set(parquet.schema_arrow.names))
-        may_read = self._budget.take_file()
+        may_read = budget.take_file()
         for group in reversed(range(parquet.num_row_groups)):
             about = parquet.metadata.row_group(group)
             stored = {about.column(i).path_in_schema: about.column(i) for i in range(about.num_columns)}
@@ -132,11 +128,11 @@ class _Reading:
             if lower_ms >= self._question.until_ms or upper_ms < self._question.since_ms or not self._may_have(stored):
                 continue
             size = sum(stored[column].total_compressed_size for column in columns)
-            if not may_read or not self._budget.take(about.num_rows, size):
+            if not may_read or not budget.take(about.num_rows, size):
                 self._cut(upper_ms)
                 return False
             for batch in parquet.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False):
-                if self._budget.is_late:
+                if budget.is_late:
                     self._cut(upper_ms)
                     return False
                 rows = self._wanted(pa.table(batch))
@@ -168,9 +164,9 @@ class _Reading:
                 mask = pc.and_(mask, pc.equal(rows.column(column), name))
         return rows.filter(mask)
 
-    def _cut(self, newest_unread_ms: int) -> None:
+    def _cut(self, newest_unread_ms: float) -> None:
         step_ms = self._question.step_ms
-        after = (min(newest_unread_ms, self._question.until_ms - 1) // step_ms + 1) * step_ms
+        after = (int(min(newest_unread_ms, self._question.until_ms - 1)) // step_ms + 1) * step_ms
         self.whole_since_ms = max(self.whole_since_ms, after)
 
 
@@ -228,9 +224,9 @@ def _summed(parts: Sequence[pa.Table]) -> pa.Table:
     return grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
 
 
-def _loads(question: LoadQuestion, sums: dict[str, pa.Table | None]) -> dict[int, list[BrokerLoad]]:
+def _loads(question: LoadQuestion, sums: Sequence[pa.Table | None]) -> dict[int, list[BrokerLoad]]:
     found: dict[tuple[int, str], dict[str, Any]] = {}
-    for table in sums.values():
+    for table in sums:
         for row in [] if table is None else table.to_pylist():
             figures = found.setdefault((row["step"], row["broker"]), {})
             if row["usage_count"]:

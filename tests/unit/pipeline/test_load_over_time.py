@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barycenter.load.reports.load_over_time import LoadQuestion, RecordedLoad, load_question
+from barycenter.load.reports.load_over_time import LoadQuestion, RecordedLoad
 from barycenter.pipeline.load_over_time import Bounds, read_load
 from barycenter.pipeline.storage.layout import PipelineLayout
 from barycenter.pipeline.tables.compaction import merge_files
@@ -22,6 +22,7 @@ BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
 """Ten minutes before midnight: two dates."""
 BEGIN_MS = int(BEGIN.timestamp() * 1000)
 STEP_MS = 60_000
+LONG = 1e9
 QUESTION = LoadQuestion(BEGIN_MS + 2 * STEP_MS, BEGIN_MS + 18 * STEP_MS, STEP_MS)
 BUNDLE = "t/n/0x00000000_0x80000000"
 Row = dict[str, Any]
@@ -132,16 +133,25 @@ def test_compacted_files_count_once(layout: PipelineLayout) -> None:
     assert told(read_load(layout, QUESTION), "msg_rate") == pytest.approx(told(before, "msg_rate"), abs=0.01)
 
 
-@pytest.mark.parametrize("bounds", [Bounds(files=2), Bounds(rows=60), Bounds(stored_bytes=6_000), Bounds(seconds=12.0)])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        Bounds(files=2, seconds=LONG),
+        Bounds(rows=60, seconds=LONG),
+        Bounds(stored_bytes=12_000, seconds=LONG),
+        Bounds(seconds=24.0),
+    ],
+)
 def test_what_goes_beyond_the_bounds_is_left_out_and_the_rest_is_whole(layout: PipelineLayout, bounds: Bounds) -> None:
     """The newest is read first; each look at the clock takes a second."""
     seconds = count()
     found = read_load(layout, QUESTION, bounds, now=lambda: float(next(seconds)))
     assert QUESTION.since_ms < found.whole_since_ms <= QUESTION.until_ms
     assert "more in the tables" in found.note
-    rest = load_question(found.whole_since_ms, QUESTION.until_ms, STEP_MS) if found.loads else None
-    for figure in ("usage", "msg_rate") if rest is not None and found.whole_since_ms < QUESTION.until_ms else ():
+    rest = LoadQuestion(found.whole_since_ms, QUESTION.until_ms, STEP_MS)
+    for figure in ("usage", "msg_rate"):
         whole = told(read_load(layout, rest), figure)
+        assert whole
         assert {key: value for key, value in told(found, figure).items() if key[0] >= rest.since_ms} == whole
 
 

@@ -15,6 +15,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 MOST_STEPS: Final = 400
+DEFAULT_STEPS: Final = 200
+"""At most so many, where nobody says how long a step shall be."""
 MOST_FIGURES: Final = 40_000
 """Rows of brokers in all steps together."""
 LONGEST_SPAN_MS: Final = 31 * 86_400_000
@@ -125,7 +127,7 @@ def load_question(
     if not 0 < span_ms <= LONGEST_SPAN_MS or since_ms < 0 or until_ms > LATEST_TIME_MS:
         days = LONGEST_SPAN_MS // 86_400_000
         raise LoadQuestionError(f"The time from since to until must be more than 0 ms and at most {days} days")
-    most = MOST_STEPS if broker or bundle else max(1, min(MOST_STEPS, MOST_FIGURES // max(1, brokers)))
+    most = DEFAULT_STEPS if broker or bundle else max(1, min(DEFAULT_STEPS, MOST_FIGURES // max(1, brokers)))
     if not step_ms:
         step_ms = next((s * 1000 for s in _STEPS_S if span_ms <= (most - 1) * s * 1000), LONGEST_STEP_MS)
     if not SHORTEST_STEP_MS <= step_ms <= LONGEST_STEP_MS:

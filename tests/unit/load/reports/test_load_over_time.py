@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from barycenter.load.reports.load_over_time import (
     COVERED_MS,
+    DEFAULT_STEPS,
     LONGEST_SPAN_MS,
     MOST_FIGURES,
-    MOST_STEPS,
     BrokerLoad,
     LoadQuestion,
     LoadQuestionError,
@@ -45,7 +45,7 @@ def test_a_question_without_a_step_gets_the_shortest_whose_figures_fit(since: in
     question = load_question(since, since + span, brokers=brokers)
     assert question.since_ms <= since < since + span <= question.until_ms
     assert question.since_ms % question.step_ms == question.until_ms % question.step_ms == 0
-    assert 1 <= question.steps <= MOST_STEPS
+    assert 1 <= question.steps <= DEFAULT_STEPS
     assert question.steps * brokers <= MOST_FIGURES or question.step_ms == 86_400_000
 
 

@@ -2,9 +2,9 @@
 // moment to moment and a line below tells of the one pointed at. What is drawn are moments, never bundles.
 
 import { h, s, say } from "./dom.js";
-import { moment, time } from "./words.js";
+import { moment, throughput, time } from "./words.js";
 
-const LEFT = 78, RIGHT = 12, TOP = 8, BOTTOM = 24, HEIGHT = 130, GAP_MS = 60000;
+const LEFT = 78, RIGHT = 12, TOP = 8, BOTTOM = 24, HEIGHT = 130, GAP_MS = 60000, LEAST_MS = 60000;
 
 // `lines` name the lines, the first the strongest. `draw(times, values, words, step)` takes for each line a value or null
 // for each time, epoch ms, oldest first; `words` tell a value, `step` is how far times are apart, 0 if they just came so.
@@ -59,7 +59,7 @@ export function loadLines(title, lines) {
       now.width = width;
       return;
     }
-    const first = times[0], last = Math.max(times[times.length - 1], first + 1), top = Math.max(...all) || 1;
+    const last = times[times.length - 1], first = Math.min(times[0], last - LEAST_MS), top = roundTop(Math.max(...all), words === throughput ? 1024 : 1000);
     const right = width - RIGHT, bottom = HEIGHT - BOTTOM;
     now.x = t => LEFT + (t - first) / (last - first) * (right - LEFT);
     now.timeAt = place => first + (place - LEFT) / (right - LEFT) * (last - first);
@@ -76,15 +76,23 @@ export function loadLines(title, lines) {
       parts.push(s("text", { class: "soft", x: now.x(t), y: HEIGHT - 6, "text-anchor": i === most ? "end" : i ? "middle" : "start" }, moment(t, last - first)));
     }
     for (const [line, row] of [...values.entries()].reverse()) parts.push(s("path", { class: `line line${line}`, d: pathOf(times, row, now.x, y, step ? 1.5 * step : GAP_MS) }));
+    const newest = times.length - 1 - [...times.keys()].reverse().findIndex(i => values.some(row => row[i] !== null));
+    for (const [line, row] of values.entries()) if (row[newest] !== null) parts.push(s("circle", { class: `end end${line}`, cx: now.x(times[newest]), cy: y(row[newest]), r: 3 }));
     cross = s("line", { class: "cross", x1: -9, x2: -9, y1: TOP, y2: bottom });
     svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     svg.replaceChildren(...parts, cross);
-    const newest = times.length - 1 - [...times.keys()].reverse().findIndex(i => values.some(row => row[i] !== null));
     svg.setAttribute("aria-label", `${title}. At ${time(times[newest])}: ${valuesAt(newest)}. Arrow keys go from moment to moment.`);
     if (at < 0) say(readout, `${time(times[newest])}: ${valuesAt(newest)}`);
     else tell();
   }
   return { node, draw };
+}
+
+// The end of an axis: what is as much or a little more, and half of it, are short to tell in steps of `base`.
+function roundTop(most, base) {
+  if (!(most > 0)) return 1;
+  const unit = base ** Math.floor(Math.log(most) / Math.log(base)), value = most / unit, power = 10 ** Math.floor(Math.log10(value));
+  return unit * power * [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find(one => one * power >= value - 1e-9);
 }
 
 // A line is broken where nothing is known; a moment that stands alone is a dot.

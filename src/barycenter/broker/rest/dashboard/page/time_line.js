@@ -67,7 +67,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
       const page = await get("/barycenter/v1/decision-log", { of: "cluster", limit: PAGE, before: next || (first ? `${first.at}:${first.number}:${first.by}` : ""), ...of() });
       held = merged(all(), page.decisions.map(one => ({ ...one, reason: null, short: shortReason(one.sentence) })), HELD);
       next = page.next;
-      most += PAGE;
+      most = HELD;
       const isFull = held.length >= HELD, silent = page.silent.length ? ` ${counted(page.silent.length, "broker")} did not answer.` : "";
       older.hidden = next === "" || isFull;
       say(told, (isFull ? `${count(HELD)} decisions are as many as a page holds; barycenter history decisions tells older ones.`

@@ -56,10 +56,12 @@ def over_time(page: Page) -> None:
     explained(page)
     now = page.evaluate("Date.now() - 60000 * new Date().getTimezoneOffset()")
     page.get_by_label("of", exact=True).select_option("own")
-    for edge, at_ms in (("from", now - 180_000), ("to", now)):
+    for edge, at_ms in (("from", now - 150_000), ("to", now + 60_000)):
         page.get_by_label(edge, exact=True).fill(f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M}")
     page.locator("figure.lines path.line").first.wait_for()
     page.get_by_role("heading", level=1).click()  # nothing has the focus
+    if page.viewport_size == NARROW:
+        page.locator("#load-title").evaluate("title => title.scrollIntoView()")
 
 
 def draining(page: Page) -> None:

@@ -92,7 +92,7 @@ export const remembered = moment => ({ at: moment.at, brokers: new Map(moment.br
 
 // What was sampled before this page was opened: other pages asked, and the leader kept it.
 async function earlier() {
-  const { moments } = await get("/barycenter/v1/load-history").catch(() => ({ moments: [] })), found = moments.map(remembered);
+  const told = await get("/barycenter/v1/load-history").catch(() => null), found = (told?.moments || []).map(remembered);
   known.samples = [...found.filter(one => !known.samples.length || one.at < known.samples[0].at - SAMPLE_EVERY_MS / 2), ...known.samples].slice(-MOST_SAMPLES);
 }
 

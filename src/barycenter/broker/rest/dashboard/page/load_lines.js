@@ -9,13 +9,15 @@ const LEFT = 78, RIGHT = 12, TOP = 8, BOTTOM = 24, HEIGHT = 130, GAP_MS = 60000,
 // `lines` name the lines, the first the strongest. `draw(times, values, words, step)` takes for each line a value or null
 // for each time, epoch ms, oldest first; `words` tell a value, `step` is how far times are apart, 0 if they just came so.
 export function loadLines(title, lines) {
-  const svg = s("svg", { tabindex: 0, role: "img" }), readout = h("output", { class: "readout" });
+  const svg = s("svg", { tabindex: 0, role: "img" }), readout = h("p", { class: "readout", "aria-live": "off" });
   const keys = lines.length > 1 ? h("ul", { class: "keys", "aria-hidden": "true" }, lines.map((name, i) =>
     h("li", {}, s("svg", { class: "stroke", viewBox: "0 0 28 8" }, s("path", { class: `line line${i}`, d: "M0 4H28" })), " ", name))) : null;
   const node = h("figure", { class: "lines" }, h("figcaption", {}, title), keys, svg, readout);
   let now = null, at = -1, cross = null;
   new ResizeObserver(() => paint()).observe(svg);
 
+  // what changes by itself is not read aloud, only what somebody goes to
+  for (const [event, live] of [["focus", "polite"], ["blur", "off"]]) svg.addEventListener(event, () => readout.setAttribute("aria-live", live));
   svg.addEventListener("pointermove", event => {
     if (!now) return;
     const box = svg.getBoundingClientRect(), wanted = now.timeAt((event.clientX - box.left) * now.width / box.width);

@@ -20,7 +20,7 @@ export function loadSpan(of, draw) {
     Object.entries(SPANS).map(([name, [title]]) => h("option", { value: name, selected: name === chosen.span }, title)));
   const edge = name => h("input", { type: "datetime-local", id: `${id}-${name}`, value: chosen[name], oninput: event => { chosen[name] = event.target.value; clearTimeout(timer); timer = setTimeout(again, WAIT_MS); } });
   const from = edge("from"), to = edge("to");
-  const own = h("span", { class: "own", hidden: true }, h("label", { for: from.id }, "from "), from, " ", h("label", { for: to.id }, "to "), to);
+  const own = h("span", { class: "own", hidden: true }, h("span", {}, h("label", { for: from.id }, "from"), " ", from), h("span", {}, h("label", { for: to.id }, "to"), " ", to));
   const told = h("p", { class: "note told", role: "status" });
   const span = { samples: null, step: 0, choice: h("p", { class: "span" }, h("label", { for: id }, "of"), " ", choice, own), told, leave: () => { asked++; clearTimeout(timer); } };
   let timer = 0, asked = 0;
@@ -48,6 +48,7 @@ export function loadSpan(of, draw) {
     try {
       const found = await get("/barycenter/v1/load-history", { ...of, since: Math.max(0, Math.round(since)), until: Math.round(until) });
       if (turn !== asked) return;
+      if (!found.moments) throw new Error("The leader is of an earlier release, which tells of the last minutes alone.");
       Object.assign(span, { samples: stepped(found), step: found.step });
       say(told, [found.note, found.wholeSince > found.since && found.moments.length ? `Whole since ${time(found.wholeSince)}.` : "", found.moments.length ? "" : "Nothing is known of this time."].filter(Boolean).join(" "));
     } catch (error) {

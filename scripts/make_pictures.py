@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -50,6 +51,19 @@ def explained(page: Page) -> None:
     page.locator("#now-title").wait_for()
 
 
+def over_time(page: Page) -> None:
+    """Show the run from its first minute on, which is in the pipeline's tables."""
+    explained(page)
+    now = page.evaluate("Date.now() - 60000 * new Date().getTimezoneOffset()")
+    page.get_by_label("of", exact=True).select_option("own")
+    for edge, at_ms in (("from", now - 150_000), ("to", now + 60_000)):
+        page.get_by_label(edge, exact=True).fill(f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M}")
+    page.locator("figure.lines path.line").first.wait_for()
+    page.get_by_role("heading", level=1).click()  # nothing has the focus
+    if page.viewport_size == NARROW:
+        page.locator("#load-title").evaluate("title => title.scrollIntoView()")
+
+
 def draining(page: Page) -> None:
     explained(page)
     page.get_by_role("button", name="Drain…", exact=True).click()
@@ -63,7 +77,9 @@ def take_all(browser: Browser) -> None:
     pictures: list[tuple[str, str, dict[str, int], str, Callable[[Page], None]]] = [
         ("overview-light", "", WIDE, "light", by_throughput),
         ("overview-dark-narrow", "", NARROW, "dark", by_throughput),
-        ("bundle-dark", address("bundle", bundle), WIDE, "dark", explained),
+        ("bundle-dark", address("bundle", bundle), WIDE, "dark", over_time),
+        ("broker-load-light", address("broker", busiest["broker"]), WIDE, "light", over_time),
+        ("broker-load-dark-narrow", address("broker", busiest["broker"]), NARROW, "dark", over_time),
         ("drain-light", address("broker", busiest["broker"]), WIDE, "light", draining),
     ]
     for name, place, viewport, scheme, ready in pictures:

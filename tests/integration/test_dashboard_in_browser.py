@@ -1,35 +1,30 @@
-"""The dashboard of a running cluster in a real browser: what it shows, and what keys alone can do with it."""
+"""The dashboard of a running cluster in a real browser: what it shows, of now and of before."""
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from support.browser_pages import NEEDS_CHROMIUM, chromium
-from support.known_roles import ASKED, ROOT
-from support.proofs import token
+from support.dashboard_pages import (
+    HOSTILE,
+    OLD_BUNDLE,
+    OLD_DECISIONS,
+    address,
+    dashboard_cluster,
+    explained,
+    opened,
+)
 from support.served_cluster import ServedCluster
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM]
-
-HOSTILE = "persistent://public/ns/<img src=x onerror=\"document.title='owned'\">"
-TOPICS = [f"t{number}" for number in range(12)]
+pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard")]
+"""One cluster and one browser for all tests of the file."""
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
-    with ServedCluster(tmp_path_factory.mktemp("dashboard")) as served:
-        cluster = served.cluster
-        served.run(cluster.create_namespace(bundles=8))
-        names = [*TOPICS, quote(HOSTILE.rpartition("/")[2], safe="")]
-        for name in names:
-            served.run(cluster.expect(204, "PUT", f"/admin/v2/persistent/public/ns/{name}"))
-        served.report()
+    with dashboard_cluster(tmp_path_factory.mktemp("dashboard")) as served:
         yield served
 
 
@@ -37,43 +32,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
 def browser() -> Iterator[Browser]:
     with chromium() as browser:
         yield browser
-
-
-def opened(browser: Browser, served: ServedCluster, place: str = "", **context: Any) -> tuple[Page, list[str]]:
-    """Return a page and the list of what it complains of: errors, refusals of its policy, requests to elsewhere."""
-    page = browser.new_page(**context)
-    page.set_default_timeout(15_000)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on(
-        "request", lambda request: None if request.url.startswith(f"{served.url}/") else complaints.append(request.url)
-    )
-    page.goto(f"{served.url}/{place}")
-    return page, complaints
-
-
-def address(kind: str, name: str) -> str:
-    return f"#/{kind}/{quote(name, safe='')}"
-
-
-def explained(served: ServedCluster, **query: str) -> Any:
-    return served.get("/barycenter/v1/explanation", **query)
-
-
-def tab_to(page: Page, matches: str) -> None:
-    """Press Tab until what matches has the focus."""
-    for _ in range(80):
-        page.keyboard.press("Tab")
-        if page.evaluate("selector => document.activeElement.matches(selector)", matches):
-            return
-    pytest.fail(f"Tab leads to no {matches}")
-
-
-def barriers(page: Page) -> list[tuple[str, list[str]]]:
-    """Return what axe finds: rules that are broken, each with the first elements that break it."""
-    violations = Axe().run(page).response["violations"]
-    return [(one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in violations]
 
 
 def test_the_overview_shows_what_rest_says_and_asks_nobody_else(browser: Browser, served: ServedCluster) -> None:
@@ -111,149 +69,72 @@ def test_a_name_of_a_topic_is_text_wherever_it_stands(browser: Browser, served: 
     assert complaints == []
 
 
-def test_keys_alone_lead_to_a_bundle_and_move_it_after_a_dry_run(browser: Browser, served: ServedCluster) -> None:
-    served.report()
+def test_loads_of_before_this_page_are_from_the_tables(browser: Browser, served: ServedCluster) -> None:
+    page, complaints = opened(browser, served, viewport={"width": 1400, "height": 900})
+    page.get_by_label("of", exact=True).select_option("day")
+    expect(page.locator("main")).to_contain_text("a step is 10 min")
+    lines = page.get_by_role("img", name="Brokers compared")
+    expect(lines).to_have_attribute("aria-label", re.compile("the highest .*, the mean .*, the lowest "))
+    lines.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("figure.lines .readout")).to_contain_text("the highest 1.9 MiB/s, the mean 1.4 MiB/s")
+
+    broker = served.cluster.brokers[1].broker_id
+    page.goto(f"{served.url}/{address('broker', broker)}")  # the same span is chosen there
+    expect(page.get_by_label("of", exact=True)).to_have_value("day")
+    for title in ("messages", "throughput", "worst resource"):
+        picture = page.locator("figure.lines", has_text=title)
+        expect(picture.locator("path.line").first).to_have_attribute("d", re.compile("L"))
+    bundle = "public/ns/0x00000000_0x20000000"
+    page.goto(f"{served.url}/{address('bundle', bundle)}")
+    expect(page.locator("figure.lines", has_text="messages").locator("path.line").first).to_have_attribute(
+        "d", re.compile("L")
+    )
+    assert complaints == []
+
+
+def test_a_span_of_ones_own_is_asked_for_and_what_is_unknown_is_said(browser: Browser, served: ServedCluster) -> None:
     page, complaints = opened(browser, served)
-    page.get_by_label("by", exact=True).select_option("bundles")
-    bundle = explained(served, topic="persistent://public/ns/t0")["bundle"]
-    owner = explained(served, bundle=bundle)["owner"]
-    [other] = [broker.broker_id for broker in served.cluster.brokers if broker.broker_id != owner]
-    page.locator(f'.part[aria-label^="{bundle} on {owner}"]').wait_for()  # reports may tell of it a moment later
+    page.get_by_label("of", exact=True).select_option("own")
+    page.get_by_label("from", exact=True).fill("2020-01-02T03:00")
+    page.get_by_label("to", exact=True).fill("2020-01-02T02:00")
+    told = page.locator(".told")
+    expect(told).to_have_text("Give a time, and a later one.")
+    page.get_by_label("to", exact=True).fill("2020-01-02T05:00")
+    expect(told).to_have_text("Nothing is known of this time.")
+    assert complaints == []
 
-    tab_to(page, ".part")
-    rows = page.locator(".broker").count()
-    for _ in range(rows):
-        page.keyboard.press("ArrowUp")
-    for _ in range(rows * 20):
-        label = page.evaluate("document.activeElement.getAttribute('aria-label')")
-        if label.startswith(f"{bundle} on "):
+
+def test_the_time_line_goes_back_in_the_logs_page_by_page(browser: Browser, served: ServedCluster) -> None:
+    page, complaints = opened(browser, served)
+    older, events = page.get_by_role("button", name="Older…"), page.locator(".events li.event")
+    expect(events.first).to_be_visible()
+    counts = []
+    for _ in range(20):
+        counts.append(events.count())
+        before = page.locator(".older [role=status]").inner_text()
+        older.click()
+        expect(page.locator(".older [role=status]")).not_to_have_text(before)
+        expect(page.locator(".older [role=status]")).not_to_have_text("Asking…")
+        if not older.is_visible():
             break
-        before = label
-        page.keyboard.press("ArrowRight")
-        if page.evaluate("document.activeElement.getAttribute('aria-label')") == before:
-            page.keyboard.press("ArrowDown")
-            page.keyboard.press("Home")
-    assert page.locator(".readout").first.inner_text().startswith(f"{bundle} on {owner}")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text(bundle)
-
-    expect(page.get_by_role("heading", name="Why there")).to_be_visible()
-    tab_to(page, "main button")
-    page.keyboard.press("Enter")
-    dialog = page.locator("dialog#action")
-    expect(dialog.get_by_role("combobox")).to_be_focused()
-    page.keyboard.press("ArrowDown")
-    expect(dialog.locator("td", has_text=re.compile("→")).first).to_be_visible()
-    assert explained(served, bundle=bundle)["owner"] == owner  # nothing happened yet
-    expect(dialog.get_by_role("button", name="Unload")).to_be_enabled()
-    assert barriers(page) == []
-    tab_to(page, "button.act")
-    page.keyboard.press("Enter")
-    expect(dialog).to_contain_text(f"Done: {other} serves it.")
-    assert explained(served, bundle=bundle)["owner"] == other
-    expect(dialog.get_by_role("button", name="Close")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Unload…")).to_be_focused()
-    expect(page.locator("main dl")).to_contain_text(other)
+    expect(page.locator(".older")).to_contain_text("all that the logs keep")
+    assert counts == sorted(counts)
+    assert events.filter(has_text=OLD_BUNDLE).count() == OLD_DECISIONS
+    short = events.filter(has_text=OLD_BUNDLE).locator(".why, summary")
+    assert len({*short.all_inner_texts()[:300]}) == 1  # told alike by the time line and by the log
     assert complaints == []
 
 
-def test_a_broker_is_drained_after_a_dry_run_and_undrained(browser: Browser, served: ServedCluster) -> None:
-    served.report()
-    bundle = explained(served, topic="persistent://public/ns/t2")["bundle"]
-    broker = explained(served, bundle=bundle)["owner"]
-    [other] = [each.broker_id for each in served.cluster.brokers if each.broker_id != broker]
-    page, complaints = opened(browser, served, address("broker", broker))
-    page.get_by_role("button", name="Drain…", exact=True).click()
-    dialog = page.locator("dialog#action")
-    expect(dialog.locator("li", has_text=bundle)).to_contain_text(other)
-    assert explained(served, bundle=bundle)["owner"] == broker  # nothing happened yet
-    assert barriers(page) == []
-    dialog.get_by_role("button", name="Drain", exact=True).click()
-    expect(dialog.get_by_text("serves none, and gets none")).to_be_visible(timeout=60_000)  # a bundle a second
-    assert {explained(served, topic=f"persistent://public/ns/{name}")["owner"] for name in TOPICS} <= {other, ""}
-    dialog.get_by_role("button", name="Close").click()
-    expect(page.locator("main dl").first).to_contain_text("drained")
-    page.get_by_role("button", name="Undrain…").click()
-    dialog.get_by_role("button", name="Undrain", exact=True).click()
-    expect(dialog).to_contain_text(f"Done: {broker} may have bundles again")
-    assert served.get("/barycenter/v1/drain-preview", broker=broker)["isDrained"] is False
-    served.run(served.cluster.expect(200, "DELETE", "/admin/v2/brokers/configuration/barycenterDrainedBrokers"))
-    assert complaints == []
-
-
-def test_a_setting_is_changed_after_its_effect_was_told(browser: Browser, served: ServedCluster) -> None:
-    page, complaints = opened(browser, served, "#/settings")
-    key = "loadBalancerBrokerOverloadedThresholdPercentage"
-    page.get_by_role("button", name=f"Change {key}").click()
-    value, dialog = page.get_by_role("dialog").get_by_role("textbox"), page.get_by_role("dialog")
-    value.fill("120")
-    expect(dialog).to_contain_text("is not allowed")
-    expect(dialog.get_by_role("button", name="Set")).to_be_disabled()
-    value.fill("77")
-    expect(dialog).to_contain_text("85 → 77")
-    dialog.get_by_role("button", name="Set").click()
-    expect(dialog).to_contain_text("Done")
-    dialog.get_by_role("button", name="Close").click()
-    row = page.locator("tr", has=page.get_by_role("button", name=f"Change {key}"))
-    expect(row).to_contain_text("dynamic")
-    assert served.get("/admin/v2/brokers/configuration/values") == {key: "77"}
-    assert [text for text in complaints if "412" not in text] == []
-
-
-def test_who_is_not_let_in_is_asked_for_a_token_which_goes_to_this_broker_alone(
-    browser: Browser, tmp_path: Path
-) -> None:
-    with ServedCluster(tmp_path, **ASKED) as served:
-        page, complaints = opened(browser, served)
-        dialog, field = page.get_by_role("dialog"), page.get_by_label("Token")
-        expect(dialog).to_contain_text("This broker asks who you are")
-        assert page.locator(".broker").count() == 0
-        page.keyboard.press("Escape")
-        page.get_by_role("button", name="Give a token").click()
-        field.fill("not a token")
-        page.keyboard.press("Enter")
-        expect(dialog).to_contain_text("no JSON Web Token")
-        expect(field).to_have_value("")
-        field.fill(token("somebody"))
-        page.keyboard.press("Enter")
-        expect(page.locator("#trouble")).to_contain_text("not authorized")
-        page.get_by_role("button", name="Forget token").click()
-        field.fill(token(ROOT))
-        page.keyboard.press("Enter")
-        expect(page.locator(".broker")).to_have_count(2)  # as the other broker, which leads, tells whom root asks
-        page.reload()
-        expect(page.locator(".broker")).to_have_count(2)
-        kept = page.evaluate("[localStorage.length, document.cookie, location.href, document.body.textContent]")
-        assert kept[:2] == [0, ""]
-        assert token(ROOT) not in kept[2] + kept[3]
-        assert [text for text in complaints if "401" not in text and "403" not in text] == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
-def test_every_page_fits_and_can_be_used_by_all(
-    browser: Browser, served: ServedCluster, width: int, scheme: Any
-) -> None:
-    """Contrast, names, roles and order by axe; no page is wider than its window, in either scheme."""
-    bundle = explained(served, topic="persistent://public/ns/t1")["bundle"]
-    broker = served.cluster.brokers[0].broker_id
-    places = {
-        "": ".part",
-        "#/settings/shedding": "tbody tr",
-        address("bundle", bundle): "#now-title",
-        address("broker", broker): "#now-title",
-        address("topic", HOSTILE): "#now-title",
-        address("namespace", "public/ns"): "#now-title",
-    }
-    context = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "reduced_motion": "reduce"}
-    page, complaints = opened(browser, served, **context)
-    for place, sign in places.items():
-        page.goto(f"{served.url}/{place}")
-        if not place:
-            page.get_by_label("by", exact=True).select_option("bundles")
-        page.locator(sign).first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, place
-        assert barriers(page) == [], place
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+def test_the_page_of_a_bundle_goes_back_in_what_was_decided_about_it(browser: Browser, served: ServedCluster) -> None:
+    served.run(served.cluster.create_namespace("public/old", 1))
+    page, complaints = opened(browser, served, address("bundle", OLD_BUNDLE))
+    events = page.locator(".events li.event")
+    expect(events.first).to_contain_text(OLD_BUNDLE)
+    page.get_by_role("button", name="Older…").click()
+    expect(page.locator(".older")).to_contain_text("200 older decisions, back to ")
+    assert events.count() > 200
+    assert explained(served, bundle=OLD_BUNDLE)["owner"] == ""
     assert complaints == []

@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -19,6 +20,7 @@ from barycenter.broker.environment import Environment
 from barycenter.broker.load_manager.contract import LoadManagerFactory
 from barycenter.broker.rest.server import start_web
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.reports.load_over_time import LoadTables
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.control_cluster import HashLoadManager
@@ -49,7 +51,10 @@ class Answer:
 
 
 class RestCluster:
-    def __init__(self) -> None:
+    """`load_tables` is what brokers that are added later read loads from; None, nothing."""
+
+    def __init__(self, load_tables: LoadTables | None = None) -> None:
+        self.load_tables = load_tables
         self.backend = MemoryBackend()
         self.disk = MemoryDisk()
         self.store: MemoryStore = self.backend.connect(SystemClock(), SESSION_MS)
@@ -69,7 +74,8 @@ class RestCluster:
         env = Environment(
             store, MemoryLedgerStorage(self.disk), SystemClock(), random.Random(len(self.brokers)), HttpPeers.of(config)
         )
-        broker = Broker(config, env, web=start_web, load_manager=factory)
+        web = partial(start_web, load_tables=self.load_tables)
+        broker = Broker(config, env, web=web, load_manager=factory)
         self._stores.append(store)
         await broker.start()
         self.brokers.append(broker)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from barycenter.broker.load_manager.factory import configured_load_manager
+from barycenter.load.reports.load_over_time import LoadTables
 from support.rest_cluster import RestCluster
 
 T = TypeVar("T")
@@ -16,10 +17,13 @@ DEADLINE_S = 60
 class ServedCluster:
     """Brokers that run what their configuration names; `url` is that of one that does not lead, if there is."""
 
-    def __init__(self, folder: Path, brokers: int = 2, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, brokers: int = 2, *, load_tables: LoadTables | None = None, **settings: Any
+    ) -> None:
         self._folder = folder
         self._settings = settings
         self._count = brokers
+        self._load_tables = load_tables
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="served-cluster", daemon=True)
         self.cluster: RestCluster
@@ -30,7 +34,7 @@ class ServedCluster:
         return self
 
     async def _start(self) -> RestCluster:
-        cluster = RestCluster()
+        cluster = RestCluster(self._load_tables)
         for number in range(self._count):
             await cluster.add(
                 configured_load_manager,

@@ -139,7 +139,7 @@ pipeline
     reports
     folds
     moves
-    history
+    history load_over_time
     local_sql
     spark
     pulsar_source

@@ -18,6 +18,7 @@ from barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from barycenter.broker.rest.app import build_app
 from barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from barycenter.broker.rest.services import BrokerServices
+from barycenter.load.reports.load_over_time import LoadTables
 from barycenter.logs.request_ids import kept_task
 
 _BACKLOG: Final = 1024
@@ -96,17 +97,18 @@ async def start_web(
     tls: TlsPort | None = None,
     *,
     on_stopped: Callable[[], None] | None = None,
+    load_tables: LoadTables | None = None,
 ) -> RestServer:
     """Serve the REST interface of `broker` at `host` and `port`, and at that of `tls`; 0 picks a free one.
 
     `on_stopped` is called when the broker has stopped because `POST /admin/v2/brokers/shutdown` asked for it:
-    whoever runs the process ends it then.
+    whoever runs the process ends it then. `load_tables` tells of loads that no broker remembers.
 
     Raises:
         OSError: the port cannot be had.
     """
     admin, relayed = broker_client(broker.config.current), relaying_client(broker.config.current, MOST_RELAYED_BYTES)
-    app = build_app(_services_of(broker, admin, relayed, on_stopped or (lambda: None)))
+    app = build_app(_services_of(broker, admin, relayed, on_stopped or (lambda: None), load_tables))
     config = broker.config.current
     runner = web.AppRunner(
         app,
@@ -159,7 +161,11 @@ def _faults_of_ours() -> logging.Logger:
 
 
 def _services_of(
-    broker: Broker, admin: AdminClient, relayed: AdminClient, on_stopped: Callable[[], None]
+    broker: Broker,
+    admin: AdminClient,
+    relayed: AdminClient,
+    on_stopped: Callable[[], None],
+    load_tables: LoadTables | None,
 ) -> BrokerServices:
     stops: set[asyncio.Task[None]] = set()
 
@@ -190,4 +196,5 @@ def _services_of(
         shutdown=shutdown,
         authentication=broker.authentication,
         registries=registries,
+        load_tables=load_tables,
     )

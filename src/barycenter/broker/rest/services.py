@@ -14,6 +14,7 @@ from barycenter.broker.control_plane import ControlPlane
 from barycenter.broker.namespaces.resources import Resources
 from barycenter.broker.topics.registry import TopicRegistry
 from barycenter.config.broker_config import BrokerConfig
+from barycenter.load.reports.load_over_time import LoadTables
 from barycenter.logs.decision_log import DecisionLog
 
 
@@ -28,7 +29,7 @@ class BrokerServices:
     `shutdown` begins an orderly stop and returns at once; its argument is how many bundles to unload a second (0: no
     limit). `admin` sends what this broker itself wants of others, `relayed` what somebody asks through it: with their
     credentials, never with its own. `registries` are the Prometheus registries of parts that keep their own, such as
-    the load manager.
+    the load manager. `load_tables` answers of times that no broker remembers; None, nothing does.
     """
 
     control: ControlPlane
@@ -42,6 +43,7 @@ class BrokerServices:
     shutdown: Callable[[float], None]
     authentication: Authentication
     registries: Callable[[], Iterable[CollectorRegistry]] = no_registries
+    load_tables: LoadTables | None = None
 
     @property
     def config(self) -> BrokerConfig:

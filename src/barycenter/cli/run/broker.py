@@ -33,6 +33,7 @@ from barycenter.ledger.files.folder_probe import fit_access
 from barycenter.ledger.one_folder import check_one_folder
 from barycenter.load.advice.configuration_advice import key_advice
 from barycenter.load.managers import StrategyError
+from barycenter.load.reports.load_over_time import LoadQuestion, LoadTables, RecordedLoad
 from barycenter.metadata.clock import SystemClock
 from barycenter.metadata.errors import MetadataError
 from barycenter.metadata.open import OF_ONE_MACHINE, UnknownStoreError, open_store
@@ -123,6 +124,19 @@ async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerSt
     return FileLedgerStorage(folder, caches=caches, direct=access is Access.DIRECT)
 
 
+def load_tables_of(data: Path) -> LoadTables:
+    """Return what answers from the tables that the pipeline keeps in a data folder."""
+
+    def read(question: LoadQuestion) -> RecordedLoad:
+        # brings Arrow, which a broker needs for this alone
+        from barycenter.pipeline.load_over_time import read_load
+        from barycenter.pipeline.storage.layout import PipelineLayout
+
+        return read_load(PipelineLayout.of(data), question)
+
+    return read
+
+
 async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
     stop = asyncio.Event()
     reason, has_failed = "signal", False
@@ -132,7 +146,11 @@ async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
         reason, has_failed = why, failed
         stop.set()
 
-    web = partial(start_web, on_stopped=lambda: end("shutdown request"))
+    web = partial(
+        start_web,
+        on_stopped=lambda: end("shutdown request"),
+        load_tables=load_tables_of(Path(config.barycenter_data_dir)),
+    )
     broker = Broker(config, env, web=web, on_fatal=partial(end, failed=True))
     await broker.start()
     loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """What the leader knows and decided, for pages: the picture of the cluster, and the time line.
 
     GET /barycenter/v1/overview
-    GET /barycenter/v1/load-history
+    GET /barycenter/v1/load-history?since=<epoch ms>&until=<epoch ms>&step=<ms>&broker=<broker id>&bundle=<name>
     GET /barycenter/v1/timeline?of=cluster&limit=500&bundle=&namespace=&broker=&since=<epoch ms>
 
 Many pages may look at one leader: what they ask for is made at most every FRESH_S, and with the `ETag` of what a page
@@ -18,6 +18,7 @@ from aiohttp import web
 
 from barycenter.broker.load_manager.contract import KeepsSnapshot
 from barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
+from barycenter.broker.rest.dashboard.load_answers import LoadAnswers
 from barycenter.broker.rest.dashboard.load_history import LoadHistory
 from barycenter.broker.rest.dashboard.overview import BrokerShare, Overview, PipelineHealth, Shares
 from barycenter.broker.rest.dashboard.timeline import MOST_DECISIONS, BriefDecision, brief, merged
@@ -29,6 +30,7 @@ from barycenter.broker.rest.requests import json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import StrategyError, manager_in_force, short_name
+from barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
 from barycenter.load.snapshot.document import SnapshotDocument
 from barycenter.load.strategies import shedder_name
 from barycenter.logs.decision_pages import read_page
@@ -52,6 +54,7 @@ class LeadersView:
         self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
         self._reading = asyncio.Semaphore(_READ_AT_ONCE)
         self._history, self._term = LoadHistory(), 0
+        self._load_answers = LoadAnswers(services)
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -103,11 +106,27 @@ class LeadersView:
         body = msgspec.json.encode(msgspec.structs.replace(head, brokers=shares))
         return shares, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
+    @takes(
+        since=number(LATEST_TIME_MS),
+        until=number(LATEST_TIME_MS),
+        step=number(LONGEST_STEP_MS),
+        broker=TEXT,
+        bundle=TEXT,
+    )
     async def load_history(self, request: web.Request) -> web.Response:
-        """Show the load of brokers at moments of this leader's term, oldest first: those at which a page was open."""
+        """Show the load of brokers, of one `broker` or of a `bundle`, from `since` until `until`, oldest first, in
+        steps of `step` ms (10 s to a day; at most 400 steps, 31 days, and 40,000 figures of brokers); without a
+        parameter, moments that the leader remembers. What it does not remember is from the pipeline's tables.
+        """
         await require_leader(request, self._services)
+        question = self._load_answers.question(request)
         is_of_now = self._term == self._services.control.leadership.epoch().number
-        return json_response(self._history.moments if is_of_now else [])
+        moments = self._history.moments if is_of_now else []
+        if question is None:
+            body = self._load_answers.remembered(moments)
+        else:
+            body = await self._load_answers.answer(question, moments)
+        return web.Response(body=body, content_type="application/json")
 
     @takes(
         of=one_of(*_OF),

@@ -7,30 +7,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from barycenter.broker.rest.dashboard.overview import BrokerShare
+from barycenter.load.reports.load_over_time import BrokerLoad, Moment
 
 MOST_MOMENTS: Final = 400
 MOST_FIGURES: Final = 40_000
 APART_MS: Final = 5_000
-
-
-class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A broker at a moment: its worst usage in percent, rate in msg/s, throughput in bytes/s. An array in JSON."""
-
-    broker: str
-    usage: float
-    msg_rate: float
-    msg_throughput: float
-    bundles: int
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """The loads at `at`, epoch ms."""
-
-    at: int
-    brokers: tuple[BrokerLoad, ...]
 
 
 class LoadHistory:

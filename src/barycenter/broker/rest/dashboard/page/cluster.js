@@ -4,7 +4,8 @@
 import { byId } from "./dom.js";
 import { byName } from "./words.js";
 
-const EVERY_MS = 3000, PATIENCE_MS = 30000, SAMPLES = 400, SAMPLE_EVERY_MS = 5000, KEPT = 1000;
+const EVERY_MS = 3000, PATIENCE_MS = 30000, KEPT = 1000;
+export const MOST_SAMPLES = 400, SAMPLE_EVERY_MS = 5000;
 const TOKEN = "barycenter-token";
 
 export class RequestError extends Error {
@@ -85,12 +86,14 @@ export const get = async (path, query = {}) => {
   return (await ask(pairs.size ? `${path}?${pairs}` : path)).body;
 };
 
+// A moment of the leader's as a sample; a figure that is not known is null.
+export const remembered = moment => ({ at: moment.at, brokers: new Map(moment.brokers.map(([broker, usage, msgRate, msgThroughput, bundles]) =>
+  [broker, { broker, usage: usage === null ? null : { worst: usage }, msgRate, msgThroughput, bundles }])) });
+
 // What was sampled before this page was opened: other pages asked, and the leader kept it.
 async function earlier() {
-  const moments = await get("/barycenter/v1/load-history").catch(() => []);
-  const found = moments.map(one => ({ at: one.at, brokers: new Map(one.brokers.map(([broker, usage, msgRate, msgThroughput, bundles]) =>
-    [broker, { broker, usage: { worst: usage }, msgRate, msgThroughput, bundles }])) }));
-  known.samples = [...found.filter(one => !known.samples.length || one.at < known.samples[0].at - SAMPLE_EVERY_MS / 2), ...known.samples].slice(-SAMPLES);
+  const told = await get("/barycenter/v1/load-history").catch(() => null), found = (told?.moments || []).map(remembered);
+  known.samples = [...found.filter(one => !known.samples.length || one.at < known.samples[0].at - SAMPLE_EVERY_MS / 2), ...known.samples].slice(-MOST_SAMPLES);
 }
 
 let tag = "", told = "";
@@ -116,17 +119,18 @@ async function refresh() {
   told = newest;
 }
 
-const place = one => `${one.at} ${one.by} ${one.number}`;
-export function merged(before, more) {
+export const place = one => `${one.at} ${one.by} ${one.number}`;
+export function merged(before, more, most = KEPT) {
   const all = new Map([...before, ...more].map(one => [place(one), one]));
-  return [...all.values()].sort((a, b) => a.at - b.at || a.number - b.number).slice(-KEPT);
+  return [...all.values()].sort((a, b) => a.at - b.at || a.number - b.number).slice(-most);
 }
 
 function sample() {
   const last = known.samples[known.samples.length - 1];
   if (last && now() - last.at < SAMPLE_EVERY_MS) return;
-  known.samples.push({ at: now(), brokers: new Map(known.overview.brokers.map(one => [one.broker, one])) });
-  known.samples.splice(0, known.samples.length - SAMPLES);
+  // without their bundles, of which there may be thousands
+  known.samples.push({ at: now(), brokers: new Map(known.overview.brokers.map(({ broker, usage, msgRate, msgThroughput, bundles }) => [broker, { broker, usage, msgRate, msgThroughput, bundles }])) });
+  known.samples.splice(0, known.samples.length - MOST_SAMPLES);
 }
 
 let timer = 0, busy = null;

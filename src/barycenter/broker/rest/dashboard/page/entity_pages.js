@@ -4,6 +4,7 @@ import { drainAction, splitAction, undrainAction, unloadAction } from "./actions
 import { get, known, merged, now, whenChanged } from "./cluster.js";
 import { facts, h, say, table } from "./dom.js";
 import { bundleTable, nowSection, stateFacts, whySection } from "./explained.js";
+import { brokerLoad, bundleLoad } from "./load_section.js";
 import { timeLine } from "./time_line.js";
 import { ago, brokerLink, bundleLink, count, counted, namespaceLink, namespaceOf, percent, rangeOf, rate, throughput, time, topicLink } from "./words.js";
 
@@ -38,10 +39,16 @@ function asking(kind, name, load, draw, ...head) {
   return { title: name, node, again: () => again(true), leave: () => { gone = true; clearTimeout(timer); } };
 }
 
-function history(decisions, title = "What was decided about it") {
-  const line = timeLine(one => one.kind !== "election", () => decisions, false);
-  line.draw();
-  return h("section", { "aria-labelledby": "history-title" }, h("h2", { id: "history-title" }, title), line.node);
+// The time line of a page: it stays while what is told around it changes, with what was unfolded and gone back to.
+function history(of, title = "What was decided about it") {
+  let decisions = [];
+  const line = timeLine(() => true, () => decisions, false, of);
+  const node = h("section", { "aria-labelledby": "history-title" }, h("h2", { id: "history-title" }, title), line.node);
+  return found => {
+    decisions = found;
+    line.draw();
+    return node;
+  };
 }
 
 const explanation = query => get("/barycenter/v1/explanation", query);
@@ -56,23 +63,27 @@ export function bundlePage(name) {
     return { found, decisions: decisions || [], topics };
   };
   let owner = "";
+  const past = history(() => ({ bundle: name })), loads = bundleLoad(name);
   const unload = h("button", { type: "button", onclick: () => unloadAction(name, owner, page.again) }, "Unload…");
-  const split = h("button", { type: "button", onclick: () => splitAction(name, page.again) }, "Split…");
+  const split = h("button", { type: "button", class: "split", onclick: () => splitAction(name, page.again) }, "Split…");
   const page = asking("Bundle", name, load, ({ found, decisions, topics }) => [
     owned(found),
     facts([["broker", found.owner ? brokerLink(found.owner) : "nobody owns it"], ["namespace", namespaceLink(namespaceOf(name))], ...stateFacts(found),
       topics ? ["topics", topics.length ? h("details", {}, h("summary", {}, counted(topics.length, "persistent topic")), h("ul", { class: "names" }, topics.slice(0, 500).map(topic => h("li", {}, topicLink(topic))))) : "no persistent ones"] : null]),
-    whySection(found, decisions), nowSection(found, "this bundle"), history(decisions)], h("p", { class: "choices" }, unload, split));
+    loads.node, whySection(found, decisions), nowSection(found, "this bundle"), past(decisions)], h("p", { class: "choices" }, unload, split));
   function owned(found) {
     owner = found.owner;
     return null;
   }
-  return page;
+  return { ...page, leave: () => { loads.leave(); page.leave(); } };
 }
 
 export function topicPage(name) {
+  let bundle = "";
+  const past = history(() => ({ bundle }), "What was decided about its bundle");
   const load = async () => {
     const found = await explanation({ topic: name });
+    bundle = found.bundle;
     const [domain, rest] = found.topic.split("://"), [tenant, namespace] = rest.split("/"), local = rest.split("/").slice(2).join("/");
     const path = `/admin/v2/${domain}/${tenant}/${namespace}/${encodeURIComponent(local)}/${found.partitionCount ? "partitioned-stats?perPartition=false" : "stats"}`;
     const [decisions, stats] = await Promise.all([softly(decided({ bundle: found.bundle })), found.exists && (found.owner || found.partitionCount) ? softly(get(path)) : null]);
@@ -88,10 +99,11 @@ export function topicPage(name) {
     found.partitionCount
       ? h("section", {}, h("h2", {}, "Where its partitions are"), table(["partition", "bundle", "broker"], found.partitions.map(part => [topicLink(part.topic), bundleLink(part.bundle), part.owner ? brokerLink(part.owner) : "nobody owns it"])),
         found.partitionCount > found.partitions.length ? h("p", { class: "note" }, `… and ${count(found.partitionCount - found.partitions.length)} more.`) : null)
-      : [h("p", { class: "note" }, "Topics move with their bundles: what follows is about the bundle."), whySection(found, decisions), nowSection(found, "this topic"), history(decisions, "What was decided about its bundle")]]);
+      : [h("p", { class: "note" }, "Topics move with their bundles: what follows is about the bundle."), whySection(found, decisions), nowSection(found, "this topic"), past(decisions)]]);
 }
 
 export function namespacePage(name) {
+  const past = history(() => ({ namespace: name }));
   const load = async () => {
     const [found, list, decisions] = await Promise.all([explanation({ namespace: name }), get("/barycenter/v1/bundles", { namespace: name, limit: 500 }), softly(decided({ namespace: name }))]);
     return { found, list, decisions: decisions || [] };
@@ -102,7 +114,7 @@ export function namespacePage(name) {
       facts([["bundles", counted(found.bundleCount, "bundle")], ["reported", `${count(list.count)} by ${counted(new Set(list.bundles.map(one => one.broker)).size, "broker")}`]]),
       h("section", {}, h("h2", {}, "Its bundles"), list.bundles.length ? bundleTable(list) : h("p", { class: "note" }, "No broker reports one."),
         list.count <= list.bundles.length && unowned.length ? h("details", {}, h("summary", {}, `${counted(unowned.length, "bundle")} that no broker reports`), h("ul", { class: "names" }, unowned.slice(0, 300).map(one => h("li", {}, bundleLink(one))))) : null),
-      nowSection(found, "this namespace"), history(decisions)];
+      nowSection(found, "this namespace"), past(decisions)];
   });
 }
 
@@ -111,9 +123,9 @@ export function brokerPage(name) {
     const [found, list, decisions] = await Promise.all([explanation({ broker: name }), get("/barycenter/v1/bundles", { broker: name, limit: 500 }), softly(decided({ broker: name }))]);
     return { found, list, decisions: decisions || [] };
   };
-  const live = h("dl", {});
-  const drain = h("button", { type: "button", onclick: () => drainAction(name, page.again) }, "Drain…");
-  const undrain = h("button", { type: "button", hidden: true, onclick: () => undrainAction(name, page.again) }, "Undrain…");
+  const live = h("dl", {}), past = history(() => ({ broker: name })), loads = brokerLoad(name);
+  const drain = h("button", { type: "button", class: "drain", onclick: () => drainAction(name, page.again) }, "Drain…");
+  const undrain = h("button", { type: "button", class: "undrain", hidden: true, onclick: () => undrainAction(name, page.again) }, "Undrain…");
   function drawLive() {
     const one = known.overview?.brokers.find(each => each.broker === name);
     if (!one) return say(live, known.overview ? "Nothing is known of it: it is not registered, and nobody has a report of it." : "");
@@ -133,6 +145,6 @@ export function brokerPage(name) {
   const page = asking("Broker", name, load, ({ found, list, decisions }) => [
     nowSection(found, "this broker"),
     h("section", {}, h("h2", {}, "What it serves"), list.bundles.length ? bundleTable(list, true) : h("p", { class: "note" }, "It reports no bundles.")),
-    history(decisions)], live, h("p", { class: "choices" }, drain, undrain));
-  return { ...page, leave: () => { stop(); page.leave(); } };
+    past(decisions)], live, h("p", { class: "choices" }, drain, undrain), loads.node);
+  return { ...page, leave: () => { stop(); loads.leave(); page.leave(); } };
 }

@@ -18,7 +18,7 @@ function show(isFirst) {
   const page = PAGES[kind];
   leave();
   const main = byId("main");
-  const shown = page ? page(name) : { title: "No such page", node: h("p", {}, "There is no such page. ", h("a", { href: "#/" }, "Overview")) };
+  const shown = page ? page(name) : { title: "No such page", node: h("div", {}, h("h1", {}, "No such page"), h("p", {}, "The cluster is shown on the ", h("a", { href: "#/" }, "overview"), ".")) };
   leave = shown.leave || (() => {});
   document.title = shown.title ? `${shown.title} · Barycenter` : "Barycenter";
   main.replaceChildren(shown.node);

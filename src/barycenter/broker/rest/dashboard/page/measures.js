@@ -2,7 +2,7 @@
 
 import { count, percent, rate, throughput } from "./words.js";
 
-const worst = broker => Math.max(0, ...Object.values(broker.usage));
+const worst = broker => broker.usage === null ? null : Math.max(0, ...Object.values(broker.usage));
 
 // `of(broker)` and `ofBundle(bundle)` are figures, `others(broker)` that of the bundles which are not listed; `most`, if
 // given, is the end of the scale.

@@ -5,6 +5,8 @@ import { h, say } from "./dom.js";
 import { brokersPicture } from "./brokers_picture.js";
 import { findBox } from "./find_box.js";
 import { heatMap } from "./heat_map.js";
+import { loadLines } from "./load_lines.js";
+import { loadSpan } from "./load_span.js";
 import { timeLine } from "./time_line.js";
 import { MEASURES, total } from "./measures.js";
 import { ago, counted, rate, throughput } from "./words.js";
@@ -15,14 +17,16 @@ export function overviewPage() {
   const summary = h("p", { class: "note summary" });
   const choice = h("select", { id: "measure", onchange: () => { measure = choice.value; draw(); } },
     Object.entries(MEASURES).map(([name, one]) => h("option", { value: name, selected: name === measure }, one.title)));
-  const picture = brokersPicture(), heat = heatMap(), line = timeLine(() => true);
+  const picture = brokersPicture(), heat = heatMap(), line = timeLine(() => true), lines = loadLines("Brokers compared", ["the highest", "the mean", "the lowest"]);
+  let span = null, compared = "";
+  span = loadSpan({}, () => drawLoads());
+  const about = h("p", { class: "note" });
   const node = h("div", {},
     h("h1", {}, "Overview"), summary, findBox(),
     h("section", { "aria-labelledby": "brokers-title" },
       h("div", { class: "heading" }, h("h2", { id: "brokers-title" }, "Brokers and their bundles"), h("span", {}, h("label", { for: "measure" }, "by"), " ", choice)), picture.node),
     h("section", { "aria-labelledby": "heat-title" },
-      h("h2", { id: "heat-title" }, "Load over time"),
-      h("p", { class: "note" }, "Each row is a broker, fuller colour is more. Kept while a page is open, here or elsewhere; a line stands where none was."), heat.node),
+      h("div", { class: "heading" }, h("h2", { id: "heat-title" }, "Load over time"), span.choice), about, span.told, heat.node, lines.node),
     h("section", { "aria-labelledby": "line-title" }, h("h2", { id: "line-title" }, "What was decided, and why"), line.node));
 
   function draw() {
@@ -32,14 +36,27 @@ export function overviewPage() {
     say(summary, `${counted(overview.brokers.length, "broker")}, ${counted(sum.bundles, "bundle")}, ${rate(sum.msgRate)}, `
       + `${throughput(sum.msgThroughput)}. ${overview.leader} leads (term ${overview.epoch}), with the ${overview.manager} load manager and ${overview.strategy}.${pipelineWords(overview.pipeline)}`);
     picture.draw(overview.brokers, MEASURES[measure], overview.leader);
-    heat.draw(known.samples, MEASURES[measure]);
+    drawLoads();
     line.draw();
+  }
+  function drawLoads() {
+    if (!span) return;
+    const samples = span.samples || known.samples, kind = MEASURES[measure], key = `${samples.length} ${samples[0]?.at} ${samples[samples.length - 1]?.at} ${span.step} ${measure}`;
+    say(about, span.samples ? `Each row is a broker, fuller colour is more; a step is ${ago(span.step)}, and the colour its mean.`
+      : "Each row is a broker, fuller colour is more. Kept while a page is open, here or elsewhere; a line stands where none was.");
+    heat.draw(samples, kind, span.step);
+    if (key === compared) return;
+    compared = key;
+    const figures = samples.map(one => [...one.brokers.values()].map(kind.of).filter(value => value !== null && value !== undefined));
+    const each = reckon => figures.map(values => values.length ? reckon(values) : null);
+    lines.draw(samples.map(one => one.at), [each(values => Math.max(...values)), each(values => values.reduce((a, b) => a + b, 0) / values.length), each(values => Math.min(...values))], kind.words, span.step);
   }
   function pipelineWords(pipeline) {
     if (!pipeline) return "";
     return pipeline.inUse ? ` It decides by the pipeline's windows, whose slowest report waits for ${ago(1000 * pipeline.lagS)}.`
       : ` No pipeline keeps up: a report waits for ${ago(1000 * pipeline.lagS)}, so the leader decides by windows of its own.`;
   }
+  const stop = whenChanged(draw);
   draw();
-  return { title: "", node, leave: whenChanged(draw) };
+  return { title: "", node, leave: () => { stop(); span.leave(); } };
 }

@@ -1,10 +1,10 @@
 // What was decided, the newest first, each with its reason in words; many alike within seconds are one entry that unfolds.
 
-import { known } from "./cluster.js";
+import { get, known, merged, place } from "./cluster.js";
 import { h, keyed, s, say } from "./dom.js";
-import { brokerLink, bundleLink, counted, time } from "./words.js";
+import { brokerLink, bundleLink, count, counted, shortReason, time } from "./words.js";
 
-const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000;
+const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000, PAGE = 200, HELD = 2000;
 const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected" };
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
@@ -42,23 +42,58 @@ function grouped(events) {
   return groups.flatMap(group => group.length > ALIKE ? [group] : group.map(one => [one]));
 }
 
-export function timeLine(wanted, source = () => known.decisions, hasElections = true) {
+// `of` is the name that is asked of when somebody goes back in the logs, page by page; HELD decisions stay at most.
+export function timeLine(wanted, source = () => known.decisions, hasElections = true, of = () => ({})) {
   const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Decisions, the newest first" });
   const none = h("p", { class: "note" }, "Nothing was decided yet.");
   const kinds = new Set(Object.keys(KINDS));
   const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "elect").map(([kind, word]) =>
     h("label", {}, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), word)));
 
+  const older = h("button", { type: "button", onclick: goBack }, "Older…"), told = h("span", { class: "note", role: "status" });
+  let held = [], next = null, isAsking = false, most = SHOWN, shown = "";
+
+  // Once somebody went back, what newer decisions push out of the page's memory is held here.
+  function all() {
+    if (next !== null) held = merged(held, source(), HELD);
+    return next === null ? source() : held;
+  }
+  async function goBack() {
+    if (isAsking) return;
+    isAsking = true;
+    say(told, "Asking…");
+    const [first] = all();
+    try {
+      const page = await get("/barycenter/v1/decision-log", { of: "cluster", limit: PAGE, before: next || (first ? `${first.at}:${first.number}:${first.by}` : ""), ...of() });
+      held = merged(all(), page.decisions.map(one => ({ ...one, reason: null, short: shortReason(one.sentence) })), HELD);
+      next = page.next;
+      most = HELD;
+      const isFull = held.length >= HELD, silent = page.silent.length ? ` ${counted(page.silent.length, "broker")} did not answer.` : "";
+      older.hidden = next === "" || isFull;
+      say(told, (isFull ? `${count(HELD)} decisions are as many as a page holds; barycenter history decisions tells older ones.`
+        : next === "" ? (page.decisions.length ? "These are all that the logs keep." : "The logs keep none that are older.") : `${counted(page.decisions.length, "older decision")}${held.length ? `, back to ${time(held[0].at)}` : ""}.`) + silent);
+      if (older.hidden) list.focus();
+    } catch (error) {
+      say(told, error.message);
+    } finally {
+      isAsking = false;
+    }
+    draw();
+  }
+
   function draw() {
-    const decisions = source();
+    const decisions = all(), newest = decisions[decisions.length - 1];
+    const drawn = `${decisions.length} ${decisions.length ? place(decisions[0]) + place(newest) : ""} ${[...kinds]} ${known.elections.length} ${most}`;
+    if (drawn === shown) return;
+    shown = drawn;
     const events = [...decisions.filter(wanted), ...(hasElections ? elections(decisions) : []).filter(wanted)].filter(one => kinds.has(one.kind)).sort((a, b) => b.at - a.at || b.number - a.number);
-    const groups = grouped(events).slice(0, SHOWN);
+    const groups = grouped(events).slice(0, most);
     none.hidden = groups.length > 0;
     list.hidden = groups.length === 0;
     say(none, decisions.length ? "Nothing of the kinds that are shown." : "Nothing was decided yet.");
     keyed(list, groups, group => { const first = group[group.length - 1]; return `${first.kind} ${first.at} ${first.by} ${first.number} ${group.length > 1}`; }, made, update);
   }
-  return { node: h("div", {}, choice, none, list), draw };
+  return { node: h("div", {}, choice, none, list, h("p", { class: "older" }, older, " ", told)), draw };
 }
 
 function made(group) {

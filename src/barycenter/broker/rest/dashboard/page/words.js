@@ -28,6 +28,21 @@ export function time(ms) {
   return Date.now() - ms > 18 * 3600e3 ? `${day} ${clock}` : clock;
 }
 
+// A time below a picture of so many ms: no finer than it takes.
+export function moment(ms, span) {
+  const at = new Date(ms), clock = `${pad(at.getHours())}:${pad(at.getMinutes())}`;
+  if (span <= 1200e3) return `${clock}:${pad(at.getSeconds())}`;
+  return span <= 64800e3 ? clock : `${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock}`;
+}
+
+// What a glance takes in of a reason, as `pages/reasons.py` has it: the cause, and its first comparison.
+const LONGEST = 160;
+export function shortReason(reason) {
+  const cause = reason.slice(reason.lastIndexOf("; because ") + 1).replace(/^ because /, "").split("; ")[0].split(" [")[0];
+  const [head, ...rest] = cause.split(" ("), short = rest.length ? `${head} (${rest.join(" (").split(")")[0].split(", ")[0]})` : head;
+  return short.length <= LONGEST ? short : `${short.slice(0, LONGEST - 1)}…`;
+}
+
 // Brokers in the order in which people count: 10.0.0.2 before 10.0.0.10.
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 

@@ -1,0 +1,227 @@
+"""The load of brokers, or of one bundle, in steps of time: how a question is bounded, and how an answer comes about.
+
+What a broker remembers and what tables hold is brought together here: each step has the mean of what was told in it. A
+broker reports only what has changed, so that between two reports which are not too far apart the earlier one holds; one
+that is silent for longer is not told of.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import msgspec
+
+MOST_STEPS: Final = 400
+DEFAULT_STEPS: Final = 200
+"""At most so many, where nobody says how long a step shall be."""
+MOST_FIGURES: Final = 40_000
+"""Rows of brokers in all steps together."""
+LONGEST_SPAN_MS: Final = 31 * 86_400_000
+SHORTEST_STEP_MS: Final = 10_000
+LONGEST_STEP_MS: Final = 86_400_000
+LATEST_TIME_MS: Final = 253_402_214_400_000
+"""The last day of 9999 begins."""
+DEFAULT_SPAN_MS: Final = 3_600_000
+COVERED_MS: Final = 60_000
+"""Moments that are no further apart tell of all the time between them."""
+_STEPS_S: Final = (10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
+
+
+class LoadQuestionError(ValueError):
+    """A span or a step is out of its bounds; the text says which."""
+
+
+class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A broker at a moment, or in a step: its worst usage in percent, rate in msg/s, throughput in bytes/s, both in +
+    out, and its bundles; None for what is not known. An array in JSON.
+
+    Of a step these are means, and the greatest number of bundles. Of a bundle they are its own, and `broker` one of
+    those that reported it.
+    """
+
+    broker: str
+    usage: float | None
+    msg_rate: float | None
+    msg_throughput: float | None
+    bundles: int | None
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """The loads at `at`, epoch ms, or in the step that begins then."""
+
+    at: int
+    brokers: tuple[BrokerLoad, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadQuestion:
+    """From `since_ms` (inclusive) to `until_ms` (exclusive), epoch ms and multiples of `step_ms`: the load of all
+    brokers, of one, or of a bundle. Made by `load_question`, which bounds it."""
+
+    since_ms: int
+    until_ms: int
+    step_ms: int
+    broker: str = ""
+    bundle: str = ""
+
+    @property
+    def steps(self) -> int:
+        return (self.until_ms - self.since_ms) // self.step_ms
+
+    def begin_of(self, at_ms: int) -> int | None:
+        """Return when the step of a time begins; None outside of the span."""
+        return at_ms // self.step_ms * self.step_ms if self.since_ms <= at_ms < self.until_ms else None
+
+    def from_earlier(self, ms: int) -> "LoadQuestion":
+        """Return the question that begins earlier by `ms`, made whole steps."""
+        return replace(self, since_ms=self.since_ms + -ms // self.step_ms * self.step_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLoad:
+    """What tables hold: `loads` by when their step begins, epoch ms. Before `whole_since_ms` some may be missing, as
+    there was more than is read at once. `note` is what is to be said of it, blank if nothing."""
+
+    loads: Mapping[int, Sequence[BrokerLoad]]
+    whole_since_ms: int
+    note: str = ""
+
+
+LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
+"""Answers a question from tables, or raises OSError if none can be read. It blocks, for some seconds at most."""
+
+
+class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Loads from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; 0: as they were taken.
+
+    `moments`, oldest first, leave out steps of which nothing is known. Before `whole_since` some may be missing; `note`
+    says so, or why there are no tables.
+    """
+
+    since: int
+    until: int
+    step: int
+    whole_since: int
+    note: str
+    moments: list[Moment]
+
+
+def load_question(
+    since_ms: int,
+    until_ms: int,
+    step_ms: int = 0,
+    *,
+    brokers: int = 1,
+    broker: str = "",
+    bundle: str = "",
+) -> LoadQuestion:
+    """Return the question that has these times, in whole steps; 0 is the shortest step that `brokers` leave room for.
+
+    Raises:
+        LoadQuestionError: it asks of no time, of too much of it, or in steps that are too short, too long or too many.
+    """
+    span_ms = until_ms - since_ms
+    if not 0 < span_ms <= LONGEST_SPAN_MS or since_ms < 0 or until_ms > LATEST_TIME_MS:
+        days = LONGEST_SPAN_MS // 86_400_000
+        raise LoadQuestionError(f"The time from since to until must be more than 0 ms and at most {days} days")
+    most = DEFAULT_STEPS if broker or bundle else max(1, min(DEFAULT_STEPS, MOST_FIGURES // max(1, brokers)))
+    if not step_ms:
+        step_ms = next((s * 1000 for s in _STEPS_S if span_ms <= (most - 1) * s * 1000), LONGEST_STEP_MS)
+    if not SHORTEST_STEP_MS <= step_ms <= LONGEST_STEP_MS:
+        raise LoadQuestionError(f"A step must have {SHORTEST_STEP_MS} to {LONGEST_STEP_MS} ms")
+    question = LoadQuestion(
+        since_ms // step_ms * step_ms, -(-until_ms // step_ms) * step_ms, step_ms, broker=broker, bundle=bundle
+    )
+    if question.steps > MOST_STEPS:
+        raise LoadQuestionError(f"There may be {MOST_STEPS} steps: ask of less time or for longer steps")
+    return question
+
+
+def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, list[BrokerLoad]]:
+    """Return the loads of moments by when their step begins, one row a broker, by name."""
+    parts: dict[int, dict[str, list[BrokerLoad]]] = defaultdict(lambda: defaultdict(list))
+    for moment in moments:
+        begin = question.begin_of(moment.at)
+        if begin is not None:
+            for load in moment.brokers:
+                if not question.broker or load.broker == question.broker:
+                    parts[begin][load.broker].append(load)
+    return {begin: [_mean(rows) for _, rows in sorted(brokers.items())] for begin, brokers in parts.items()}
+
+
+def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
+    """Return the question after what moments at these times, oldest first, do not tell: from the first step without
+    any to the last. None: they tell of all."""
+    step_ms = question.step_ms
+    told = {at // step_ms for at in times_ms}
+    for before, after in pairwise(times_ms):
+        if after - before <= COVERED_MS:
+            told.update(range(before // step_ms, after // step_ms))
+    left = [step for step in range(question.since_ms // step_ms, question.until_ms // step_ms) if step not in told]
+    return replace(question, since_ms=left[0] * step_ms, until_ms=(left[-1] + 1) * step_ms) if left else None
+
+
+def over_time(
+    question: LoadQuestion, remembered: Iterable[Moment], recorded: RecordedLoad | None, *, holds_ms: int
+) -> LoadOverTime:
+    """Return the answer to a question, of what is remembered, and in steps without of what is recorded.
+
+    A load holds for `holds_ms` at most, until the next one of its broker; so what both say of that time before the
+    question counts, too. Of more than MOST_FIGURES the newest are kept.
+    """
+    earlier = question.from_earlier(holds_ms)
+    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, remembered)}
+    for begin, loads in ({} if recorded is None else recorded.loads).items():
+        if earlier.begin_of(begin) == begin:
+            known.setdefault(begin, loads)
+    whole_since = question.since_ms if recorded is None else max(question.since_ms, recorded.whole_since_ms)
+    note, moments, room = "" if recorded is None else recorded.note, list[Moment](), MOST_FIGURES
+    for begin, loads in reversed(_held(known, question.step_ms, holds_ms)):
+        if begin < question.since_ms:
+            break
+        room -= len(loads)
+        if room < 0 and moments:
+            whole_since, note = max(whole_since, begin + question.step_ms), note or "Not all fits into one answer."
+            break
+        moments.append(Moment(begin, tuple(loads)))
+    return LoadOverTime(
+        since=question.since_ms,
+        until=question.until_ms,
+        step=question.step_ms,
+        whole_since=whole_since,
+        note=note,
+        moments=moments[::-1],
+    )
+
+
+def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
+    """Return each step with its loads, oldest first; a broker's hold in the steps between two that tell of it."""
+    steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
+    last: dict[str, tuple[int, BrokerLoad]] = {}
+    for begin in sorted(known):
+        for load in known[begin]:
+            before, held = last.get(load.broker, (begin, load))
+            if begin - before <= holds_ms:
+                for between in range(before + step_ms, begin, step_ms):
+                    steps[between][load.broker] = held
+            steps[begin][load.broker] = load
+            last[load.broker] = begin, load
+    return [(begin, [steps[begin][broker] for broker in sorted(steps[begin])]) for begin in sorted(steps)]
+
+
+def _mean(rows: Sequence[BrokerLoad]) -> BrokerLoad:
+    return BrokerLoad(
+        rows[0].broker,
+        _mean_of((row.usage for row in rows), 1),
+        _mean_of((row.msg_rate for row in rows), 2),
+        _mean_of((row.msg_throughput for row in rows), 1),
+        max((row.bundles for row in rows if row.bundles is not None), default=None),
+    )
+
+
+def _mean_of(values: Iterable[float | None], digits: int) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(math.fsum(known) / len(known), digits) if known else None

@@ -1,0 +1,133 @@
+"""Loads in steps: bounds of a question, means, what is remembered before what is recorded, loads that hold."""
+
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barycenter.load.reports.load_over_time import (
+    COVERED_MS,
+    DEFAULT_STEPS,
+    LONGEST_SPAN_MS,
+    MOST_FIGURES,
+    BrokerLoad,
+    LoadQuestion,
+    LoadQuestionError,
+    Moment,
+    RecordedLoad,
+    in_steps,
+    load_question,
+    over_time,
+    untold,
+)
+
+HOUR, STEP = 3_600_000, 60_000
+QUESTION = LoadQuestion(10 * STEP, 30 * STEP, STEP)
+
+
+def load(broker: str, usage: float, bundles: int = 1) -> BrokerLoad:
+    return BrokerLoad(broker, usage, usage, usage, bundles)
+
+
+def moment(at: int, *loads: BrokerLoad) -> Moment:
+    return Moment(at, loads)
+
+
+@given(
+    since=st.integers(0, 10**13),
+    span=st.integers(1, LONGEST_SPAN_MS),
+    brokers=st.integers(0, 5_000),
+)
+def test_a_question_without_a_step_gets_the_shortest_whose_figures_fit(since: int, span: int, brokers: int) -> None:
+    question = load_question(since, since + span, brokers=brokers)
+    assert question.since_ms <= since < since + span <= question.until_ms
+    assert question.since_ms % question.step_ms == question.until_ms % question.step_ms == 0
+    assert 1 <= question.steps <= DEFAULT_STEPS
+    assert question.steps * brokers <= MOST_FIGURES or question.step_ms == 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "step"),
+    [(5, 5, 0), (6, 5, 0), (0, LONGEST_SPAN_MS + 1, 0), (0, HOUR, 9_999), (0, HOUR, 86_400_001), (0, 2 * HOUR, 10_000)],
+)
+def test_a_question_out_of_bounds_is_refused(since: int, until: int, step: int) -> None:
+    with pytest.raises(LoadQuestionError):
+        load_question(since, until, step)
+
+
+SAMPLES = st.lists(
+    st.tuples(st.integers(0, 40 * STEP), st.sampled_from("abc"), st.floats(0, 200)),
+    max_size=60,
+    unique_by=lambda s: s[0],
+)
+
+
+@given(SAMPLES)
+def test_each_step_has_the_mean_of_what_was_told_in_it(samples: list[tuple[int, str, float]]) -> None:
+    found = in_steps(QUESTION, [moment(at, load(broker, usage)) for at, broker, usage in samples])
+    expected: dict[int, dict[str, list[float]]] = {}
+    for at, broker, usage in samples:
+        if QUESTION.since_ms <= at < QUESTION.until_ms:
+            expected.setdefault(at - at % STEP, {}).setdefault(broker, []).append(usage)
+    assert {begin: [row.broker for row in rows] for begin, rows in found.items()} == {
+        begin: sorted(brokers) for begin, brokers in expected.items()
+    }
+    for begin, rows in found.items():
+        for row in rows:
+            assert row.usage == pytest.approx(fmean(expected[begin][row.broker]), abs=0.051)
+
+
+@given(SAMPLES, SAMPLES, st.integers(0, 12 * STEP))
+def test_what_is_remembered_comes_first_and_what_is_between_two_loads_holds(
+    remembered: list[tuple[int, str, float]], recorded: list[tuple[int, str, float]], holds_ms: int
+) -> None:
+    """Against a table of all steps, filled one cell at a time."""
+    moments = [moment(at, load(broker, usage)) for at, broker, usage in sorted(remembered)]
+    earlier = QUESTION.from_earlier(holds_ms)
+    tables = in_steps(earlier, [moment(at, load(broker, usage)) for at, broker, usage in recorded])
+    told = over_time(QUESTION, moments, RecordedLoad(tables, QUESTION.since_ms), holds_ms=holds_ms)
+
+    known = {**tables, **in_steps(earlier, moments)}
+    cells = {(begin, row.broker): row for begin, rows in known.items() for row in rows}
+    expected: dict[int, list[BrokerLoad]] = {}
+    for begin in range(QUESTION.since_ms, QUESTION.until_ms, STEP):
+        for broker in "abc":
+            of_broker = sorted(at for at, name in cells if name == broker)
+            before = max((at for at in of_broker if at <= begin), default=None)
+            after = min((at for at in of_broker if at >= begin), default=None)
+            if before is not None and after is not None and (before == after or after - before <= holds_ms):
+                expected.setdefault(begin, []).append(cells[before, broker])
+    assert {each.at: list(each.brokers) for each in told.moments} == expected
+    assert [each.at for each in told.moments] == sorted(expected)
+
+
+@given(st.lists(st.integers(0, 40 * STEP), unique=True, max_size=40).map(sorted))
+def test_what_moments_do_not_tell_of_is_asked_for_and_nothing_beside(times: list[int]) -> None:
+    left = untold(QUESTION, times)
+    steps = range(QUESTION.since_ms, QUESTION.until_ms, STEP)
+    silent = [
+        begin
+        for begin in steps
+        if not any(begin <= at < begin + STEP for at in times)
+        and not any(b - a <= COVERED_MS and a < begin + STEP and b >= begin for a, b in pairwise(times))
+    ]
+    assert left == (replace(QUESTION, since_ms=silent[0], until_ms=silent[-1] + STEP) if silent else None)
+
+
+def test_one_broker_is_told_of_alone() -> None:
+    told = over_time(
+        replace(QUESTION, broker="b"), [moment(12 * STEP, load("a", 1.0), load("b", 2.0, 7))], None, holds_ms=0
+    )
+    assert told.moments == [Moment(12 * STEP, (load("b", 2.0, 7),))]
+
+
+def test_of_more_figures_than_fit_the_newest_are_told_and_from_when_on() -> None:
+    names = [f"b{number:05}" for number in range(MOST_FIGURES // 4)]
+    tables = {step * STEP: [load(name, 1.0) for name in names] for step in range(10, 30)}
+    told = over_time(QUESTION, [], RecordedLoad(tables, QUESTION.since_ms), holds_ms=0)
+    assert [each.at for each in told.moments] == [step * STEP for step in range(26, 30)]
+    assert told.whole_since == 26 * STEP
+    assert told.note

@@ -1,0 +1,184 @@
+"""The load over time from tables that the pipeline's own writer wrote, against means reckoned row by row."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from barycenter.load.reports.load_over_time import LoadQuestion, RecordedLoad
+from barycenter.pipeline.load_over_time import Bounds, read_load
+from barycenter.pipeline.storage.layout import PipelineLayout
+from barycenter.pipeline.tables.compaction import merge_files
+from barycenter.pipeline.tables.files import Tables, table_files
+from barycenter.pipeline.tables.schemas import TABLES
+
+BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
+"""Ten minutes before midnight: two dates."""
+BEGIN_MS = int(BEGIN.timestamp() * 1000)
+STEP_MS = 60_000
+LONG = 1e9
+QUESTION = LoadQuestion(BEGIN_MS + 2 * STEP_MS, BEGIN_MS + 18 * STEP_MS, STEP_MS)
+BUNDLE = "t/n/0x00000000_0x80000000"
+Row = dict[str, Any]
+
+
+def rows_of(name: str, rows: list[Row]) -> pa.Table:
+    schema = TABLES[name].arrow_schema
+    blank: Row = {each.name: None if each.nullable else "" if pa.types.is_string(each.type) else 0 for each in schema}
+    return pa.Table.from_pylist([{**blank, **row} for row in rows], schema=schema)
+
+
+@pytest.fixture
+def reports() -> list[Row]:
+    """Rows with the columns of all three tables."""
+    rng = random.Random(3)
+    return [
+        {
+            "broker": broker,
+            "bundle": BUNDLE if broker == "a:1" else "t/n/0x80000000_0xffffffff",
+            "incarnation": "i",
+            "sequence": number,
+            "reported_at": BEGIN + timedelta(seconds=15 * number + rng.randrange(15)),
+            "cpu_percent": rng.choice((0.0, rng.uniform(0, 100))),
+            "memory_percent": rng.uniform(0, 100),
+            "msg_rate_in": rng.uniform(0, 1000),
+            "msg_rate_out": rng.uniform(0, 1000),
+            "msg_throughput_in": rng.uniform(0, 1e6),
+            "msg_throughput_out": 0.0,
+            "bundles": rng.randrange(1, 9),
+        }
+        for number in range(80)
+        for broker in ("a:1", "b:1", "c:1")
+        if rng.random() < 0.8
+    ]
+
+
+def write(layout: PipelineLayout, name: str, reports: list[Row], batches: int = 8) -> None:
+    names = set(TABLES[name].schema.names)
+    rows, size = [{key: row[key] for key in row if key in names} for row in reports], -(-len(reports) // batches)
+    for batch in range(batches):
+        Tables(layout).write(name, batch, rows_of(name, rows[batch * size : (batch + 1) * size]))
+
+
+@pytest.fixture
+def layout(tmp_path: Path, reports: list[Row]) -> PipelineLayout:
+    layout = PipelineLayout.of(tmp_path)
+    for name in ("load_reports", "broker_usage", "bundle_samples"):
+        write(layout, name, reports)
+    return layout
+
+
+def expected(
+    reports: list[Row], question: LoadQuestion, figure: Callable[[Row], float]
+) -> dict[tuple[int, str], float]:
+    found: dict[tuple[int, str], list[float]] = {}
+    for row in reports:
+        at = int(row["reported_at"].timestamp() * 1000)
+        if question.since_ms <= at < question.until_ms:
+            found.setdefault((at - at % question.step_ms, row["broker"]), []).append(figure(row))
+    return {key: fmean(values) for key, values in found.items()}
+
+
+def told(load: RecordedLoad, figure: str) -> dict[tuple[int, str], Any]:
+    return {(at, row.broker): getattr(row, figure) for at, rows in load.loads.items() for row in rows}
+
+
+def test_brokers_have_the_means_of_their_reports_in_each_step(layout: PipelineLayout, reports: list[Row]) -> None:
+    found = read_load(layout, QUESTION)
+    assert (found.whole_since_ms, found.note) == (QUESTION.since_ms, "")
+    usage = expected(reports, QUESTION, lambda row: max(row["cpu_percent"], row["memory_percent"]))
+    assert told(found, "usage") == pytest.approx(usage, abs=0.06)
+    rate = expected(reports, QUESTION, lambda row: row["msg_rate_in"] + row["msg_rate_out"])
+    assert told(found, "msg_rate") == pytest.approx(rate, abs=0.01)
+    assert told(found, "msg_throughput") == pytest.approx(
+        expected(reports, QUESTION, lambda row: row["msg_throughput_in"]), abs=0.1
+    )
+    assert all(1 <= bundles <= 8 for bundles in told(found, "bundles").values())
+
+
+def test_one_broker_and_one_bundle_are_told_of_alone(layout: PipelineLayout, reports: list[Row]) -> None:
+    found = read_load(layout, LoadQuestion(QUESTION.since_ms, QUESTION.until_ms, STEP_MS, broker="b:1"))
+    assert {broker for _, broker in told(found, "usage")} == {"b:1"}
+    question = LoadQuestion(QUESTION.since_ms, QUESTION.until_ms, STEP_MS, bundle=BUNDLE)
+    of_bundle = read_load(layout, question)
+    mine = [row for row in reports if row["bundle"] == BUNDLE]
+    rate = expected(mine, question, lambda row: row["msg_rate_in"] + row["msg_rate_out"])
+    assert told(of_bundle, "msg_rate") == pytest.approx(rate, abs=0.01)
+    assert set(told(of_bundle, "usage").values()) == {None}
+
+
+def test_a_bundle_that_moved_within_a_step_has_one_row_in_it(tmp_path: Path) -> None:
+    layout = PipelineLayout.of(tmp_path)
+    samples = [
+        {"bundle": BUNDLE, "broker": broker, "incarnation": "i", "sequence": 1, "msg_rate_in": rate}
+        | {"reported_at": BEGIN + timedelta(seconds=second)}
+        for broker, rate, second in (("a:1", 10.0, 5), ("b:1", 30.0, 45))
+    ]
+    write(layout, "bundle_samples", samples, 1)
+    found = read_load(layout, LoadQuestion(BEGIN_MS, BEGIN_MS + STEP_MS, STEP_MS, bundle=BUNDLE))
+    assert told(found, "msg_rate") == {(BEGIN_MS, "b:1"): 20.0}
+
+
+def test_compacted_files_count_once(layout: PipelineLayout) -> None:
+    before = read_load(layout, QUESTION)
+    for name in ("load_reports", "broker_usage"):
+        files = [file for file in table_files(layout, name) if "date=2026-11-20" in file.path]
+        merge_files(layout, name, files)
+    assert told(read_load(layout, QUESTION), "msg_rate") == pytest.approx(told(before, "msg_rate"), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        Bounds(files=2, seconds=LONG),
+        Bounds(rows=60, seconds=LONG),
+        Bounds(stored_bytes=12_000, seconds=LONG),
+        Bounds(seconds=24.0),
+    ],
+)
+def test_what_goes_beyond_the_bounds_is_left_out_and_the_rest_is_whole(layout: PipelineLayout, bounds: Bounds) -> None:
+    """The newest is read first; each look at the clock takes a second."""
+    seconds = count()
+    found = read_load(layout, QUESTION, bounds, now=lambda: float(next(seconds)))
+    assert QUESTION.since_ms < found.whole_since_ms <= QUESTION.until_ms
+    assert "more in the tables" in found.note
+    rest = LoadQuestion(found.whole_since_ms, QUESTION.until_ms, STEP_MS)
+    for figure in ("usage", "msg_rate"):
+        whole = told(read_load(layout, rest), figure)
+        assert whole
+        assert {key: value for key, value in told(found, figure).items() if key[0] >= rest.since_ms} == whole
+
+
+def test_nothing_is_read_of_other_times(layout: PipelineLayout) -> None:
+    later = LoadQuestion(BEGIN_MS + 100 * STEP_MS, BEGIN_MS + 110 * STEP_MS, STEP_MS)
+    found = read_load(layout, later, Bounds(rows=0, stored_bytes=0))
+    assert (found.loads, found.whole_since_ms, found.note) == ({}, later.since_ms, "")
+
+
+def test_a_spoiled_file_is_left_out_and_told_of(layout: PipelineLayout) -> None:
+    [first, *_] = table_files(layout, "load_reports")
+    (layout.data / first.path).write_bytes(b"PAR1 and no more")
+    found = read_load(layout, QUESTION)
+    assert found.note == "1 file of the tables cannot be read."
+    assert found.loads
+
+
+def test_without_tables_the_answer_says_so(tmp_path: Path) -> None:
+    found = read_load(PipelineLayout.of(tmp_path), QUESTION)
+    assert found.loads == {}
+    assert "no tables" in found.note
+
+
+def test_figures_that_are_none_are_not_told(tmp_path: Path) -> None:
+    layout = PipelineLayout.of(tmp_path)
+    identity = {"broker": "a:1", "incarnation": "i", "sequence": 1, "reported_at": BEGIN}
+    write(layout, "load_reports", [{**identity, "msg_rate_in": float("nan"), "msg_throughput_in": -5.0}], 1)
+    found = read_load(layout, LoadQuestion(BEGIN_MS, BEGIN_MS + STEP_MS, STEP_MS))
+    [[row]] = found.loads.values()
+    assert (row.usage, row.msg_rate, row.msg_throughput) == (None, None, None)

@@ -39,6 +39,11 @@ class OxiaClientStub:
                 request_serializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.ShardAssignmentsRequest.SerializeToString,
                 response_deserializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.ShardAssignments.FromString,
                 _registered_method=True)
+        self.Write = channel.unary_unary(
+                '/io.oxia.proto.v1.OxiaClient/Write',
+                request_serializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteRequest.SerializeToString,
+                response_deserializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteResponse.FromString,
+                _registered_method=True)
         self.WriteStream = channel.stream_stream(
                 '/io.oxia.proto.v1.OxiaClient/WriteStream',
                 request_serializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteRequest.SerializeToString,
@@ -80,6 +85,12 @@ class OxiaClientServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetShardAssignments(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Write(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -134,6 +145,11 @@ def add_OxiaClientServicer_to_server(servicer, server):
                     servicer.GetShardAssignments,
                     request_deserializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.ShardAssignmentsRequest.FromString,
                     response_serializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.ShardAssignments.SerializeToString,
+            ),
+            'Write': grpc.unary_unary_rpc_method_handler(
+                    servicer.Write,
+                    request_deserializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteRequest.FromString,
+                    response_serializer=barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteResponse.SerializeToString,
             ),
             'WriteStream': grpc.stream_stream_rpc_method_handler(
                     servicer.WriteStream,
@@ -198,6 +214,33 @@ class OxiaClient:
             '/io.oxia.proto.v1.OxiaClient/GetShardAssignments',
             barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.ShardAssignmentsRequest.SerializeToString,
             barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.ShardAssignments.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Write(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/io.oxia.proto.v1.OxiaClient/Write',
+            barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteRequest.SerializeToString,
+            barycenter_dot_metadata_dot_oxia_dot_oxia__api__pb2.WriteResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,6 +38,7 @@ class OxiaClientStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OxiaClientAsyncStub: ...
     GetShardAssignments: _grpc.UnaryStreamMultiCallable[_oxia_api_pb2.ShardAssignmentsRequest, _oxia_api_pb2.ShardAssignments]
+    Write: _grpc.UnaryUnaryMultiCallable[_oxia_api_pb2.WriteRequest, _oxia_api_pb2.WriteResponse]
     WriteStream: _grpc.StreamStreamMultiCallable[_oxia_api_pb2.WriteRequest, _oxia_api_pb2.WriteResponse]
     Read: _grpc.UnaryStreamMultiCallable[_oxia_api_pb2.ReadRequest, _oxia_api_pb2.ReadResponse]
     List: _grpc.UnaryStreamMultiCallable[_oxia_api_pb2.ListRequest, _oxia_api_pb2.ListResponse]
@@ -50,6 +51,7 @@ class OxiaClientStub:
 class OxiaClientAsyncStub(OxiaClientStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetShardAssignments: _aio.UnaryStreamMultiCallable[_oxia_api_pb2.ShardAssignmentsRequest, _oxia_api_pb2.ShardAssignments]  # type: ignore[assignment]
+    Write: _aio.UnaryUnaryMultiCallable[_oxia_api_pb2.WriteRequest, _oxia_api_pb2.WriteResponse]  # type: ignore[assignment]
     WriteStream: _aio.StreamStreamMultiCallable[_oxia_api_pb2.WriteRequest, _oxia_api_pb2.WriteResponse]  # type: ignore[assignment]
     Read: _aio.UnaryStreamMultiCallable[_oxia_api_pb2.ReadRequest, _oxia_api_pb2.ReadResponse]  # type: ignore[assignment]
     List: _aio.UnaryStreamMultiCallable[_oxia_api_pb2.ListRequest, _oxia_api_pb2.ListResponse]  # type: ignore[assignment]
@@ -65,6 +67,13 @@ class OxiaClientServicer(metaclass=_abc_1.ABCMeta):
         request: _oxia_api_pb2.ShardAssignmentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_oxia_api_pb2.ShardAssignments], _abc.AsyncIterator[_oxia_api_pb2.ShardAssignments]]: ...
+
+    @_abc_1.abstractmethod
+    def Write(
+        self,
+        request: _oxia_api_pb2.WriteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_oxia_api_pb2.WriteResponse, _abc.Awaitable[_oxia_api_pb2.WriteResponse]]: ...
 
     @_abc_1.abstractmethod
     def WriteStream(

@@ -264,8 +264,8 @@ async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(bac
     """What happened meanwhile is told in its order, once the connection is back."""
     client, proxy = proxied
     other = await backend.connect(LONG_MS)
-    await client.put("/mine", b"", ephemeral=True)
     heard, events = Heard.changes(client), Heard.session_events(client)
+    await client.put("/mine", b"", ephemeral=True)
     await other.put("/before", b"")
     await heard.until_heard(Notification(CREATED, "/before"))
     proxy.cut()
@@ -279,6 +279,7 @@ async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(bac
     told = await heard.until_heard(Notification(DELETED, "/n1"))
     keys = [change for change in told if change.type in (CREATED, DELETED)]
     assert keys == [
+        Notification(CREATED, "/mine"),
         Notification(CREATED, "/before"),
         *(Notification(CREATED, f"/n{number}") for number in range(3)),
         Notification(DELETED, "/n1"),

@@ -9,6 +9,7 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `folds`          windows, ownership and balance, as arithmetic
 `moves`          which bundles went elsewhere, and which of them too often
 `history`        questions to the tables
+`load_over_time` loads in steps, within bounds, for a dashboard
 `local_sql`      any question, in SQL, by DuckDB
 `spark`          Java, the session, and what only Spark reaches; from here on Spark is needed
 `pulsar_source`  topics as tables and streams

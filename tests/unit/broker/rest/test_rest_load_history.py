@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barycenter.broker.load_manager.factory import configured_load_manager
+from barycenter.broker.rest.dashboard import load_answers
 from barycenter.load.reports.load_over_time import BrokerLoad, LoadQuestion, RecordedLoad
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import RestCluster
@@ -25,10 +26,13 @@ class Tables:
         self.asked: list[LoadQuestion] = []
         self.failure: OSError | None = None
         self.threads: set[str] = set()
+        self.gate = threading.Event()
+        self.gate.set()
 
     def __call__(self, question: LoadQuestion) -> RecordedLoad:
         self.asked.append(question)
         self.threads.add(threading.current_thread().name)
+        assert self.gate.wait(60)
         if self.failure is not None:
             raise self.failure
         begins = range(question.since_ms, question.until_ms, question.step_ms)
@@ -80,6 +84,18 @@ async def test_the_same_question_is_read_once(cluster: RestCluster, tables: Tabl
     answers = await asyncio.gather(*(told(cluster, since=0, until=10 * MINUTE) for _ in range(5)))
     assert len(tables.asked) == 1
     assert all(each == answers[0] for each in answers)
+
+
+async def test_who_comes_when_too_many_wait_is_told_to_try_again(cluster: RestCluster, tables: Tables) -> None:
+    tables.gate.clear()
+    asked = [
+        asyncio.create_task(cluster.call("GET", PATH, since=0, until=minutes * MINUTE))
+        for minutes in range(1, load_answers.MOST_WAITING + 2)
+    ]
+    [refused], waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    tables.gate.set()
+    assert (await refused).status == 503
+    assert {(await each).status for each in waiting} == {200}
 
 
 async def test_a_bundle_and_a_broker_are_asked_for_by_name(cluster: RestCluster, tables: Tables) -> None:

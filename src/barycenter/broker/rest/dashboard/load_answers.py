@@ -34,7 +34,8 @@ log = structlog.get_logger(__name__)
 
 FRESH_S: Final = 20.0
 _KEPT: Final = 8
-_MOST_WAITING: Final = 16
+MOST_WAITING: Final = 16
+"""Requests under way, of which one reads."""
 _REPORT_SLACK_MS: Final = 60_000
 _NO_TABLES: Final = "This broker reads no tables: what is shown is what its leader remembers."
 
@@ -87,7 +88,7 @@ class LoadAnswers:
         Raises:
             RestError: 503, too many ask.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= MOST_WAITING:
             raise RestError(503, "Too many ask for loads over time. Try again.")
         self._waiting += 1
         try:

@@ -224,7 +224,7 @@ def cluster_services(cluster: RestCluster) -> Any:
     from barycenter.broker.rest.server import _services_of
 
     broker = cluster.brokers[0]
-    return _services_of(broker, None, None, lambda: None)  # type: ignore[arg-type]
+    return _services_of(broker, None, None, lambda: None, None)  # type: ignore[arg-type]
 
 
 # ---- clients ----

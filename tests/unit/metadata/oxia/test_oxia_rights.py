@@ -51,6 +51,7 @@ async def test_a_store_behind_tls_and_a_token(tmp_path, monkeypatch, capfd):
         file = tmp_path / "token"
         file.write_text(good)
         settings = read_settings(url, write_settings(tmp_path, certificates, authParams=f"file://{file}"))
+        monkeypatch.setattr("barycenter.metadata.oxia.oxia_store.OPENING_S", 60.0)  # until somebody leads
         store = await OxiaStore.open(settings, session_timeout_ms=60_000)
         heard = Heard.changes(store)
         await store.put("/key", b"", ephemeral=True)

@@ -37,7 +37,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.keys: dict[str, Key] = {}
         self.changes: list[tuple[str, str]] = []
-        self.runner.run(self._open())
+        try:
+            self.runner.run(self._open())
+        except BaseException:  # among them that there is no such server here
+            self._close()
+            raise
 
     async def _open(self) -> None:
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
@@ -48,6 +52,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.runner.run(self._compare_notifications())
+        self._close()
+
+    def _close(self) -> None:
         self.runner.run(self.stack.aclose())
         self.runner.close()
 

@@ -1,7 +1,7 @@
 # Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
 PY := .venv/bin/python
-# Four more than there are processors: the tests of five groups wait most of their time for what they started.
-WORKERS ?= $(shell python3 -c "import os; print(min(8, 4 + (os.cpu_count() or 1)))")
+# Two more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
+WORKERS ?= $(shell python3 -c "import os; print(min(8, 2 + (os.cpu_count() or 1)))")
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
 .PHONY: help demo test coverage peer fuzz lint types format lock bench docs clean

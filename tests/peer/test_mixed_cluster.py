@@ -278,8 +278,12 @@ async def test_a_split_at_either_is_seen_by_the_other(led: Mixed) -> None:
             path = f"/admin/v2/namespaces/{name}/{bundle}/split?unload=true"
             await led.admin.expect(204, "PUT", path, broker=asked)
         for broker in NAMES:
-            answer = await led.admin.expect(200, "GET", f"/admin/v2/namespaces/{name}/bundles", broker=broker)
-            assert answer["numBundles"] == 4
+
+            async def has_heard(broker: int = broker, name: str = name) -> bool:
+                answer = await led.admin.expect(200, "GET", f"/admin/v2/namespaces/{name}/bundles", broker=broker)
+                return answer["numBundles"] == 4
+
+            await eventually(has_heard, within_s=10, what="a broker knows of the splits at the other")
         for topic in topics:
             await led.next_owner(topic)
         assert await led.below(f"/namespace/{name}") <= set(await led.bundles(name))

@@ -28,6 +28,8 @@ _PIPELINE_READY_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 30.0
 _RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0)
 _PORTS_FOR_TRIALS = (20_000, 32_000)
+_OWN_CHANCE = random.SystemRandom()
+"""Processes that are seeded alike, as tests are, would draw the same ports at the same time."""
 _LAST_PORT = 65_535
 
 
@@ -269,7 +271,7 @@ def _check_port(port: int, option: str) -> None:
 def free_ports(count: int) -> list[int]:
     """Return `count` consecutive ports that are free now, from below those that the system gives to clients."""
     while True:
-        start = random.randrange(*_PORTS_FOR_TRIALS)
+        start = _OWN_CHANCE.randrange(*_PORTS_FOR_TRIALS)
         ports = list(range(start, start + count))
         with suppress(PortInUseError):
             for port in ports:

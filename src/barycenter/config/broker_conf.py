@@ -193,7 +193,7 @@ _READ_AS_OF_NOW: Final = ("sqlite:", "memory:", "etcd:")
 
 LONGEST_LEASED_SESSION_MS: Final = 3_600_000
 """The longest session that a leader grants where it writes for all."""
-_NOT_ON_ZOOKEEPER: Final = (
+_NOT_WHERE_READS_ARE_OLD: Final = (
     "false or administration where metadataStoreUrl is that of a ZooKeeper or an Oxia: reads may be of a while ago, "
     "and brokers read there how long they may serve. docs/leader-epochs.md"
 )
@@ -269,7 +269,7 @@ def _check_together(config: BrokerConfig) -> None:
         )
     writes = config.leader_only_metadata_writes
     if writes == "true" and not config.effective_metadata_store_url.startswith(_READ_AS_OF_NOW):
-        raise ConfigError("leaderOnlyMetadataWrites", writes, _NOT_ON_ZOOKEEPER)
+        raise ConfigError("leaderOnlyMetadataWrites", writes, _NOT_WHERE_READS_ARE_OLD)
     session_ms = config.metadata_store_session_timeout_millis
     if writes == "true" and session_ms > LONGEST_LEASED_SESSION_MS:
         most = f"at most {LONGEST_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"

@@ -328,6 +328,11 @@ def render(reason: Reason) -> str:
 
     A strategy and settings that a cause shares with what it causes are told once.
     """
+    return _sentence(reason, "", ())
+
+
+def _sentence(reason: Reason, told_strategy: str, told_settings: tuple[str, ...]) -> str:
+    """Return the sentence of a reason whose effect has told of this strategy and these settings already."""
     head = f"{reason.subject}: " if reason.subject else ""
     parts = [head + _SENTENCES[reason.code]]
     if reason.compared:
@@ -338,25 +343,17 @@ def render(reason: Reason) -> str:
         parts.append("; not chosen: " + ", ".join(map(_alternative, reason.alternatives)))
         if reason.more_alternatives:
             parts.append(f" and {reason.more_alternatives} more")
-    if reason.strategy:
+    if reason.strategy and reason.strategy != told_strategy:
         parts.append(f" [{reason.strategy}]")
     if reason.upon:
         parts.append(f"; upon {reason.upon}")
     if reason.flags:
         parts.append(f"; doubtful data: {', '.join(reason.flags)}")
-    if reason.settings:
+    if reason.settings and reason.settings != told_settings:
         parts.append(f"; set by {', '.join(reason.settings)}")
     if reason.cause is not None:
-        parts.append(f"; because {render(_without_repetition(reason.cause, reason))}")
+        parts.append(f"; because {_sentence(reason.cause, reason.strategy, reason.settings)}")
     return "".join(parts)
-
-
-def _without_repetition(cause: Reason, told: Reason) -> Reason:
-    return msgspec.structs.replace(
-        cause,
-        strategy="" if cause.strategy == told.strategy else cause.strategy,
-        settings=() if cause.settings == told.settings else cause.settings,
-    )
 
 
 def _comparison(compared: Compared) -> str:

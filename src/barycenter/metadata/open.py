@@ -26,6 +26,8 @@ FORMS: Final = (
     "oxia://HOST:PORT/NAMESPACE",
 )
 
+SCHEMES: Final = ("sqlite", "memory", "zk", "etcd", "oxia")
+
 OF_ONE_MACHINE: Final = ("sqlite:", "memory:")
 """What the URLs of stores begin with that serve the processes of one machine."""
 
@@ -51,7 +53,7 @@ def check_url(url: str) -> None:
         UnknownStoreError: there is none.
     """
     scheme, _, rest = url.partition(":")
-    known = scheme in ("sqlite", "memory", "etcd", "oxia") or _SERVERS.fullmatch(rest if scheme == "zk" else url)
+    known = (scheme in SCHEMES and scheme != "zk") or _SERVERS.fullmatch(rest if scheme == "zk" else url)
     if not rest or not known:
         raise UnknownStoreError(url)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from barycenter.load.reports.load_over_time import BrokerLoad, LoadQuestion, RecordedLoad
 from barycenter.pipeline.storage.files import Storage
-from barycenter.pipeline.tables.files import date_folders, date_of, table_files
+from barycenter.pipeline.tables.files import date_folders, date_of, table_files, utc_date
 
 _ROWS_AT_ONCE: Final = 65_536
 _SUMS_AT_ONCE: Final = 200_000
@@ -111,7 +111,7 @@ class _Reading:
         return _summed(parts) if parts else None
 
     def _files(self) -> Iterator[str]:
-        first, last = (_date(ms) for ms in (self._question.since_ms, self._question.until_ms - 1))
+        first, last = (utc_date(ms) for ms in (self._question.since_ms, self._question.until_ms - 1))
         dates = [date for date in map(date_of, date_folders(self._storage, self._name)) if first <= date <= last]
         for date in reversed(dates):
             for file in reversed(table_files(self._storage, self._name, dates=(date,))):
@@ -254,7 +254,3 @@ def _times(column: Any) -> tuple[float, float]:
 
 def _ms(moment: datetime) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000
-
-
-def _date(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d")

@@ -12,6 +12,7 @@ from barycenter.cli.asking.client import asked_url
 from barycenter.cli.asking.options import with_client_conf
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.terminal import printable
+from barycenter.metadata.open import SCHEMES
 from barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
 
 _OVERALL_EVERY_S: Final = 60.0
@@ -43,7 +44,7 @@ def command(place: str | None, extensions: bool, interval_s: float, once: bool) 
 
     Ends with Ctrl-C; with --once with 0, or with 1 if nobody tells anything.
     """
-    address = place if place and place.startswith(("sqlite:", "zk:", "etcd:", "etcds:", "oxia:")) else asked_url(place)
+    address = place if place and place.partition(":")[0] in SCHEMES else asked_url(place)
     known: dict[str, MonitoredBroker] = {}
     overall_at = time.monotonic()
     while True:

@@ -9,8 +9,6 @@ import random
 from dataclasses import replace
 from typing import Final, Self
 
-import structlog
-
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions, sequential_path
 from barycenter.metadata.errors import (
@@ -18,8 +16,6 @@ from barycenter.metadata.errors import (
     GuardError,
     NotFoundError,
     OtherSessionError,
-    SessionLostError,
-    StoreRefusedError,
     StoreUnavailableError,
 )
 from barycenter.metadata.etcd import etcd_api_pb2 as api
@@ -38,14 +34,9 @@ from barycenter.metadata.etcd.transactions import (
     record_of,
 )
 from barycenter.metadata.etcd.watch import EtcdWatch
+from barycenter.metadata.rpc.rpc_store import RpcStore
 from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, Record, SessionEvent, Stat
-from barycenter.metadata.store_client import StoreClient
 
-log = structlog.get_logger(__name__)
-
-OPENING_S: Final = 10.0
-"""How long to look for a server that answers."""
-OPENING_RETRY_S: Final = 0.1
 PAGE: Final = 1000
 """Keys that are asked for at once when children are listed."""
 LARGE: Final = 64 << 10
@@ -55,31 +46,34 @@ REMEMBERED: Final = 10_000
 """Lasting keys that a session knows for its own; the server remembers creators of ephemeral keys alone."""
 
 
-class EtcdStore(StoreClient):
+class EtcdStore(RpcStore):
     """One session with the servers; see `MetadataStore` for the contract. Made by `open`.
 
     A Stat has no times, for etcd keeps none: both are 0. A session knows the last REMEMBERED lasting keys that it
     created for its own.
     """
 
+    name = "etcd"
+    _connection: EtcdConnection
+    _keeper: EtcdLease
+    _watch: EtcdWatch
+
     def __init__(
         self, clock: Clock, settings: EtcdSettings, *, session_timeout_ms: int, operation_timeout_s: float
     ) -> None:
-        super().__init__(clock, None)
+        super().__init__(clock)
         self._layout = Layout(settings.chroot)
         self._connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
         source = random.Random()
-        self._lease = EtcdLease(
+        self._keeper = EtcdLease(
             self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session, source=source
         )
         self._watch = EtcdWatch(
-            self._connection, self._layout, hear=self._hear, missed=self._lease.fell_behind, source=source
+            self._connection, self._layout, hear=self._hear, missed=self._keeper.fell_behind, source=source
         )
         self._created: dict[str, int] = {}
         """The revisions in which this session created lasting keys, the oldest first."""
         self._numbering = asyncio.Lock()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._ending: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -104,15 +98,7 @@ class EtcdStore(StoreClient):
             session_timeout_ms=session_timeout_ms,
             operation_timeout_s=operation_timeout_s,
         )
-        try:
-            await store._begin()
-        except (StoreUnavailableError, StoreRefusedError) as error:
-            await store.close()
-            raise type(error)(f"etcd {', '.join(settings.endpoints)}", error.detail) from error
-        except BaseException:
-            await store.close()
-            raise
-        return store
+        return await store._opened(settings.endpoints)
 
     # ---- operations ----
 
@@ -179,16 +165,6 @@ class EtcdStore(StoreClient):
         self._check_open(path)
         found = await self._range("exists", path, api.RangeRequest(key=self._layout.key(path), count_only=True))
         return found.count > 0
-
-    @property
-    def session_is_overdue(self) -> bool:
-        return self._session is None or self._lease.is_overdue
-
-    async def close(self) -> None:
-        self._closed = True
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._end(), name="etcd close")
-        await asyncio.shield(self._ending)
 
     # ---- requests ----
 
@@ -257,10 +233,6 @@ class EtcdStore(StoreClient):
         if len(self._created) > REMEMBERED:
             del self._created[next(iter(self._created))]
 
-    def _session_ended(self, session: int, path: str, operation: str) -> SessionLostError:
-        self._lease.ended(session)
-        return SessionLostError(path, f"{operation} refused: the session has ended")
-
     # ---- what lease and watch tell ----
 
     def _hear_session(self, session: int | None, events: list[SessionEvent]) -> None:
@@ -274,47 +246,3 @@ class EtcdStore(StoreClient):
         for change in changes:
             if not self._closed:
                 self._listeners.change(change)
-
-    # ---- begin and end ----
-
-    async def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        give_up_at_s = loop.time() + OPENING_S
-        while True:
-            line = self._connection.line
-            try:
-                await self._lease.open()
-                break
-            except StoreUnavailableError:
-                if loop.time() >= give_up_at_s:
-                    raise
-                self._connection.leave(line)
-            await asyncio.sleep(OPENING_RETRY_S)
-        self._tasks = [
-            asyncio.create_task(self._lease.run(), name="etcd lease"),
-            asyncio.create_task(self._watch.run(), name="etcd watch"),
-        ]
-        for task in self._tasks:
-            task.add_done_callback(self._task_ended)
-        try:
-            async with asyncio.timeout(OPENING_S):
-                await self._watch.begun
-        except TimeoutError:
-            raise StoreUnavailableError("/", "the servers do not tell of changes") from None
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """Have no session any more when one of the tasks that a session lives by ends by a fault of ours."""
-        if self._closed or task.cancelled() or task.exception() is None:
-            return
-        log.error("metadata_store_failed", task=task.get_name(), exc_info=task.exception())
-        self._closed = True
-        self._session = None
-        self._listeners.session_events([SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST])
-
-    async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._lease.close()
-        self._session = None
-        await self._connection.close()

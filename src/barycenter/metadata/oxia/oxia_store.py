@@ -14,15 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-import structlog
-
 from barycenter.metadata.clock import Clock, SystemClock
 from barycenter.metadata.conditions import PutOptions, check_delete, check_guard, check_put, sequential_path
 from barycenter.metadata.errors import (
     InvalidPathError,
     NotFoundError,
-    SessionLostError,
-    StoreRefusedError,
     StoreUnavailableError,
     ValueTooLargeError,
 )
@@ -44,14 +40,9 @@ from barycenter.metadata.oxia.writes import (
     record_of,
     written,
 )
+from barycenter.metadata.rpc.rpc_store import RpcStore
 from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, Record, SessionEvent, Stat
-from barycenter.metadata.store_client import StoreClient
 
-log = structlog.get_logger(__name__)
-
-OPENING_S: Final = 10.0
-"""How long to look for a server that answers."""
-OPENING_RETRY_S: Final = 0.1
 MAX_VALUE_BYTES: Final = 4 << 20
 """Of one key; several of them fit in one answer."""
 MAX_RACES: Final = 100
@@ -68,16 +59,21 @@ class _Look:
     has_children: bool = False
 
 
-class OxiaStore(StoreClient):
+class OxiaStore(RpcStore):
     """One session with the servers; see `MetadataStore` for the contract. Made by `open`.
 
     Times in a Stat are the server's own.
     """
 
+    name = "oxia"
+    _connection: OxiaConnection
+    _keeper: OxiaSession
+    _watch: OxiaWatch
+
     def __init__(
         self, clock: Clock, settings: OxiaSettings, *, session_timeout_ms: int, operation_timeout_s: float
     ) -> None:
-        super().__init__(clock, None)
+        super().__init__(clock)
         self._layout = Layout(settings.chroot)
         source = random.Random()
         self._connection = OxiaConnection(settings, timeout_s=operation_timeout_s, source=source)
@@ -100,8 +96,6 @@ class OxiaStore(StoreClient):
         self._seen: dict[str, Known] = {}
         """How keys were when they were seen last, the one not seen for longest first."""
         self._numbering = asyncio.Lock()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._ending: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -126,15 +120,7 @@ class OxiaStore(StoreClient):
             session_timeout_ms=session_timeout_ms,
             operation_timeout_s=operation_timeout_s,
         )
-        try:
-            await store._begin()
-        except (StoreUnavailableError, StoreRefusedError) as error:
-            await store.close()
-            raise type(error)(f"oxia {', '.join(settings.endpoints)}", error.detail) from error
-        except BaseException:
-            await store.close()
-            raise
-        return store
+        return await store._opened(settings.endpoints)
 
     # ---- operations ----
 
@@ -238,16 +224,6 @@ class OxiaStore(StoreClient):
         self._check_open(path)
         (found,) = await self._read("exists", path, [api.GetRequest(key=self._layout.key(path))])
         return found.status == api.OK
-
-    @property
-    def session_is_overdue(self) -> bool:
-        return self._session is None or self._keeper.is_overdue
-
-    async def close(self) -> None:
-        self._closed = True
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._end(), name="oxia close")
-        await asyncio.shield(self._ending)
 
     # ---- what was seen ----
 
@@ -356,10 +332,6 @@ class OxiaStore(StoreClient):
             )
         return known_of(answer.puts[0].version).version
 
-    def _session_ended(self, session: int, path: str, operation: str) -> SessionLostError:
-        self._keeper.ended(session)
-        return SessionLostError(path, f"{operation} refused: the session has ended")
-
     # ---- what session and watch tell ----
 
     def _hear_session(self, session: int | None, events: list[SessionEvent]) -> None:
@@ -373,47 +345,3 @@ class OxiaStore(StoreClient):
             del self._seen[change.path]
         if not self._closed:
             self._listeners.change(change)
-
-    # ---- begin and end ----
-
-    async def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        give_up_at_s = loop.time() + OPENING_S
-        while True:
-            line = self._connection.line
-            try:
-                await self._keeper.open()
-                break
-            except StoreUnavailableError:
-                if loop.time() >= give_up_at_s:
-                    raise
-                self._connection.leave(line)
-            await asyncio.sleep(OPENING_RETRY_S)
-        self._tasks = [
-            asyncio.create_task(self._keeper.run(), name="oxia session"),
-            asyncio.create_task(self._watch.run(), name="oxia watch"),
-        ]
-        for task in self._tasks:
-            task.add_done_callback(self._task_ended)
-        try:
-            async with asyncio.timeout(OPENING_S):
-                await self._watch.begun
-        except TimeoutError:
-            raise StoreUnavailableError("/", "the servers do not tell of changes") from None
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """Have no session any more when one of the tasks that a session lives by ends by a fault of ours."""
-        if self._closed or task.cancelled() or task.exception() is None:
-            return
-        log.error("metadata_store_failed", task=task.get_name(), exc_info=task.exception())
-        self._closed = True
-        self._session = None
-        self._listeners.session_events([SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST])
-
-    async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._keeper.close()
-        self._session = None
-        await self._connection.close()

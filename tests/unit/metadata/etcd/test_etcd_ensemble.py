@@ -44,11 +44,11 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
         followers = [server for server in servers if server is not leader]
         async with client_of(leader, *followers) as store, client_of(*followers) as other:
             session = store._session
-            store._lease._timeout_s = 3  # heartbeats are given up soon
+            store._keeper._timeout_s = 3  # heartbeats are given up soon
             await store.put("/mine", b"", ephemeral=True)
             events, heard = Heard.session_events(store), Heard.changes(store)
             leader.kill()
-            store._lease._wake.set()  # a heartbeat now
+            store._keeper._wake.set()  # a heartbeat now
             await put_at_last(store, "/after/leader")
             await put_at_last(other, "/of/other")
             await heard.until_heard(Notification(NotificationType.CREATED, "/of/other"))
@@ -59,7 +59,7 @@ async def test_a_client_outlives_the_leader_and_a_server_that_hangs(tmp_path):
             assert await asyncio.to_thread(leader.wait_ready)
             hanging = next(server for server in servers if server.endpoint == store._connection.line.endpoint)
             hanging.signal(signal.SIGSTOP)
-            store._lease._wake.set()
+            store._keeper._wake.set()
             await eventually(lambda: store._connection.line.endpoint != hanging.endpoint)
             await put_at_last(store, "/after/hanging")
             await heard.until_heard(Notification(NotificationType.CREATED, "/after/hanging"))

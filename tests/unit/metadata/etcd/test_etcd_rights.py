@@ -39,7 +39,7 @@ def add_user(server, name, password, *prefixes):
 async def test_a_store_behind_tls_and_a_password(tmp_path, monkeypatch, capfd):
     """One server shows it all: who is let in with which rights, a token that is known no more, no secret told."""
     need_etcd()
-    monkeypatch.setattr("barycenter.metadata.etcd.etcd_store.OPENING_S", 1.0)
+    monkeypatch.setattr("barycenter.metadata.rpc.rpc_store.OPENING_S", 1.0)
     certificates = make_certificates(tmp_path / "certificates")
     with etcd_server(tmp_path, certificates=certificates) as server:
         server.call("auth/user/add", {"name": "root", "password": "of-root"})

@@ -163,7 +163,7 @@ async def test_a_broken_connection_is_not_a_lost_session_and_hides_no_change(bac
     await other.delete("/n1")
     with pytest.raises(StoreUnavailableError):
         await client.get("/mine")
-    client._lease._wake.set()  # a heartbeat now
+    client._keeper._wake.set()  # a heartbeat now
     await events.until_heard(LOST)
     proxy.heal()
     told = await heard.until_heard(Notification(DELETED, "/n1"))
@@ -243,7 +243,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(backend, p
 
 
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("barycenter.metadata.etcd.etcd_store.OPENING_S", 0.2)
+    monkeypatch.setattr("barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
         with pytest.raises(StoreUnavailableError, match=rf"etcd {nowhere.endpoint}: session failed: unavailable"):
             await EtcdStore.open(read_settings(f"http://{nowhere.endpoint}"))
@@ -257,8 +257,8 @@ async def test_a_server_that_stops_for_less_than_the_lease_ends_no_session(own_s
     await client.put("/mine", b"", ephemeral=True)
     events = Heard.session_events(client)
     own_server.server.signal(signal.SIGSTOP)
-    client._lease._wake.set()
-    client._lease._timeout_s = 3  # beats are given up soon
+    client._keeper._wake.set()
+    client._keeper._timeout_s = 3  # beats are given up soon
     await events.until_heard(LOST)
     own_server.server.signal(signal.SIGCONT)
     assert await events.until_heard(BACK) == [LOST, BACK]
@@ -310,7 +310,7 @@ async def test_a_server_that_was_killed_and_started_again_has_the_session(own_se
     await client.put("/mine", b"1", ephemeral=True)
     heard, events = Heard.changes(client), Heard.session_events(client)
     own_server.server.kill()
-    client._lease._wake.set()
+    client._keeper._wake.set()
     await events.until_heard(LOST)
     own_server.server.start()
     await events.until_heard(BACK)
@@ -329,7 +329,7 @@ async def test_a_server_that_comes_back_without_its_data_is_followed_from_there(
     own_server.server.kill()
     own_server.server.forget()
     own_server.server.start()
-    client._lease._wake.set()
+    client._keeper._wake.set()
     await events.until_heard(RENEWED)
     await dropped.until_heard(None)
     assert await client.children("/") == []
@@ -346,7 +346,7 @@ async def test_what_a_client_creates_again_in_its_next_session_comes_back(backen
     held = await asyncio.gather(*(locks.acquire(f"/locks/{number:04}", "me") for number in range(1_000)))
     events = Heard.session_events(client)
     await backend.expire(client)
-    client._lease._wake.set()
+    client._keeper._wake.set()
     await events.until_heard(RENEWED)
     other = await backend.connect(60_000)
 

@@ -49,17 +49,17 @@ protocol
     connection
 
 credentials
-    errors
+    bounds errors issuers
     key_material
     authorities
-    token_keys
-    tokens
-    openid
-    passwords
     issuer_http
     client_credentials
     presented
     tls
+    passwords
+    token_keys
+    tokens
+    openid
 
 metadata
     errors store

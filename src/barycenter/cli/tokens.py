@@ -16,6 +16,7 @@ import msgspec
 
 from barycenter.cli.failure import fail, in_words
 from barycenter.cli.groups import CommandGroup
+from barycenter.credentials.bounds import MAX_ROLE
 from barycenter.credentials.errors import CredentialsError
 from barycenter.credentials.key_material import read_file
 from barycenter.credentials.token_keys import (
@@ -29,7 +30,7 @@ from barycenter.credentials.token_keys import (
     secret_key,
     signing_secret_key,
 )
-from barycenter.credentials.tokens import MAX_ROLE, Refused, TokenRules, create_token, unverified, verdict
+from barycenter.credentials.tokens import Refused, TokenRules, create_token, unverified, verdict
 
 _TOKEN_VARIABLE: Final = "TOKEN"  # noqa: S105  # the name of a variable
 _SPAN: Final = re.compile(r"(\d{1,9})(s|m|h|d|w|y)")

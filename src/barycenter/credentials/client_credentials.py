@@ -26,11 +26,11 @@ from typing import Final
 
 import msgspec
 
+from barycenter.credentials.bounds import MAX_TOKEN
 from barycenter.credentials.errors import IssuerError, KeyMaterialError, NoTokenError
 from barycenter.credentials.issuer_http import IssuerHttp
+from barycenter.credentials.issuers import MAX_URL, discovery_url
 from barycenter.credentials.key_material import read_key_material
-from barycenter.credentials.openid import MAX_URL, discovery_url
-from barycenter.credentials.tokens import MAX_TOKEN
 
 SHOWN_FOR: Final = 0.9
 """Of a token's lifetime; after that another one is asked for."""

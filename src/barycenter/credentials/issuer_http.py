@@ -15,7 +15,7 @@ from yarl import URL
 
 from barycenter.credentials.authorities import client_context
 from barycenter.credentials.errors import IssuerError
-from barycenter.credentials.openid import MAX_DOCUMENT_BYTES, MAX_URL
+from barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, MAX_URL
 
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 """An answer comes as it is: one that is compressed could be any size."""

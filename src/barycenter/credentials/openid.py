@@ -25,10 +25,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from jwt.exceptions import PyJWTError
 
+from barycenter.credentials.bounds import MAX_TOKEN
 from barycenter.credentials.errors import IssuerError
+from barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, MAX_URL, discovery_url
 from barycenter.credentials.token_keys import VerifyingKey
 from barycenter.credentials.tokens import (
-    MAX_TOKEN,
     Refused,
     Verdict,
     VerifiedToken,
@@ -39,14 +40,10 @@ from barycenter.credentials.tokens import (
     unverified,
 )
 
-MAX_DOCUMENT_BYTES: Final = 256 << 10
-"""Of what an issuer publishes: its metadata, or its keys."""
 MAX_KEYS: Final = 100
 """Keys of an issuer."""
 MAX_KEY_ID: Final = 500
 """Characters of the id of a key."""
-MAX_URL: Final = 2_000
-"""Characters of an address."""
 
 RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 EC_ALGORITHMS: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
@@ -90,11 +87,6 @@ class IssuerKeys:
 
     def find(self, claimed: Claimed) -> VerifyingKey | None:
         return self._keys.get((claimed.key_id, claimed.algorithm))
-
-
-def discovery_url(issuer: str) -> str:
-    """Return where an issuer publishes its metadata."""
-    return f"{issuer.removesuffix('/')}/.well-known/openid-configuration"
 
 
 def keys_url(document: bytes, issuer: str) -> str:

@@ -14,12 +14,8 @@ import msgspec
 from jwt.api_jws import PyJWS
 from jwt.exceptions import DecodeError, InvalidAlgorithmError, InvalidSignatureError, PyJWTError
 
+from barycenter.credentials.bounds import MAX_ROLE, MAX_TOKEN
 from barycenter.credentials.token_keys import SigningKey, VerifyingKey
-
-MAX_TOKEN: Final = 8_000
-"""Characters of a token; so many a header of HTTP may have, too."""
-MAX_ROLE: Final = 1_000
-"""Characters of a role."""
 
 _LAST_MOMENT_S: Final = 10**15
 _JWS: Final = PyJWS(options={"verify_signature": True, "enforce_minimum_key_length": True})

@@ -14,7 +14,7 @@ from barycenter.admin.errors import AdminRequestError
 from barycenter.credentials.client_credentials import ClientCredentials, ObtainedToken
 from barycenter.credentials.errors import IssuerError, KeyMaterialError, NoTokenError
 from barycenter.credentials.issuer_http import IssuerHttp
-from barycenter.credentials.openid import MAX_DOCUMENT_BYTES
+from barycenter.credentials.issuers import MAX_DOCUMENT_BYTES
 from barycenter.credentials.presented import presented
 from support.authorities import Authority
 from support.fake_issuer import AUDIENCE, CLIENT, fake_issuer, oauth2, private_key_url

@@ -9,19 +9,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from barycenter.credentials.bounds import MAX_TOKEN
 from barycenter.credentials.errors import IssuerError
+from barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, discovery_url
 from barycenter.credentials.openid import (
-    MAX_DOCUMENT_BYTES,
     MAX_KEYS,
     IssuerKeys,
     OpenIDRules,
     claimed,
-    discovery_url,
     issuer_keys,
     keys_url,
     openid_verdict,
 )
-from barycenter.credentials.tokens import MAX_TOKEN, Refused, Verdict, VerifiedToken
+from barycenter.credentials.tokens import Refused, Verdict, VerifiedToken
 from support.fake_issuer import AUDIENCE, EC_KEY, OTHER_RSA_KEY, RSA_KEY, access_token, jwk
 from support.proofs import NOW_S
 

@@ -21,7 +21,8 @@ from typing import Final
 
 from barycenter.broker.access.errors import AuthenticationError, ErrorCode
 from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.access.providers import PROVIDERS, Provider, providers_of
+from barycenter.broker.access.providers.catalogue import PROVIDERS, providers_of
+from barycenter.broker.access.providers.provider import Provider
 from barycenter.broker.access.shown import Identity, Shown, is_role
 from barycenter.broker.bounded_log import BoundedLog
 from barycenter.config.broker_conf import ConfigError

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from barycenter.credentials.tokens import MAX_ROLE
+from barycenter.credentials.bounds import MAX_ROLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL, Authentication, Session
 from barycenter.broker.access.errors import AuthenticationError
 from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.access.providers import short_name_of
+from barycenter.broker.access.providers.catalogue import short_name_of
 from barycenter.broker.access.shown import Shown
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.broker.access.issuer_keys import RETRY_S, KeptKeys, KeyTimes, Step, next_step
+from barycenter.broker.access.providers.issuer_keys import RETRY_S, KeptKeys, KeyTimes, Step, next_step
 from barycenter.credentials.openid import issuer_keys
 from support.fake_issuer import RSA_KEY, jwk
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from barycenter.broker.access.errors import AuthenticationError
-from barycenter.broker.access.issuer_keys import KeysOfIssuer, KeyTimes
+from barycenter.broker.access.providers.issuer_keys import KeysOfIssuer, KeyTimes
 from barycenter.broker.access.shown import Identity, Shown, after_scheme
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.credentials.issuer_http import IssuerHttp
+from barycenter.credentials.issuers import discovery_url
 from barycenter.credentials.openid import (
     IssuerKeys,
     OpenIDRules,
     claimed,
-    discovery_url,
     issuer_keys,
     keys_url,
     names_allowed_issuer,

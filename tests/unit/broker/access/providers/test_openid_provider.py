@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from barycenter.broker.access.authentication import Authentication
 from barycenter.broker.access.errors import AuthenticationError
-from barycenter.broker.access.openid_provider import OpenIDProvider
 from barycenter.broker.access.principal import Principal
+from barycenter.broker.access.providers.openid_provider import OpenIDProvider
 from barycenter.broker.access.shown import Shown
 from barycenter.config.broker_conf import ConfigError, keys, parse_broker_conf
 from barycenter.config.broker_config import BrokerConfig

@@ -5,8 +5,8 @@ import base64
 
 import pytest
 
-from barycenter.broker.access.basic_provider import BasicProvider
 from barycenter.broker.access.errors import AuthenticationError
+from barycenter.broker.access.providers.basic_provider import BasicProvider
 from barycenter.broker.access.shown import Identity, Shown
 from barycenter.config.broker_conf import ConfigError
 from barycenter.config.broker_config import BrokerConfig

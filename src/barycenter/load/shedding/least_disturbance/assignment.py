@@ -111,23 +111,17 @@ class _Giver:
     __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
 
     def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats, slope: float) -> None:
-        if len(rows) > MOST_LOOKED_AT:
-            # the heaviest alone, and as many all over the rest, from which the last one is chosen
-            half, work = MOST_LOOKED_AT // 2, recent[rows]
-            least = np.partition(work, len(rows) - half)[len(rows) - half]
-            chosen = work > least
-            chosen[np.flatnonzero(work == least)[: half - int(chosen.sum())]] = True
-            rest = np.flatnonzero(~chosen)
-            chosen[rest[:: 1 + len(rest) // half]] = True
-            rows, cost = rows[chosen], cost[chosen]
         self.rows = rows
-        self.work = np.array([recent[rows], settled[rows]])
+        self.work = np.array([recent, settled])
         self.heavy = self.work.max(axis=0)
         self.relief = slope * self.work.min(axis=0)
         self.cost = cost
         self.worth = self.relief / cost
         self.there = self.heavy > 0
-        self.order = np.lexsort((self.heavy, -self.worth))
+        self.order = np.argsort(-self.worth)
+        ordered = self.worth[self.order]
+        if (ordered[1:] == ordered[:-1]).any():
+            self.order = np.lexsort((self.heavy, -self.worth))
         self.first = 0
 
     def in_order(self, heaviest: float) -> Iterator[int]:
@@ -143,6 +137,20 @@ class _Giver:
         """Return the places of its heaviest bundles that are still there."""
         there = np.flatnonzero(self.there)
         return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
+
+
+def _looked_at(work: Floats) -> Flags | slice:
+    """Return which bundles of a broker are considered: of too many the heaviest, and as many all over the rest, from
+    which the last one is chosen."""
+    if len(work) <= MOST_LOOKED_AT:
+        return slice(None)
+    half = MOST_LOOKED_AT // 2
+    least = np.partition(work, len(work) - half)[len(work) - half]
+    chosen: Flags = work > least
+    chosen[np.flatnonzero(work == least)[: half - int(chosen.sum())]] = True
+    rest = np.flatnonzero(~chosen)
+    chosen[rest[:: 1 + len(rest) // half]] = True
+    return chosen
 
 
 class Search:
@@ -163,6 +171,7 @@ class Search:
         self._upper: Floats = self._apart.max(axis=0)
         self._takes: Flags = view.fresh & view.known
         self._gives: Flags = view.fresh
+        self._room_to_goal = self._room(settings.goal)
         count = len(snapshot.brokers)
         self._asked = np.zeros(count, bool)
         self._moves: list[Move] = []
@@ -196,14 +205,15 @@ class Search:
         rows = np.flatnonzero(self._movable & wanted[bundles.owner])
         order, edges = by_group(bundles.owner[rows], len(wanted))
         rows = rows[order]
-        typical_sessions = max(1.0, float(bundles.sessions[rows].clip(0).mean())) if len(rows) else 1.0
-        typical_work = max(1e-12, float(loads.recent[rows].mean())) if len(rows) else 1.0
-        cost = 1.0 + SESSIONS * bundles.sessions[rows].clip(0) / typical_sessions
-        cost = cost + TRAFFIC * loads.recent[rows] / typical_work
+        sessions, recent = np.maximum(bundles.sessions[rows], 0), loads.recent[rows]
+        typical_sessions = max(1.0, float(sessions.mean())) if len(rows) else 1.0
+        typical_work = max(1e-12, float(recent.mean())) if len(rows) else 1.0
         for broker in np.flatnonzero(wanted).tolist():
             own = slice(edges[broker], edges[broker + 1])
-            slope = float(self._slope[broker])
-            self._givers[broker] = _Giver(rows[own], loads.recent, loads.settled, cost[own], slope)
+            looked_at = _looked_at(recent[own])
+            mine, work = rows[own][looked_at], recent[own][looked_at]
+            cost = 1.0 + SESSIONS * sessions[own][looked_at] / typical_sessions + TRAFFIC * work / typical_work
+            self._givers[broker] = _Giver(mine, work, loads.settled[mine], cost, self._slope.item(broker))
 
     # ---- brokers above the band ----
 
@@ -232,7 +242,8 @@ class Search:
     def _take_best(self, giver: _Giver, source: int, apart: float) -> bool:
         """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
         does. Of those that are more than enough the one counts most that leaves the giver nearest to the level."""
-        goal, room = self._settings.goal, self._room(source, self._settings.goal)
+        # the giver lies above the goal, so it has no room itself
+        goal, room = self._settings.goal, self._room_to_goal
         heaviest = min(float(room.max()), (apart + goal) / float(self._slope[source]))
         most, chosen, destination = 0.0, None, -1
         for at in giver.in_order(heaviest):
@@ -242,9 +253,10 @@ class Search:
             counts = relief if relief <= apart else apart - goal + max(0.0, goal - (relief - apart))
             worth = counts / giver.cost.item(at)
             if worth > most:
-                fits = (room >= giver.heavy[at]) & self._may_go(int(giver.rows[at]), source)
-                if fits.any():
-                    most, chosen, destination = worth, at, int(np.argmax(np.where(fits, room, -np.inf)))
+                may_take = np.where(self._may_go(giver.rows.item(at), source), room, -np.inf)
+                roomiest = int(may_take.argmax())
+                if may_take.item(roomiest) >= giver.heavy.item(at):
+                    most, chosen, destination = worth, at, roomiest
         if chosen is None:
             return False
         self._move(giver, chosen, source, destination, apart, ABOVE)
@@ -259,7 +271,8 @@ class Search:
         after = np.maximum(apart - giver.relief, upper + slope * giver.heavy)
         may = giver.there & (after <= apart - self._settings.goal)
         worth = np.where(may, (apart - after) / giver.cost, -1.0)
-        room = self._room(source, apart - self._settings.goal)
+        room = self._room(apart - self._settings.goal)
+        room[source] = -1.0
         while True:
             worth = np.where(giver.heavy <= float(room.max()), worth, -1.0)
             most = float(worth.max(initial=-1.0))
@@ -310,43 +323,54 @@ class Search:
         self._move(giver, gives, source, partner, apart, EXCHANGED)
         return True
 
-    def _room(self, source: int, limit: float) -> Floats:
+    def _room(self, limit: float) -> Floats:
         """Return how much more work each broker could take up to a limit above the level, -1 where nothing may go."""
-        room = np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
-        room[source] = -1.0
-        return room
+        return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
     def _move(self, giver: _Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
-        work = giver.work[:, at]
-        self._apart[:, source] -= self._slope[source] * work
-        self._apart[:, destination] += self._slope[destination] * work
         giver.there[at] = False
-        self._upper[source] = self._apart[:, source].max()
-        taker = self._upper[destination] = float(self._apart[:, destination].max())
-        after = float(self._apart[:, source].min())
-        self._moves.append(Move(int(giver.rows[at]), source, destination, before, after, taker, why))
+        after, _ = self._carries(source, giver, at, -1.0)
+        _, taker = self._carries(destination, giver, at, 1.0)
+        self._moves.append(Move(giver.rows.item(at), source, destination, before, after, taker, why))
+
+    def _carries(self, broker: int, giver: _Giver, at: int, times: float) -> tuple[float, float]:
+        """Count a bundle for a broker, or -1 times, and return how far it lies above the level then, by the estimate
+        that says less and by the other."""
+        # figure by figure: a column of two takes numpy as long as one of a thousand
+        apart, slope = self._apart, self._slope.item(broker) * times
+        recent = apart[0, broker] = apart.item(0, broker) + slope * giver.work.item(0, at)
+        settled = apart[1, broker] = apart.item(1, broker) + slope * giver.work.item(1, at)
+        less, more = (recent, settled) if recent < settled else (settled, recent)
+        self._upper[broker] = more
+        if self._takes[broker]:
+            self._room_to_goal[broker] = (self._settings.goal - more) / self._slope.item(broker)
+        return less, more
 
     def _share_out(self) -> None:
         """Give what leaves anew to the takers, the heaviest first, each to who has the most room then, if that evens
         them out more."""
         if len(self._moves) < 2:
             return
-        rows = np.array([move.row for move in self._moves])
-        work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
-        apart = self._apart.copy()
         if any(move.why != ABOVE for move in self._moves):
             return
+        rows = np.array([move.row for move in self._moves])
+        work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
+        recent, settled = work.tolist()
+        slope, apart = self._slope.tolist(), self._apart.copy()
         for place, move in enumerate(self._moves):
-            apart[:, move.destination] -= self._slope[move.destination] * work[:, place]
+            apart[0, move.destination] -= slope[move.destination] * recent[place]
+            apart[1, move.destination] -= slope[move.destination] * settled[place]
         goals: list[int] = [-1] * len(rows)
         upper = apart.max(axis=0)
+        filled = np.where(self._takes, upper, np.inf)
         for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
             move = self._moves[place]
-            filled = np.where(self._takes & self._may_go(move.row, move.source), upper, np.inf)
-            filled[move.source] = np.inf
-            goal = goals[place] = int(np.argmin(filled))
-            apart[:, goal] += self._slope[goal] * work[:, place]
-            upper[goal] = apart[:, goal].max()
+            may_take = np.where(self._may_go(move.row, move.source), filled, np.inf)
+            may_take[move.source] = np.inf
+            goal = goals[place] = int(may_take.argmin())
+            one = apart[0, goal] = apart.item(0, goal) + slope[goal] * recent[place]
+            other = apart[1, goal] = apart.item(1, goal) + slope[goal] * settled[place]
+            upper[goal] = filled[goal] = max(one, other)
         takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
         if upper[takers].max() < self._upper[takers].max():
             moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
@@ -366,6 +390,7 @@ class Search:
                 return False
             told.append(move._replace(before=had, after=min(giver), taker=max(taker)))
         self._moves, self._apart, self._upper = told, apart, apart.max(axis=0)
+        self._room_to_goal = self._room(self._settings.goal)
         return True
 
     def _refine(self) -> None:

@@ -104,9 +104,10 @@ class MetadataStore(Protocol):
 
         `expected_version` None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
         An ephemeral key vanishes with this session; the kind is fixed at creation. A sequential put
-        appends a number, larger than every one before it in this store's life, to `path`; the stat
-        carries the real path. `if_own` demands besides that a key which is replaced was created by this
-        very session, for a version alone does not tell one life of a key from the next. A `guard` is asked first.
+        appends a number to `path`, larger than every one that was given there, in this store's life,
+        before it was called; the stat carries the real path. `if_own` demands besides that a key which is
+        replaced was created by this very session, for a version alone does not tell one life of a key from
+        the next. A `guard` is asked first.
 
         Raises:
             GuardError: the guard does not hold.

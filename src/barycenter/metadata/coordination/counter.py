@@ -17,11 +17,11 @@ log = structlog.get_logger(__name__)
 async def next_counter_value(
     store: MetadataStore, path: str, *, later: Callable[[Coroutine[Any, Any, None]], object] | None = None
 ) -> int:
-    """Return a number greater than every one returned before for `path`, to any session, in the store's life.
+    """Return a number greater than every one that `path` gave before the call, to any session, in the store's life.
 
-    Numbers start at 1 and may skip. Calls at the same time do not hinder each other. Nothing stays behind: the
-    key that draws the number is deleted at once, and by the end of the session should that fail. Where that must not be
-    waited for, `later` gets the work.
+    Numbers start at 1 and may skip. Calls at the same time do not hinder each other, and get theirs in any order.
+    Nothing stays behind: the key that draws the number is deleted at once, and by the end of the session should that
+    fail. Where that must not be waited for, `later` gets the work.
     """
     drawer = f"{path}/-"
     stat = await store.put(drawer, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)

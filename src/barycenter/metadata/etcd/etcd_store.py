@@ -4,7 +4,6 @@ A write is one request and is sent once. Caches forget what it changed before th
 it when it comes back among all other changes, in the order of the revisions.
 """
 
-import asyncio
 import random
 from dataclasses import replace
 from typing import Final, Self
@@ -73,7 +72,6 @@ class EtcdStore(RpcStore):
         )
         self._created: dict[str, int] = {}
         """The revisions in which this session created lasting keys, the oldest first."""
-        self._numbering = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -218,8 +216,7 @@ class EtcdStore(RpcStore):
 
     async def _next_number(self, path: str, session: int) -> int:
         request = number_request(self._layout, path, Writer(session))
-        async with self._numbering:  # the server takes what comes together in any order
-            number = number_outcome(await self._commit("put", path, request, session))
+        number = number_outcome(await self._commit("put", path, request, session))
         if number is None:
             raise self._session_ended(session, path, "put")
         return number

@@ -8,7 +8,6 @@ Caches forget what a write changed before the caller goes on; listeners are told
 other changes, in their order.
 """
 
-import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +94,6 @@ class OxiaStore(RpcStore):
         )
         self._seen: dict[str, Known] = {}
         """How keys were when they were seen last, the one not seen for longest first."""
-        self._numbering = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -326,10 +324,9 @@ class OxiaStore(RpcStore):
 
     async def _next_number(self, path: str) -> int:
         request = number_request(self._layout.sequence(path))
-        async with self._numbering:  # the server takes what comes together in any order
-            answer = await self._connection.ask(
-                "put", path, lambda leader, timeout_s: self._keeper.write(leader, request, timeout_s)
-            )
+        answer = await self._connection.ask(
+            "put", path, lambda leader, timeout_s: self._keeper.write(leader, request, timeout_s)
+        )
         return known_of(answer.puts[0].version).version
 
     # ---- what session and watch tell ----

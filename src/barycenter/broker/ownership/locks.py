@@ -34,13 +34,14 @@ from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, Bun
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.boundaries import needs_no_record
 from barycenter.broker.namespaces.bundle_cache import BundleCache
+from barycenter.broker.ownership.other_owners import bundle_of_lock
 from barycenter.broker.ownership.record import OwnershipRecord, lock_path, never_inherited
 from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.coordination.counter import next_counter_value
 from barycenter.metadata.coordination.locks import LockManager, ResourceLock
 from barycenter.metadata.errors import BadVersionError, LockBusyError, LockLostError, MetadataError, NotFoundError
 from barycenter.metadata.serials import Serials
-from barycenter.metadata.store import MetadataStore
+from barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 from barycenter.naming.bundle import Bundle
 
 log = structlog.get_logger(__name__)
@@ -93,7 +94,13 @@ class BundleLocks:
         self._serials = Serials[Bundle]()
         self._scrubbing: dict[Bundle, bool] = {}
         """The bundles that are being scrubbed, and whether that was asked for again since the last look."""
+        self._doubted: set[Bundle] = set()
+        """The bundles whose lock this session asked for without an answer: it may come to be at any later time."""
         self._closed = False
+        self._stop_listening = [
+            store.add_listener(self._on_notification),
+            store.add_session_listener(self._on_session_event),
+        ]
 
     # ---- life and session ----
 
@@ -110,6 +117,8 @@ class BundleLocks:
         """Win nothing more, an attempt under way included, and end every scrub. `close` lets the locks go."""
         self._closed = True
         self._refusal = "this broker is stopped"
+        for stop in self._stop_listening:
+            stop()
 
     async def close(self) -> None:
         """Let go of every lock that is still held."""
@@ -126,6 +135,7 @@ class BundleLocks:
 
     def lose_session(self) -> None:
         self._session_lost = True
+        self._doubted.clear()
         self.interrupted()
         self._locks.expire_all()
 
@@ -160,6 +170,7 @@ class BundleLocks:
         except LockBusyError:
             raise
         except MetadataError:
+            self._doubted.add(bundle)
             self.scrub_later(bundle)
             raise
         try:
@@ -194,6 +205,17 @@ class BundleLocks:
         """A record of this process was found that nobody stands behind: scrub it, unless a change is under way."""
         if bundle not in self._serials:
             self.scrub_later(bundle)
+
+    def _on_notification(self, notification: Notification) -> None:
+        """Scrub a record that has come to be if it may be one of ours that nobody waits for any more."""
+        bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
+        if bundle in self._doubted:
+            self.scrub_later(bundle)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:  # what came to be meanwhile was perhaps not told
+            for bundle in self._doubted:
+                self.scrub_later(bundle)
 
     def scrub_later(self, bundle: Bundle) -> None:
         if bundle in self._scrubbing:

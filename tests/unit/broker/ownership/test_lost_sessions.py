@@ -325,6 +325,42 @@ def test_an_acquisition_of_unknown_outcome_leaves_no_orphaned_lock():
     on_virtual_time(scenario)
 
 
+@pytest.mark.parametrize("hears", ["of it", "that it was disconnected"])
+def test_a_lock_that_comes_to_be_when_nobody_waits_for_it_any_more_is_let_go(hears):
+    """As where the leader writes for all, and has more to write than it can within the time of a request."""
+
+    async def scenario(cluster):
+        first, second, _ = await three(cluster)
+        put, late = first.store.put, []
+
+        async def unanswered(path, value, **options):
+            if not path.startswith("/namespace/") or late:
+                return await put(path, value, **options)
+            late.append((path, value, options))
+            raise StoreUnavailableError(path, "no answer")
+
+        [bundle] = (await first.run(first.plane.bundles.get(NAMESPACE))).bundles
+        first.store.put = unanswered
+        with pytest.raises(StoreUnavailableError):
+            await first.run(first.plane.ownership.acquire(bundle, reason="test"))
+        await asyncio.sleep(5)
+        [(path, value, options)] = late
+        if hears == "of it":
+            await first.run(put(path, value, **options))
+        else:
+            cluster.backend.route_notifications(first.store, lambda change: None)
+            await first.run(put(path, value, **options))
+            cluster.backend.partition(first.store)
+            await asyncio.sleep(SESSION_S / 2)
+            cluster.backend.route_notifications(first.store, None)
+            cluster.backend.heal(first.store)
+        await asyncio.sleep(SESSION_S / 2)
+        assert isinstance(await cluster.follow(topic("t"), second), Owner)
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
 def test_a_record_that_a_former_session_left_is_scrubbed_once_however_often_it_is_found():
     async def scenario(cluster):
         first, *_ = await three(cluster)

@@ -40,8 +40,8 @@ from barycenter.metadata.leased.requests import (
     Live,
     Open,
     Put,
-    check_value,
     error_of,
+    fitted,
     guard_of,
 )
 from barycenter.metadata.leased.session_table import LeaseTimes
@@ -322,11 +322,10 @@ class LeasedStore:
                 if_own=if_own,
                 guard=guard,
             )
-        check_value(path, value)
         if split_lease(value)[0] is not None:
             raise StoreRefusedError(path, "a value that begins as one that is leased")
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
-        stat = await self._change(path, put)
+        stat = await self._change(path, fitted(put))
         assert stat is not None, "a put is answered with a stat"
         kind = NotificationType.MODIFIED if stat.version else NotificationType.CREATED
         self._forget(Notification(kind, stat.path))

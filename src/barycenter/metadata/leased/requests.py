@@ -1,9 +1,10 @@
 """What a broker asks of the leader, and what the leader answers, as JSON.
 
-Bounds: a path has at most LONGEST_PATH characters, a value MOST_BYTES, a lease LONGEST_LEASE_MS, a session's id is 32
-hexadecimal digits. What is outside of them is no request.
+Bounds: a path has at most LONGEST_PATH characters, a value MOST_BYTES, deflated if it has more, and MOST_INFLATED
+before that, a lease LONGEST_LEASE_MS, a session's id is 32 hexadecimal digits. What is outside of them is no request.
 """
 
+import zlib
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -30,6 +31,8 @@ from barycenter.metadata.store import Guard, Stat
 LONGEST_PATH: Final = 4_000
 MOST_BYTES: Final = 600_000
 """Of a value: so much fits into a request of the admin REST."""
+MOST_INFLATED: Final = 8 << 20
+"""Bytes of a value that is deflated on its way: a load report of 30,000 bundles."""
 MOST_FORMER: Final = 8
 LONGEST_LEASE_MS: Final = LONGEST_LEASED_SESSION_MS // 2
 
@@ -76,6 +79,10 @@ class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
     guard: GuardedBy | None = None
 
 
+class DeflatedPut(Put, frozen=True, tag="put deflated", omit_defaults=True):
+    """A put whose `value` is deflated (zlib)."""
+
+
 class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
     """See `MetadataStore.delete`."""
 
@@ -85,7 +92,7 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
     guard: GuardedBy | None = None
 
 
-Change: TypeAlias = Open | Live | Close | Put | Delete
+Change: TypeAlias = Open | Live | Close | Put | DeflatedPut | Delete
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -195,7 +202,33 @@ def error_of(answer: Failed) -> MetadataError:
             return StoreUnavailableError(path, detail)
 
 
-def check_value(path: str, value: bytes) -> None:
-    """Raise ValueTooLargeError if a value is too large for a request."""
-    if len(value) > MOST_BYTES:
-        raise ValueTooLargeError(path, len(value), f"{MOST_BYTES:,} bytes pass to the leader")
+def fitted(put: Put) -> Put:
+    """Return a put as it goes into a request.
+
+    Raises:
+        ValueTooLargeError: it does not fit into one.
+    """
+    size = len(put.value)
+    if size <= MOST_BYTES:
+        return put
+    deflated = zlib.compress(put.value, 1) if size <= MOST_INFLATED else b""
+    if not 0 < len(deflated) <= MOST_BYTES:
+        limit = f"{MOST_BYTES:,} bytes pass to the leader, deflated if there are more, and {MOST_INFLATED:,} of these"
+        raise ValueTooLargeError(put.path, size, limit)
+    return DeflatedPut(put.path, deflated, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)
+
+
+def inflated(put: DeflatedPut) -> Put:
+    """Return the put as it was.
+
+    Raises:
+        InvalidValueError: its value is not deflated, or larger than MOST_INFLATED.
+    """
+    inflating = zlib.decompressobj()
+    try:
+        value = inflating.decompress(put.value, MOST_INFLATED)
+    except zlib.error:
+        raise InvalidValueError(put.path, "a value that is not deflated as it says") from None
+    if not inflating.eof:
+        raise InvalidValueError(put.path, f"a value that is cut short, or has more than {MOST_INFLATED:,} bytes")
+    return Put(put.path, value, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

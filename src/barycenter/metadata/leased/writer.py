@@ -41,6 +41,7 @@ from barycenter.metadata.leased.records import (
 from barycenter.metadata.leased.requests import (
     Answer,
     Close,
+    DeflatedPut,
     Delete,
     Done,
     GuardedBy,
@@ -49,6 +50,7 @@ from barycenter.metadata.leased.requests import (
     Put,
     Request,
     failed,
+    inflated,
     not_done,
 )
 from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
@@ -293,7 +295,9 @@ class LeaderWriter:
                     if not self._table.heard(session):
                         return failed(_lost(change.path))
                     with self._counted(session):
-                        return await self._change(session, change)
+                        return await self._change(
+                            session, inflated(change) if isinstance(change, DeflatedPut) else change
+                        )
         except (GuardError, SessionLostError, StoreClosedError) as error:
             self._end_of_term(error)
             return not_done(error.path, error.detail)

@@ -1,6 +1,8 @@
 """The leader who writes for others: what it refuses, what it does in the next term, and what it clears up."""
 
 import asyncio
+import random
+import zlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,7 +18,16 @@ from barycenter.metadata.leased.records import (
     session_path,
     session_value,
 )
-from barycenter.metadata.leased.requests import MOST_BYTES, Failed, Put, Request, error_of, failed
+from barycenter.metadata.leased.requests import (
+    MOST_BYTES,
+    MOST_INFLATED,
+    DeflatedPut,
+    Failed,
+    Put,
+    Request,
+    error_of,
+    failed,
+)
 from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
 from barycenter.metadata.leased.values import leased, split_lease
 from barycenter.metadata.leased.writer import LeaderWriter
@@ -159,11 +170,34 @@ async def test_nobody_has_the_leader_write_what_is_its_own_or_what_looks_leased(
             await client.delete(path)
     with pytest.raises(errors.StoreRefusedError):
         await client.put("/key", leased(STRANGER, b""))
-    with pytest.raises(errors.ValueTooLargeError):
-        await client.put("/key", b"x" * (MOST_BYTES + 1))
+    for too_large in (random.Random(1).randbytes(MOST_BYTES + 1), b"x" * (MOST_INFLATED + 1)):
+        with pytest.raises(errors.ValueTooLargeError):
+            await client.put("/key", too_large)
     with pytest.raises(errors.StoreRefusedError):
         await client.put("/" + "x" * 5_000, b"")
     assert (await client.put("/key", b"x" * MOST_BYTES)).version == 0
+
+
+async def test_a_value_of_some_mebibytes_passes_deflated(cluster: InLeased) -> None:
+    client = await cluster.connect()
+    report = b"".join(b'"0x%08x": {}' % number for number in range(MOST_BYTES // 8))
+    stat = await client.put("/key", report, expected_version=-1, ephemeral=True)
+    assert (stat.version, stat.ephemeral, stat.created_by_self) == (0, True, True)
+    record = await client.get("/key")
+    assert record is not None
+    assert record.value == report
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"no zlib", zlib.compress(b"x" * 100)[:-5], zlib.compress(b"x" * (MOST_INFLATED + 1))],
+    ids=["not deflated", "cut short", "too large"],
+)
+async def test_what_does_not_inflate_is_not_written(cluster: InLeased, value: bytes) -> None:
+    client = await cluster.connect()
+    with pytest.raises(errors.InvalidValueError):
+        await client._change("/key", DeflatedPut("/key", value))
+    assert not await client.exists("/key")
 
 
 async def test_a_guard_is_that_of_the_epoch_of_now_or_refused(cluster: InLeased) -> None:

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from barycenter.ledger.files.file_storage import FileLedgerStorage
+from barycenter.ledger.files.folder import ledger_files
 from barycenter.metadata.store import MetadataStore
+from support.compacted_topic import There, flip_last
 from support.leased_backend import InLeased
+from support.ledger_world import LedgerWorld
 from support.metadata_backends import BACKENDS, Backend, Timed, open_backend
 from support.ownership_places import PLACES, Play, play_at
 
@@ -44,3 +48,17 @@ async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 async def store(backend: Backend) -> MetadataStore:
     """A client of `backend`."""
     return await backend.connect()
+
+
+@pytest.fixture(params=["memory", "file"])
+async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[There]:
+    """A ledger storage of each kind, and what a test of compaction sees and damages there."""
+    if request.param == "memory":
+        world = LedgerWorld()
+        place = There(world, lambda: set(world.disk._ledgers), lambda position: world.disk.damage(*position))
+    else:
+        root = tmp_path / "ledgers"
+        world = LedgerWorld(lambda: FileLedgerStorage(root))
+        place = There(world, lambda: set(dict(ledger_files(str(root)))), lambda position: flip_last(root, position))
+    yield place
+    await world.close()

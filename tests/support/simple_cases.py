@@ -10,9 +10,18 @@ from barycenter.load.managers import ManagerKind
 from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from barycenter.load.simple.shedding import ResourceType, bottlenecks
+from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support.load_cases import bundle_name
 
 NAMESPACES = ("t/a", "t/a", "t/b")
+STEPS: Mapping[str, Any] = {
+    "CPU": lambda stats: (stats.msg_rate_in + stats.msg_rate_out) / 100,
+    "Memory": lambda stats: (stats.topics + stats.consumer_count + stats.producer_count) // 500,
+    "BandwidthIn": lambda stats: stats.msg_throughput_in / 100_000,
+    "BandwidthOut": lambda stats: stats.msg_throughput_out / 100_000,
+}
+"""What bundles are sorted by; rates and throughputs are drawn as whole steps, on which all versions agree."""
 
 
 def usage(rng: random.Random, limits: Sequence[float] = (100.0, 800.0, 1600.0)) -> ResourceUsage:
@@ -130,3 +139,38 @@ def document(report: LoadReport) -> dict[str, Any]:
         "bundleStats": report.bundle_stats,
         "persistentTopicsEnabled": report.persistent_topics_enabled,
     }
+
+
+def documents(reports: Mapping[str, LoadReport]) -> dict[str, Any]:
+    return {name: document(report) for name, report in reports.items()}
+
+
+def overrides(settings: SimpleSettings) -> dict[str, Any]:
+    return {
+        "loadBalancerPlacementStrategy": settings.strategy.value,
+        "loadBalancerBrokerOverloadedThresholdPercentage": settings.overload,
+        "loadBalancerBrokerUnderloadedThresholdPercentage": settings.underload,
+        "loadBalancerBrokerComfortLoadLevelPercentage": settings.comfort,
+    }
+
+
+def in_steps(stats: NamespaceBundleStats) -> NamespaceBundleStats:
+    """Return figures that are whole multiples of what Pulsar tells apart (4.2 rounds, the newest truncates)."""
+    return msgspec.structs.replace(
+        stats,
+        msg_rate_in=stats.msg_rate_in // 100 * 100,
+        msg_rate_out=stats.msg_rate_out // 100 * 100,
+        msg_throughput_in=stats.msg_throughput_in // 100_000 * 100_000,
+        msg_throughput_out=stats.msg_throughput_out // 100_000 * 100_000,
+    )
+
+
+def stepped(report: LoadReport) -> LoadReport:
+    stats = {name: in_steps(each) for name, each in report.bundle_stats.items()}
+    return complete(msgspec.structs.replace(report, bundle_stats=stats))
+
+
+def bottleneck(report: LoadReport) -> str:
+    (kind,) = bottlenecks(build_simple_snapshot({"b": report}).brokers.percent)
+    found: ResourceType = tuple(ResourceType)[kind]
+    return found.value

@@ -6,6 +6,7 @@ make the broker look slow, nor an idle one fast.
 
 import argparse
 import asyncio
+import ssl
 import time
 from urllib.parse import urlsplit
 
@@ -32,30 +33,37 @@ def _lookup(number: int) -> bytes:
     return _frame(command)
 
 
-async def binary(service_url: str, count: int) -> None:
+async def connected(service_url: str, tls: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a connection whose CONNECT was answered."""
     address = urlsplit(service_url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, ssl=tls)
     connect = api.BaseCommand(type=api.BaseCommand.CONNECT)
     connect.connect.client_version = "benchmark"
     connect.connect.protocol_version = 19
     writer.write(_frame(connect))
     await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+    return reader, writer
+
+
+async def binary(service_url: str, count: int, tls: ssl.SSLContext | None = None) -> None:
+    scheme = urlsplit(service_url).scheme.encode()
+    reader, writer = await connected(service_url, tls)
     frames = [_lookup(number) for number in range(_IN_FLIGHT)]
     for start in range(0, count, _IN_FLIGHT):
         writer.write(b"".join(frames[: min(_IN_FLIGHT, count - start)]))
         for _ in range(min(_IN_FLIGHT, count - start)):
             frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-            assert b"pulsar://" in frame, frame
+            assert scheme + b"://" in frame, frame
     writer.close()
     await writer.wait_closed()
 
 
-async def http(web_url: str, count: int) -> None:
+async def http(web_url: str, count: int, tls: ssl.SSLContext | None = None) -> None:
     """Keep-alive connections that write requests one after the other and count answers."""
     address = urlsplit(web_url)
 
     async def connection(share: int) -> None:
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port, ssl=tls)
         for number in range(share):
             path = f"/lookup/v2/topic/persistent/public/default/topic-{number % _TOPICS}"
             writer.write(f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())

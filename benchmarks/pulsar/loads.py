@@ -41,6 +41,7 @@ _TOPICS_IN_MEMORY: Final = 1000
 _UNLOADS: Final = 10
 _PERF_S: Final = 22
 """It tells every 10 s; the second time counts, when it is warm itself."""
+_AS_FAST_AS_IT_CAN: Final = 10_000_000
 _PERF_INTERVAL: Final = re.compile(r"([0-9.]+) msg/s.*med: *([0-9.]+).*99pct: *([0-9.]+)")
 _PERF_TOTAL: Final = re.compile(r"--- *(\d+) records sent")
 
@@ -52,11 +53,13 @@ def messages(system: System, *, size: int, batched: bool, scale: float) -> Figur
     return {"msg/s": got.rate, "p50 ms": got.p50_ms, "p99 ms": got.p99_ms, "CPU µs each": got.cpu_us}
 
 
-def perf(system: System, *, size: int, batched: bool, scale: float) -> Figures:
-    """The same by `pulsar-perf produce`, at most 1,000 messages under way."""
+def perf(system: System, *, size: int, batched: bool, scale: float, most_per_s: int = _AS_FAST_AS_IT_CAN) -> Figures:
+    """The same by `pulsar-perf produce`, at most 1,000 messages under way and `most_per_s` a second."""
     topic = f"persistent://public/default/perf-{time.time_ns()}"
-    limits = ["-r", "10000000", "-o", "1000", "-p", "1000", "-time", str(_PERF_S)]
+    limits = ["-r", str(most_per_s), "-o", "1000", "-p", "1000", "-time", str(_PERF_S)]
     kind = [] if batched else ["--disable-batching"]
+    if system.trust_file is not None:
+        kind += [f"--trust-cert-file={system.trust_file}", "--tls-enable-hostname-verification"]
     before = system.cpu_s()
     done = subprocess.run(
         perf_command("produce", "-u", system.url, "-s", str(size), *limits, *kind, topic),
@@ -132,7 +135,8 @@ def lookups(system: System, *, port: str, scale: float) -> Figures:
         admin(system, "GET", f"/lookup/v2/topic/persistent/public/default/topic-{number}")
     count = int(_LOOKUPS[port] * scale) // 16 * 16
     before, start = system.cpu_s(), time.perf_counter()
-    asyncio.run(binary(system.url, count) if port == "binary" else lookups_over_http(system.web_url, count))
+    tls = system.client_context()
+    asyncio.run(binary(system.url, count, tls) if port == "binary" else lookups_over_http(system.web_url, count, tls))
     seconds, cpu_s = time.perf_counter() - start, system.cpu_s() - before
     return {"lookups/s": count / seconds, "CPU µs each": 1e6 * cpu_s / count}
 
@@ -179,7 +183,12 @@ def fresh(system: System, *, scale: float) -> Figures:
 def admin(system: System, method: str, path: str, body: bytes | None = None, *, or_status: int = 0) -> None:
     """Ask the admin REST for something that it must do."""
     address = urlsplit(system.web_url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+    host, tls = address.hostname or "", system.client_context()
+    connection = (
+        http.client.HTTPConnection(host, address.port, timeout=60)
+        if tls is None
+        else http.client.HTTPSConnection(host, address.port, timeout=60, context=tls)
+    )
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()

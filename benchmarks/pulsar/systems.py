@@ -1,12 +1,13 @@
 """The two that are compared, as processes on loopback: where they listen, and what they have used."""
 
 import os
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -19,6 +20,7 @@ from barycenter.standalone.process import PARENT_VARIABLE, READY
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from support.apache_pulsar import DURABLE, apache_pulsar
+from support.certificates import Certificates
 from support.pulsar_peer import newest_version
 
 PULSAR: Final = "Pulsar"
@@ -26,8 +28,20 @@ BARYCENTER: Final = "Barycenter"
 
 
 @dataclass(frozen=True, slots=True)
+class TlsPorts:
+    """Where a server listens by TLS; `trust_file` has the authority of its certificate."""
+
+    url: str
+    web_url: str
+    trust_file: Path
+
+
+@dataclass(frozen=True, slots=True)
 class System:
-    """A running server; `process_ids` are those that serve, their children count with them."""
+    """A running server; `process_ids` are those that serve, their children count with them.
+
+    With `trust_file` it is meant by TLS, and clients check its certificate and host.
+    """
 
     name: str
     url: str
@@ -35,6 +49,18 @@ class System:
     process_ids: tuple[int, ...]
     started_in_s: float
     """From the start of its first process to the first receipt, without what is done once in a cluster's life."""
+    tls: TlsPorts | None = None
+    trust_file: Path | None = None
+
+    def by_tls(self) -> "System":
+        """Return the same server as clients reach it by TLS."""
+        assert self.tls is not None
+        url, web_url, trust_file = self.tls.url, self.tls.web_url, self.tls.trust_file
+        return replace(self, name=f"{self.name} by TLS", url=url, web_url=web_url, trust_file=trust_file)
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """Return by what a client of this process connects; None is without TLS."""
+        return None if self.trust_file is None else ssl.create_default_context(cafile=self.trust_file)
 
     def cpu_s(self) -> float:
         """Processor seconds used until now."""
@@ -67,12 +93,14 @@ def pulsar_itself(folder: Path) -> Iterator[System]:
         broker = cluster.brokers[0]
         _produce_once(broker.service_url)
         took_s = time.perf_counter() - began - cluster.set_up_s
-        yield System(PULSAR, broker.service_url, broker.web_url, tuple(cluster.process_ids), took_s)
+        tls = TlsPorts(broker.tls_service_url, broker.tls_web_url, cluster.certificate)
+        yield System(PULSAR, broker.service_url, broker.web_url, tuple(cluster.process_ids), took_s, tls)
 
 
 @contextmanager
-def barycenter_itself(folder: Path) -> Iterator[System]:
-    web_port, broker_port = free_ports(2)
+def barycenter_itself(folder: Path, certificates: Certificates | None = None) -> Iterator[System]:
+    """With `certificates` it listens by TLS, too."""
+    web_port, broker_port, tls_web_port, tls_broker_port = free_ports(4)
     keys = {
         "clusterName": "standalone",
         "bindAddress": "127.0.0.1",
@@ -85,6 +113,12 @@ def barycenter_itself(folder: Path) -> Iterator[System]:
         "loadBalancerSheddingEnabled": "false",
         "loadBalancerAutoBundleSplitEnabled": "false",
     }
+    tls = None
+    if certificates is not None:
+        keys |= {"webServicePortTls": tls_web_port, "brokerServicePortTls": tls_broker_port}
+        keys |= {"tlsCertificateFilePath": certificates.certificate, "tlsKeyFilePath": certificates.key}
+        urls = f"pulsar+ssl://127.0.0.1:{tls_broker_port}", f"https://127.0.0.1:{tls_web_port}"
+        tls = TlsPorts(*urls, certificates.authority)
     conf = folder / "broker.conf"
     conf.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     command = [sys.executable, "-m", "barycenter", "broker", "--config", str(conf)]
@@ -100,7 +134,7 @@ def barycenter_itself(folder: Path) -> Iterator[System]:
             raise RuntimeError(f"the broker did not start:\n{(folder / 'broker.log').read_text()}")
         _produce_once(url)
         took_s = time.perf_counter() - began
-        yield System(BARYCENTER, url, f"http://127.0.0.1:{web_port}", (process.pid,), took_s)
+        yield System(BARYCENTER, url, f"http://127.0.0.1:{web_port}", (process.pid,), took_s, tls)
     finally:
         process.kill()
         process.wait()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -19,7 +21,12 @@ class Certificates:
     key: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
+ELLIPTIC: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+RSA: Final = ("-newkey", "rsa:2048", "-nodes")
+"""Of what kind a key is, as openssl is told."""
+
+
+def make_certificates(folder: Path, key: Sequence[str] = ELLIPTIC) -> Certificates:
     """Have openssl make an authority, and a certificate of it for loopback that servers and clients may show."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl on the PATH to make certificates with")
@@ -27,7 +34,6 @@ def make_certificates(folder: Path) -> Certificates:
     made = Certificates(folder / "ca.pem", folder / "cert.pem", folder / "key.pem")
     extensions = folder / "extensions"
     extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     ca_key, request = folder / "ca.key", folder / "request.pem"
     _openssl("req", "-x509", *key, "-keyout", ca_key, "-out", made.authority, "-subj", "/CN=tests", "-days", "2")
     _openssl("req", *key, "-keyout", made.key, "-out", request, "-subj", "/CN=loopback")

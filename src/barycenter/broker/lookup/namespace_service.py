@@ -258,7 +258,9 @@ class NamespaceService:
             return []
         after, children = before.split(bundle, cuts)
         await self._ownership.split(
-            bundle, children, lambda: write_split(self._store, self._bundles, before, after, guard)
+            bundle,
+            children,
+            lambda check: write_split(self._store, self._bundles, before, after, guard, check=check),
         )
         log.info("bundle_split", bundle=str(bundle), children=[str(child) for child in children], algorithm=algorithm)
         return children

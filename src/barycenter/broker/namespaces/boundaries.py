@@ -3,6 +3,7 @@
 The authoritative ones are those of `/admin/local-policies/<namespace>`; the policies hold a copy.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -64,9 +65,16 @@ def bundles_data(record: Record) -> BundlesData | None:
 
 
 async def replace_boundaries(
-    store: MetadataStore, old: NamespaceBundles, new: NamespaceBundles, guard: Guard | None = None
+    store: MetadataStore,
+    old: NamespaceBundles,
+    new: NamespaceBundles,
+    guard: Guard | None = None,
+    *,
+    check: Callable[[], None] = lambda: None,
 ) -> int:
     """Write the boundaries of `new` where those of `old` are, all other fields carried over; return the version.
+
+    `check` is called at the moment in which the write begins, and may raise what keeps it from being.
 
     Raises:
         BadVersionError: the record is no longer the one that `old` was read from, or `guard` does not hold.
@@ -78,6 +86,7 @@ async def replace_boundaries(
         raise BadVersionError(path, old.version, found)
     value = boundaries_value(None if record is None else record.value, new)
     expected = MUST_NOT_EXIST if old.version is None else old.version
+    check()
     stat = await store.put(path, value, expected_version=expected, guard=guard)
     return stat.version
 

@@ -1,6 +1,7 @@
 """Writing the boundaries of a split, with certainty about whether they were written."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -23,8 +24,14 @@ async def write_split(
     before: NamespaceBundles,
     after: NamespaceBundles,
     guard: Guard | None = None,
+    *,
+    check: Callable[[], None],
 ) -> NamespaceBundles:
     """Write by compare-and-set, and return what is written; an unknown outcome is cleared up before this returns.
+
+    `check` raises once the parent is no longer this broker's: it is called at the moment in which a write begins, and a
+    store writes nothing for a session that has ended since. Without it, a broker that lost the parent while it tried
+    again would split what another one has found whole, and serves.
 
     Raises:
         BadVersionError: surely not written; a GuardError, because `guard` does not hold.
@@ -35,7 +42,7 @@ async def write_split(
         if attempt:
             await asyncio.sleep(SPLIT_PAUSE_S)
         try:
-            version = await replace_boundaries(store, before, after, guard)
+            version = await replace_boundaries(store, before, after, guard, check=check)
             return NamespaceBundles(namespace, after.boundaries, version)
         except BadVersionError:
             if not unknown:

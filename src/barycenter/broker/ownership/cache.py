@@ -19,7 +19,7 @@ brokers wait instead of sending clients to a broker that refuses them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeAlias
 
 import structlog
@@ -28,7 +28,7 @@ from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, Bun
 from barycenter.broker.cluster.service_urls import ServiceUrls
 from barycenter.broker.namespaces.bundle_cache import BundleCache
 from barycenter.broker.ownership.bundle_owner import BundleOwner
-from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.contract import InTransit, WriteBoundaries
 from barycenter.broker.ownership.hand_overs import HandOvers
 from barycenter.broker.ownership.holdings import Holding, HoldingState
 from barycenter.broker.ownership.locks import BundleLock, BundleLocks
@@ -182,9 +182,7 @@ class OwnershipCache(BundleOwner[BundleLock]):
         """
         return await self._run(self._release(bundle, reason), f"release {bundle}")
 
-    async def split(
-        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
-    ) -> None:
+    async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic.
 
         Acquires the children, then calls `write_boundaries`, which makes them the namespace's bundles by
@@ -252,22 +250,23 @@ class OwnershipCache(BundleOwner[BundleLock]):
             log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
             return closed
 
-    async def _split(
-        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
-    ) -> None:
+    async def _split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)
             if holding is None or not self._holdings.is_serving(holding):
                 raise BundleNotAcquiredError(parent, "it is not served here")
+
+            def check() -> None:
+                if not self._holdings.is_serving(holding):
+                    raise BundleNotAcquiredError(parent, "it was lost during the split")
+
             holding.splitting = True
             won: list[LockHolding] = []
             try:
                 for child in children:
                     async with self._locks.serial(child):
                         won.append(await self._acquire_lock(child, is_child=True))
-                if not self._holdings.is_serving(holding):
-                    raise BundleNotAcquiredError(parent, "it was lost during the split")
-                boundaries = await write_boundaries()
+                boundaries = await write_boundaries(check)
             except BaseException as error:
                 holding.splitting = False
                 if isinstance(error, StoreUnavailableError):  # the boundaries may stand: do not serve on

@@ -6,7 +6,7 @@ the ownership channel (`channel`; the extensible one). The name of the load mana
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.cluster.service_urls import ServiceUrls
@@ -15,6 +15,10 @@ from barycenter.broker.ownership.handover_times import HandoverTimes
 from barycenter.broker.ownership.serving import OwnedBundle, ServingAuthority
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.bundles import NamespaceBundles
+
+WriteBoundaries: TypeAlias = Callable[[Callable[[], None]], Awaitable[NamespaceBundles]]
+"""Makes children bundles of their namespace, and returns its new list. What it is given raises BundleNotAcquiredError
+once the parent is no longer this broker's to split, and is to be called as each write begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,7 @@ class Ownership(ServingAuthority, Protocol):
         """
         ...
 
-    async def split(
-        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
-    ) -> None:
+    async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic.
 
         `write_boundaries` makes them the namespace's bundles by compare-and-set and returns the new list. If anything

@@ -181,6 +181,8 @@ class BundleLocks:
             record = msgspec.structs.replace(preliminary, epoch=epoch, disabled=False)
             await lock.update(record)
             self._require_session(bundle, session, lock)
+            if not is_child:
+                self._require_known(bundle)
         except BaseException as error:
             self._spawn(self.release(bundle, lock), f"let go of {bundle}")
             if isinstance(error, LockLostError):
@@ -265,6 +267,13 @@ class BundleLocks:
         bundles = await self._bundles.fresh(bundle.namespace)
         exists = bundles.version is not None or needs_no_record(bundle.namespace)
         if not exists or bundles.find_hash(bundle.range.lower) != bundle:
+            raise BundleNotFoundError(bundle)
+
+    def _require_known(self, bundle: Bundle) -> None:
+        """What was told of the boundaries since they were read was told to nobody who held the bundle; from now on he
+        is told."""
+        bundles = self._bundles.cached(bundle.namespace)
+        if bundles is not None and bundles.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
 
     def _require_session(self, bundle: Bundle, session: int, lock: ResourceLock[OwnershipRecord]) -> None:

@@ -1,19 +1,21 @@
 """Bundles that are split while topics are served, looked up and lost."""
 
 import asyncio
+from contextlib import suppress
 from itertools import chain
 
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError
+from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError, LookupFailedError
 from barycenter.broker.lookup.namespace_service import BundleNotEmptyError
+from barycenter.broker.namespaces.boundaries import replace_boundaries
 from barycenter.load.splitting.request import TopicLoad
 from barycenter.metadata.errors import StoreUnavailableError
 from barycenter.naming.bundle import Bundle
 from barycenter.naming.errors import InvalidSplitError
 from barycenter.naming.namespace import NamespaceName
-from support.control_cluster import NAMESPACE, on_virtual_time, topic
+from support.control_cluster import NAMESPACE, SESSION_S, on_virtual_time, topic
 from support.owned_bundles import owner_of, record_of, split, three, unload
 
 
@@ -164,6 +166,63 @@ def test_the_children_of_a_parent_that_is_lost_while_its_split_is_written_find_o
             assert await record_of(cluster, child) is None
         assert (await cluster.follow(topic("t"), owner)).epoch is not None
         cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_a_split_that_is_tried_again_after_the_session_was_lost_writes_nothing():
+    """Another broker has found the parent whole by then, and serves it."""
+
+    async def scenario(cluster):
+        first, second, _ = await three(cluster)
+        owner = await owner_of(cluster)
+        other = second if owner is first else first
+        [parent] = owner.owned
+        before, put = await cluster.boundaries(), owner.store.put
+
+        async def unanswered(path, value, **options):
+            if not path.startswith("/admin/local-policies/"):
+                return await put(path, value, **options)
+            owner.store.put = put
+            cluster.backend.expire_session(owner.store)
+            await cluster.until(lambda: not owner.plane.ownership.is_owned(parent), "the session is lost")
+            while not other.owned:
+                await asyncio.sleep(0.1)
+                with suppress(LookupFailedError):
+                    await other.run(other.plane.ownership.acquire(parent, reason="test"))
+            await asyncio.sleep(SESSION_S)
+            raise StoreUnavailableError(path, "no answer")
+
+        owner.store.put = unanswered
+        with pytest.raises(BundleNotAcquiredError):
+            await split(owner, parent)
+        assert await cluster.boundaries() == before
+        assert other.owned == [parent]
+        cluster.check_one_server()
+
+    on_virtual_time(scenario)
+
+
+def test_boundaries_that_change_while_a_bundle_is_being_acquired_leave_it_unserved():
+    async def scenario(cluster):
+        first, *_ = await three(cluster)
+        bundles = await first.run(first.plane.bundles.get(NAMESPACE))
+        [parent] = bundles.bundles
+        put = first.store.put
+
+        async def split_meanwhile(path, value, **options):
+            if path.startswith("/counters/ownership-epoch"):
+                first.store.put = put
+                await replace_boundaries(cluster.admin, bundles, bundles.split(parent, [0x80000000])[0])
+                await asyncio.sleep(1)
+            return await put(path, value, **options)
+
+        first.store.put = split_meanwhile
+        with pytest.raises(BundleNotFoundError):
+            await first.run(first.plane.ownership.acquire(parent, reason="test"))
+        await asyncio.sleep(1)
+        assert first.owned == []
+        assert await record_of(cluster, parent) is None
 
     on_virtual_time(scenario)
 

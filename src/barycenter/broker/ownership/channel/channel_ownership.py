@@ -27,7 +27,7 @@ from barycenter.broker.ownership.channel.channel_counters import ChannelCounters
 from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
 from barycenter.broker.ownership.channel.splitting import PendingSplit, Splitting
-from barycenter.broker.ownership.contract import InTransit
+from barycenter.broker.ownership.contract import InTransit, WriteBoundaries
 from barycenter.broker.ownership.mixed_ownership import OwnershipMode
 from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from barycenter.broker.ownership.serving_log import ServingLog
@@ -39,7 +39,6 @@ from barycenter.metadata.clock import Clock
 from barycenter.metadata.errors import LockBusyError, MetadataError
 from barycenter.metadata.store import Guard, MetadataStore
 from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.internal_topics import is_internal_topic
 from barycenter.naming.namespace import is_broker_bound
 from barycenter.naming.topic import TopicName
@@ -408,9 +407,7 @@ class ChannelOwnership(Splitting):
                 raise BundleNotAcquiredError(bundle, "nobody took it in time")
             await self.wait_change(bundle, _LOOK_AGAIN_S)
 
-    async def split(
-        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
-    ) -> None:
+    async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic; see `Ownership.split`.
 
         Raises:
@@ -420,9 +417,7 @@ class ChannelOwnership(Splitting):
         """
         await self._run(self._begin_split(parent, children, write_boundaries), f"split {parent}")
 
-    async def _begin_split(
-        self, parent: Bundle, children: list[Bundle], write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
-    ) -> None:
+    async def _begin_split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         record = self._records.get(parent)
         if record is None or role_of(record, self._broker_id) is not Role.OWNER or not self.is_owned(parent):
             raise BundleNotAcquiredError(parent, "it is not served here")

@@ -11,7 +11,7 @@ is tried again when the leader finds it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, Loo
 from barycenter.broker.namespaces.split_boundaries import write_split
 from barycenter.broker.ownership.channel.settling import Settling
 from barycenter.broker.ownership.channel.steps import NextStep
+from barycenter.broker.ownership.contract import WriteBoundaries
 from barycenter.broker.ownership.holdings import HoldingState
 from barycenter.load.service_units import events
 from barycenter.load.service_units.duties import Role, role_of
@@ -38,7 +39,7 @@ class PendingSplit(NamedTuple):
     """A split that somebody here asked for and waits for."""
 
     children: list[Bundle]
-    write_boundaries: Callable[[], Awaitable[NamespaceBundles]]
+    write_boundaries: WriteBoundaries
     done: asyncio.Future[None]
 
 
@@ -58,6 +59,12 @@ class Splitting(Settling):
                 await self._locks.number(parent, is_child=True)
             except LockBusyError:
                 return await self._parent_is_locked(parent, record)
+
+        def check() -> None:
+            is_lost = pending is not None and (holding is None or not self._holdings.is_serving(holding))
+            if is_lost or self._records.get(parent) is not record:
+                raise BundleNotAcquiredError(parent, "it was lost during the split")
+
         if holding is not None:
             holding.splitting = True
         self._children.update(children)
@@ -65,10 +72,10 @@ class Splitting(Settling):
             for child in children:
                 if not await self._own_child(child, 0 if holding is None else holding.won.epoch):
                     return NextStep.RETRY
-            if pending is not None and (holding is None or not self._holdings.is_serving(holding)):
-                raise BundleNotAcquiredError(parent, "it was lost during the split")
-            write = pending.write_boundaries() if pending is not None else self._write_boundaries(parent, children)
-            boundaries = await write
+            if pending is None:
+                boundaries = await self._write_boundaries(parent, children, check)
+            else:
+                boundaries = await pending.write_boundaries(check)
         except (LookupFailedError, MetadataError) as error:
             return await self._split_failed(parent, record, children, error)
         else:
@@ -120,13 +127,15 @@ class Splitting(Settling):
             child, record, events.claimed(record, self._broker_id, self._clock.now_ms(), epoch)
         )
 
-    async def _write_boundaries(self, parent: Bundle, children: list[Bundle]) -> NamespaceBundles:
+    async def _write_boundaries(
+        self, parent: Bundle, children: list[Bundle], check: Callable[[], None]
+    ) -> NamespaceBundles:
         """Write the boundaries of a split that another broker began, unless he did."""
         before = await self._bundles.fresh(parent.namespace)
         if set(children) <= set(before.bundles) or parent not in set(before.bundles):
             return before
         after, _ = before.split(parent, [child.range.lower for child in children[1:]])
-        return await write_split(self._store, self._bundles, before, after)
+        return await write_split(self._store, self._bundles, before, after, check=check)
 
     def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles.

@@ -55,7 +55,8 @@ class Authority:
 
     def trusting(self, shown: Issued | None = None) -> ssl.SSLContext:
         """Return what a client goes by that trusts this authority, and shows a certificate if one is given."""
-        context = ssl.create_default_context(cafile=self.file)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self.file)
         if shown is not None:
             context.load_cert_chain(shown.certificate, shown.key)
         return context

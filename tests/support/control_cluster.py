@@ -28,18 +28,12 @@ from barycenter.naming.bundles import NamespaceBundles
 from barycenter.naming.namespace import NamespaceName, is_broker_bound
 from barycenter.naming.topic import TopicName
 from support.simulation.loop import Node, VirtualTimeLoop
+from support.virtual_time import LoopClock
 
 T = TypeVar("T")
 
 NAMESPACE = NamespaceName.parse("public/default")
 SESSION_S = 10.0
-
-
-class LoopClock:
-    """Wall-clock time that follows the running loop."""
-
-    def now_ms(self) -> int:
-        return round(asyncio.get_running_loop().time() * 1000)
 
 
 class NoPeers:

@@ -121,7 +121,8 @@ class EtcdServer:
     def _tls(self) -> ssl.SSLContext | None:
         if self._certificates is None:
             return None
-        context = ssl.create_default_context(cafile=str(self._certificates.authority))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self._certificates.authority)
         context.load_cert_chain(self._certificates.certificate, self._certificates.key)
         return context
 

@@ -1,5 +1,6 @@
 """Running one test's coroutine on virtual time, with a memory store whose clients are simulated processes."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -7,12 +8,19 @@ from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.simulation.loop import Node, VirtualTimeLoop
 
 
+class LoopClock:
+    """Wall-clock time that follows the running loop."""
+
+    def now_ms(self) -> int:
+        return round(asyncio.get_running_loop().time() * 1000)
+
+
 class Machine:
     """A simulated process with a client of the store."""
 
     def __init__(self, loop: VirtualTimeLoop, backend: MemoryBackend, name: str, session_timeout_ms: int) -> None:
         self.node = Node(loop, name)
-        self.store: MemoryStore = self.node.call(backend.connect, None, session_timeout_ms)
+        self.store: MemoryStore = self.node.call(backend.connect, LoopClock(), session_timeout_ms)
 
 
 class World:

@@ -21,10 +21,11 @@ from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import ManagerKind
 from barycenter.metadata.memory.memory_store import MemoryBackend
 from barycenter.naming.topic import TopicName
-from support.control_cluster import LoopClock, NoPeers
+from support.control_cluster import NoPeers
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loop import Node, VirtualTimeLoop
 from support.simulation.network import Network
+from support.virtual_time import LoopClock
 
 TOPIC = TopicName.parse("persistent://public/default/t")
 

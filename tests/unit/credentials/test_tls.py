@@ -162,7 +162,7 @@ async def test_new_connections_go_by_renewed_files_and_open_ones_live_on(tmp_pat
     files, now = before.issue("server", "server"), [0.0]
     (tmp_path / "trust.pem").write_bytes(before.file.read_bytes())
     tls = server_tls(files, trust_file=str(tmp_path / "trust.pem"))
-    both = ssl.create_default_context()
+    both = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for each in (before, after):
         both.load_verify_locations(each.file)
     async with listening(renewing_server_context(tls, check_s=10, now_s=lambda: now[0])) as port:
@@ -176,8 +176,7 @@ async def test_new_connections_go_by_renewed_files_and_open_ones_live_on(tmp_pat
         now[0] = 10
         assert (await told(port, both))[2] == "after"
         for client, is_trusted in ((new_client, True), (old_client, False)):
-            context = ssl.create_default_context(cafile=after.file)
-            context.load_cert_chain(client.certificate, client.key)
+            context = after.trusting(client)
             assert bool(await heard(port, context)) is is_trusted, "whom to trust is renewed, too"
         assert not reader.at_eof()
         writer.close()

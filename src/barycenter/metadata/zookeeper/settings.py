@@ -65,6 +65,7 @@ class ZooKeeperSettings:
         except (OSError, ValueError) as error:
             raise StoreSettingsError(trusted or "", f"{_TRUST}: {_why(error, 'is no PEM of certificates')}") from None
         context.check_hostname = self.checks_host_names
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # of Python 3.13, which refuses authorities that Java takes
         try:
             if own:
                 context.load_cert_chain(own, password=self.key_password or "")

@@ -27,8 +27,9 @@ from support.balanced_cluster import (
     simply_settled,
     traffic,
 )
-from support.control_cluster import NAMESPACE, ControlCluster, LoopClock, on_virtual_time
+from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time
 from support.metadata_backends import eventually
+from support.virtual_time import LoopClock
 
 ISOLATION = "/admin/clusters/standalone/namespaceIsolationPolicies"
 DOMAINS = "/admin/clusters/standalone/failureDomain"

@@ -12,7 +12,8 @@ from barycenter.broker.ownership.serving_log import ServingLog
 from barycenter.broker.ownership.term import PauseDetector
 from barycenter.metadata.memory.memory_store import MemoryStore
 from barycenter.metadata.store import Notification, NotificationType, Record
-from support.control_cluster import ControlCluster, LoopClock, on_virtual_time
+from support.control_cluster import ControlCluster, on_virtual_time
+from support.virtual_time import LoopClock
 
 
 def topics_of(

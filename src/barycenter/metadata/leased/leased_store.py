@@ -12,7 +12,7 @@ a key that drew a number and was left behind is litter, which a leader removes. 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -65,8 +65,14 @@ log = structlog.get_logger(__name__)
 AskLeader: TypeAlias = Callable[[str, int, int, Change], Awaitable[Answer]]
 """Ask the leader of now, once: session, number of the request, the number below which all are over, the change."""
 
+MOST_AT_ONCE: Final = 128
+"""Writes of a broker that the leader is asked for at once; what waits for more is not sent, so it is known not to be
+done if it is given up."""
+
 _AGAIN_S: Final = 0.1
 _BRIEF_S: Final = 0.5
+_LEAST_S: Final = 0.01
+"""With less time left to be answered, a write is not sent."""
 
 
 class LeasedStore:
@@ -96,6 +102,7 @@ class LeasedStore:
         self._listeners = StoreListeners()
         self._lease = Lease(store, times, self._listeners.session_events)
         self._former: list[str] = []
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
         self._number = 0
         self._under_way: dict[int, None] = {}
         self._closed = False
@@ -228,8 +235,26 @@ class LeasedStore:
             raise error_of(answer)
         return answer
 
-    async def _request(self, session: str, change: Change, path: str) -> Stat | None:
-        """Ask until somebody who leads has answered, for as long as the patience lasts.
+    async def _in_turn(self, session: str, change: Put | Delete) -> Stat | None:
+        """Ask when it is its turn; what waits here until the patience ends was certainly not done.
+
+        Raises:
+            StoreUnavailableError: it was not; else as `_request`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._patience_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline_s):
+                await self._turns.acquire()
+            try:
+                if deadline_s - loop.time() > _LEAST_S:
+                    return await self._request(session, change, change.path, deadline_s)
+            finally:
+                self._turns.release()
+        raise StoreUnavailableError(change.path, "not sent: too many requests wait for the leader")
+
+    async def _request(self, session: str, change: Change, path: str, deadline_s: float | None = None) -> Stat | None:
+        """Ask until somebody who leads has answered, until `deadline_s` or for as long as the patience lasts.
 
         Raises:
             NotLeadingError: nobody did; it was certainly not done.
@@ -237,7 +262,7 @@ class LeasedStore:
             MetadataError: as the leader answers.
         """
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._patience_s
+        deadline_s = loop.time() + self._patience_s if deadline_s is None else deadline_s
         while True:
             try:
                 async with asyncio.timeout(max(0.0, deadline_s - loop.time())):
@@ -264,7 +289,7 @@ class LeasedStore:
         if session is None:
             raise SessionLostError(path, "the session has ended and no other is open yet")
         try:
-            return await self._request(session, change, path)
+            return await self._in_turn(session, change)
         except NotLeadingError as error:
             raise StoreUnavailableError(path, f"nobody leads who could write it: {error.detail}. Try again.") from error
         except SessionLostError:

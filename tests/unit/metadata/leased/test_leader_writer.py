@@ -9,6 +9,7 @@ import pytest
 
 from barycenter.metadata import errors
 from barycenter.metadata.coordination.epochs import epoch_path, read_epoch
+from barycenter.metadata.leased.leased_store import MOST_AT_ONCE
 from barycenter.metadata.leased.records import (
     LEASED_ROOT,
     SECRET_PATH,
@@ -21,6 +22,7 @@ from barycenter.metadata.leased.records import (
 from barycenter.metadata.leased.requests import (
     MOST_BYTES,
     MOST_INFLATED,
+    Change,
     DeflatedPut,
     Failed,
     Put,
@@ -176,6 +178,28 @@ async def test_nobody_has_the_leader_write_what_is_its_own_or_what_looks_leased(
     with pytest.raises(errors.StoreRefusedError):
         await client.put("/" + "x" * 5_000, b"")
     assert (await client.put("/key", b"x" * MOST_BYTES)).version == 0
+
+
+async def test_what_waits_for_its_turn_when_it_is_given_up_was_never_sent(
+    cluster: InLeased, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await cluster.connect()
+    sent: list[Change] = []
+
+    async def silent(session: str, number: int, over_below: int, change: Change) -> None:
+        if isinstance(change, Put):
+            sent.append(change)
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "_patience_s", 0.05)
+        patch.setattr(client, "_ask_leader", silent)
+        puts = [client.put(f"/key-{number}", b"") for number in range(MOST_AT_ONCE + 10)]
+        errs = await asyncio.gather(*puts, return_exceptions=True)
+    assert {type(error) for error in errs} == {errors.StoreUnavailableError}
+    assert sorted("not sent" in str(error) for error in errs) == [False] * MOST_AT_ONCE + [True] * 10
+    assert len(sent) == MOST_AT_ONCE
+    assert (await client.put("/key-0", b"")).version == 0
 
 
 async def test_a_value_of_some_mebibytes_passes_deflated(cluster: InLeased) -> None:

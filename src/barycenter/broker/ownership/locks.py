@@ -257,8 +257,12 @@ class BundleLocks:
                 return True
             if not stored.stat.created_by_self:
                 return False
-            with suppress(NotFoundError, BadVersionError):
+            try:
                 await self._store.delete(lock_path(bundle), expected_version=stored.stat.version, if_own=True)
+            except BadVersionError:  # a write that nobody waits for any more has come to be meanwhile
+                return False
+            except NotFoundError:
+                return True
             log.warning("orphaned_ownership_deleted", bundle=str(bundle))
             return True
 

@@ -36,6 +36,7 @@ from barycenter.metadata.errors import (
     LockLostError,
     MetadataError,
     NotFoundError,
+    OtherSessionError,
     SessionLostError,
     StoreClosedError,
 )
@@ -209,11 +210,24 @@ class ResourceLock(Generic[T]):
             async with self._serial:
                 if self._is_ambiguous:
                     raise MetadataError(self.path, "not deleted: the outcome of an earlier operation is unknown")
-                if self._state is LockState.RELEASING:  # a proof under way may have found the lock lost
-                    with suppress(NotFoundError, BadVersionError, SessionLostError):
-                        await self._store.delete(self.path, expected_version=self._version, if_own=True)
+                with suppress(NotFoundError, OtherSessionError, SessionLostError):
+                    await self._delete()
         finally:
             self.expire()
+
+    async def _delete(self) -> None:
+        while self._state is LockState.RELEASING:  # a proof under way may have found the lock lost
+            try:
+                await self._store.delete(self.path, expected_version=self._version, if_own=True)
+            except OtherSessionError:
+                raise
+            except BadVersionError:  # the key is another's, or an update that was not answered is done by now
+                record = await self._store.get(self.path)
+                if record is None or not record.stat.created_by_self:
+                    return
+                self._version = record.stat.version
+            else:
+                return
 
     async def _prove(self) -> None:
         """Revalidate until the store has answered and no new doubt arose."""

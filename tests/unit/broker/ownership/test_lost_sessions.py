@@ -361,6 +361,37 @@ def test_a_lock_that_comes_to_be_when_nobody_waits_for_it_any_more_is_let_go(hea
     on_virtual_time(scenario)
 
 
+def test_a_record_that_changes_while_it_is_scrubbed_is_looked_at_again():
+    """What was asked for in vain says at last that the broker serves, which it does not."""
+
+    async def scenario(cluster):
+        first, second, _ = await three(cluster)
+        put, delete, late = first.store.put, first.store.delete, []
+
+        async def unanswered(path, value, **options):
+            if path.startswith("/namespace/") and options.get("expected_version") == 0 and not late:
+                late.append((path, value, options))
+                raise StoreUnavailableError(path, "no answer")
+            return await put(path, value, **options)
+
+        async def meanwhile(path, **options):
+            if late and path == late[0][0]:
+                first.store.delete = delete
+                await put(path, late[0][1], **late[0][2])
+            await delete(path, **options)
+
+        [bundle] = (await first.run(first.plane.bundles.get(NAMESPACE))).bundles
+        first.store.put, first.store.delete = unanswered, meanwhile
+        with pytest.raises(StoreUnavailableError):
+            await first.run(first.plane.ownership.acquire(bundle, reason="test"))
+        await asyncio.sleep(5)
+        assert first.store.delete == delete
+        assert await record_of(cluster, bundle) is None
+        assert isinstance(await cluster.follow(topic("t"), second), Owner)
+
+    on_virtual_time(scenario)
+
+
 def test_a_record_that_a_former_session_left_is_scrubbed_once_however_often_it_is_found():
     async def scenario(cluster):
         first, *_ = await three(cluster)

@@ -11,7 +11,7 @@ and policies that stand around them, and without reasons. One core, no I/O: time
 process, so that others on the machine disturb them less. Each of our runs gets a snapshot that nothing was computed of
 yet, since a live leader makes a new one after each report; the JVM's classes keep what they keep.
 
-The snapshots of other clusters, which no leader has, are kept out of our garbage collections.
+Snapshots, of which this process holds more than a leader has, are kept out of our garbage collections.
 
 Memory is the growth of this process's largest resident size over that before the round, in a forked child that does
 nothing else (`VmHWM`, reset before). `--json FILE` writes all figures.
@@ -119,9 +119,8 @@ def cluster_for(strategy: str, size: tuple[int, int], shape: str = "hot") -> Loa
 
 
 def untouched(snapshot: LoadSnapshot) -> LoadSnapshot:
-    """Return the snapshot without what was computed of it, and with names of its own, as a leader makes it."""
-    bundles = replace(snapshot.bundles, names=list(snapshot.bundles.names))
-    return replace(snapshot, brokers=replace(snapshot.brokers), bundles=bundles)
+    """Return the snapshot without what was computed of it."""
+    return replace(snapshot, brokers=replace(snapshot.brokers), bundles=replace(snapshot.bundles))
 
 
 def timed(work: Callable[[], object]) -> float:

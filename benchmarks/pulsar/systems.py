@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import psutil
 import pulsar
 
+from barycenter.credentials.authorities import client_context
 from barycenter.standalone.cluster import free_ports
 from barycenter.standalone.process import PARENT_VARIABLE, READY
 
@@ -60,7 +61,7 @@ class System:
 
     def client_context(self) -> ssl.SSLContext | None:
         """Return by what a client of this process connects; None is without TLS."""
-        return None if self.trust_file is None else ssl.create_default_context(cafile=self.trust_file)
+        return None if self.trust_file is None else client_context(str(self.trust_file), "the authority's file")
 
     def cpu_s(self) -> float:
         """Processor seconds used until now."""

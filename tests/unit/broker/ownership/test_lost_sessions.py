@@ -361,27 +361,30 @@ def test_a_lock_that_comes_to_be_when_nobody_waits_for_it_any_more_is_let_go(hea
     on_virtual_time(scenario)
 
 
-def test_a_record_that_changes_while_it_is_scrubbed_is_looked_at_again():
+@pytest.mark.parametrize("unanswered", [-1, 0], ids=["the lock", "that it serves"])
+def test_a_record_that_changes_while_it_is_let_go_is_looked_at_again(unanswered):
     """What was asked for in vain says at last that the broker serves, which it does not."""
 
     async def scenario(cluster):
         first, second, _ = await three(cluster)
         put, delete, late = first.store.put, first.store.delete, []
 
-        async def unanswered(path, value, **options):
-            if path.startswith("/namespace/") and options.get("expected_version") == 0 and not late:
-                late.append((path, value, options))
-                raise StoreUnavailableError(path, "no answer")
-            return await put(path, value, **options)
+        async def lost(path, value, **options):
+            if not path.startswith("/namespace/") or options.get("expected_version") != unanswered or late:
+                return await put(path, value, **options)
+            late.append((path, value))
+            if unanswered == -1:
+                await put(path, value, **options)
+            raise StoreUnavailableError(path, "no answer")
 
         async def meanwhile(path, **options):
             if late and path == late[0][0]:
                 first.store.delete = delete
-                await put(path, late[0][1], **late[0][2])
+                await put(*late[0], expected_version=0, ephemeral=True, if_own=True)
             await delete(path, **options)
 
         [bundle] = (await first.run(first.plane.bundles.get(NAMESPACE))).bundles
-        first.store.put, first.store.delete = unanswered, meanwhile
+        first.store.put, first.store.delete = lost, meanwhile
         with pytest.raises(StoreUnavailableError):
             await first.run(first.plane.ownership.acquire(bundle, reason="test"))
         await asyncio.sleep(5)

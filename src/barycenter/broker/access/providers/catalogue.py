@@ -2,7 +2,7 @@
 
 Names are those of Pulsar's classes, which `authenticationProviders` lists, or in short. Two have the method `token` of
 the binary protocol, and `Bearer` of HTTP; named together they are one. A provider's modules are loaded when it is asked
-for: those of tokens take more memory than all else that a broker without proofs does not need.
+for, as those of tokens take some 9 MiB.
 """
 
 import importlib

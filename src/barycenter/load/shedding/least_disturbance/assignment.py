@@ -118,6 +118,7 @@ class _Giver:
         self.cost = cost
         self.worth = self.relief / cost
         self.there = self.heavy > 0
+        # to sort by two keys takes several times as long, and few bundles are worth the same
         self.order = np.argsort(-self.worth)
         ordered = self.worth[self.order]
         if (ordered[1:] == ordered[:-1]).any():

@@ -5,7 +5,7 @@ import { get, known, now, remembered } from "./cluster.js";
 import { h, say } from "./dom.js";
 import { time } from "./words.js";
 
-const HOUR = 3600e3, LEAST_MS = 30000, WAIT_MS = 500;
+const HOUR = 3600e3, LONGEST_MS = 31 * 24 * HOUR, LEAST_MS = 30000, WAIT_MS = 500;
 const SPANS = { now: ["the last minutes", 0], hour: ["an hour", HOUR], day: ["a day", 24 * HOUR], week: ["a week", 168 * HOUR], own: ["from – to", 0] };
 const chosen = { span: "now", from: "", to: "" };
 let made = 0;
@@ -44,6 +44,7 @@ export function loadSpan(of, draw) {
     }
     const until = name === "own" ? Date.parse(chosen.to) : now(), since = name === "own" ? Date.parse(chosen.from) : until - SPANS[name][1];
     if (!(since < until)) return say(told, "Give a time, and a later one.");
+    if (until - since > LONGEST_MS) return say(told, "Give at most 31 days.");
     if (!span.samples) say(told, "Asking…");
     try {
       const found = await get("/barycenter/v1/load-history", { ...of, since: Math.max(0, Math.round(since)), until: Math.round(until) });

@@ -30,7 +30,10 @@ ONCE_FAILED = {
         **dict.fromkeys((116, 123, 129, 2361, 2369, 2541, 4121, 4478, 4511, 10116, 10143, 7000086), OF_ONE),
         **dict.fromkeys((1064, 92001410), (*OF_ONE, *OF_ALL)),
     },
-    "store": {**dict.fromkeys((1, 12, 18, 24, 1045), OF_ONE), 92000644: (*OF_ONE, *OF_ALL)},
+    "store": {
+        **dict.fromkeys((1, 12, 18, 24, 1045), OF_ONE),
+        **dict.fromkeys((92000644, 487790155), (*OF_ONE, *OF_ALL)),
+    },
 }
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 

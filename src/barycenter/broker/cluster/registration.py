@@ -233,8 +233,10 @@ class Registration:
         return None if data is None else urls_of_report(broker_id, data)
 
     async def refresh(self) -> frozenset[str]:
-        """Read the list from the store."""
-        self._brokers = frozenset(await self._store.children(BROKERS_ROOT))
+        """Read the list from the store. Of who came, nothing counts that was read before, its absence above all."""
+        before, self._brokers = self._brokers, frozenset(await self._store.children(BROKERS_ROOT))
+        for broker_id in self._brokers - before:
+            self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
         return self._brokers
 
     async def wait_change(self, timeout_s: float) -> None:

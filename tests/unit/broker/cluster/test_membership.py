@@ -217,6 +217,22 @@ def test_the_list_of_brokers_is_right_although_no_notification_arrives():
     on_virtual_time(scenario)
 
 
+def test_a_broker_whose_coming_was_told_to_nobody_is_known_as_soon_as_it_is_seen():
+    """Somebody had asked for it before, so that its absence was remembered."""
+
+    async def scenario(cluster):
+        await cluster.create_namespace(1)
+        first, second = await cluster.add(8081), cluster.make(8082)
+        registration = first.plane.registration
+        cluster.backend.route_notifications(first.store, lambda told: None)
+        assert await first.run(registration.urls_of(second.broker_id)) is None
+        await second.start()
+        await cluster.until(lambda: second.broker_id in registration.brokers, "seen", within_s=6)
+        assert (await first.run(registration.urls_of(second.broker_id))).web_url == second.urls.web_url
+
+    on_virtual_time(scenario)
+
+
 # ---- dynamic configuration ----
 
 

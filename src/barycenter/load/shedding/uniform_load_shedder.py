@@ -13,6 +13,7 @@ smaller name counts.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
@@ -151,9 +152,12 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
     return rows[positions], lefts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UniformVerdicts:
-    """What was compared. `amount` is what may leave the source: msg/s if `rates`, else bytes/s."""
+    """What was compared. `amount` is what may leave the source: msg/s if `rates`, else bytes/s.
+
+    What has an element for each broker is made once, however many bundles ask for it.
+    """
 
     settings: UniformLoadShedder
     brokers: int
@@ -178,22 +182,22 @@ class UniformVerdicts:
         """The row of the broker with the most; -1: none."""
         return self.spread.top
 
-    @property
+    @cached_property
     def sheds(self) -> Flags:
         flags = np.zeros(self.brokers, bool)
         if self.acts:
             flags[self.source] = True
         return flags
 
-    @property
+    @cached_property
     def need(self) -> Floats:
         return np.where(self.sheds, float(self.amount), 0.0)
 
-    @property
+    @cached_property
     def by_rate(self) -> Flags:
         return np.full(self.brokers, self.rates)
 
-    @property
+    @cached_property
     def destination(self) -> Indices:
         return np.full(self.brokers, -1, np.int32)
 

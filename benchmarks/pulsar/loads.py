@@ -42,6 +42,9 @@ _UNLOADS: Final = 10
 _PERF_S: Final = 22
 """It tells every 10 s; the second time counts, when it is warm itself."""
 _AS_FAST_AS_IT_CAN: Final = 10_000_000
+_SIZES: Final = {100: "100 B", 1024: "1 KiB"}
+_HELD_RATES: Final = {(False, 100): 80_000, (False, 1024): 60_000, (True, 100): 250_000, (True, 1024): 120_000}
+"""Messages a second that both systems hold, so that their latencies can be compared: by whether batched, and bytes."""
 _PERF_INTERVAL: Final = re.compile(r"([0-9.]+) msg/s.*med: *([0-9.]+).*99pct: *([0-9.]+)")
 _PERF_TOTAL: Final = re.compile(r"--- *(\d+) records sent")
 
@@ -208,24 +211,32 @@ class Row:
 
 
 def _message_rows() -> Iterator[tuple[str, Row]]:
-    for run, name, title in ((messages, "", "Python client"), (perf, "perf-", "pulsar-perf")):
+    for run, name, title, warm_runs in ((messages, "", "Python client", 4), (perf, "perf-", "pulsar-perf", 0)):
         for batched in (False, True):
-            for size, shown in ((100, "100 B"), (1024, "1 KiB")):
-                kind = "batched" if batched else "single"
-                yield (
-                    f"{name}{kind}-{size}",
-                    Row(
-                        f"{title}, {kind}, {shown}",
-                        partial(run, size=size, batched=batched),
-                        4 if run is messages else 0,
-                    ),
-                )
+            for size in _SIZES:
+                row = partial(run, size=size, batched=batched)
+                yield f"{name}{_kind(batched, size)}", Row(f"{title}, {_shown(batched, size)}", row, warm_runs)
+
+
+def _rows_of_one_rate() -> Iterator[tuple[str, Row]]:
+    for (batched, size), rate in _HELD_RATES.items():
+        row = partial(perf, size=size, batched=batched, most_per_s=rate)
+        yield f"held-{_kind(batched, size)}", Row(f"pulsar-perf, {_shown(batched, size)}, {rate:,} msg/s", row)
+
+
+def _kind(batched: bool, size: int) -> str:
+    return f"{'batched' if batched else 'single'}-{size}"
+
+
+def _shown(batched: bool, size: int) -> str:
+    return f"{'batched' if batched else 'single'}, {_SIZES[size]}"
 
 
 def rows(burners: int) -> dict[str, Row]:
     """All rows by their names, in the order in which they are measured."""
     return {
         **dict(_message_rows()),
+        **dict(_rows_of_one_rate()),
         "latency-quiet": Row("1,000 msg/s of 1 KiB", partial(steady, burners=0), 1),
         "latency-busy": Row(f"1,000 msg/s of 1 KiB, {burners} processes burn CPU", partial(steady, burners=burners), 1),
         "lookup-binary": Row("lookups, binary port", partial(lookups, port="binary"), 8),

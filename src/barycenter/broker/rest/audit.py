@@ -24,7 +24,7 @@ from barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from barycenter.broker.rest.principals import PRINCIPAL
 from barycenter.broker.rest.relay import RELAYED, asked_everywhere, decoded_each
 from barycenter.broker.rest.request_ids import REQUEST_ID
-from barycenter.broker.rest.requests import json_response, whole_number
+from barycenter.broker.rest.requests import choice, json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.logs.audit_log import LONGEST_WHY, AuditPage, AuditQuestion, merged_changes, read_changes
 from barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
@@ -38,7 +38,6 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _VALUES: Final = frozenset({"value"})
 """Parts of paths that hold what a key is set to, be it a secret."""
 _LONGEST_PART: Final = 300
-_PATH: Final = "/barycenter/v1/audit"
 _OF: Final = ("cluster", "broker")
 _DEFAULT_LIMIT: Final = 100
 _READ_AT_ONCE: Final = 2
@@ -114,7 +113,7 @@ class Audit:
         self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.get(_PATH, self.changes)]
+        return [web.get("/barycenter/v1/audit", self.changes)]
 
     @takes(
         of=one_of(*_OF),
@@ -126,15 +125,12 @@ class Audit:
     )
     async def changes(self, request: web.Request) -> web.Response:
         """Show a page of what administrators changed, by this broker or by all (`of`), back from `before`."""
-        of = request.rel_url.query.get("of", _OF[0])
-        if of not in _OF:
-            raise RestError(400, f"The parameter of must be one of {', '.join(_OF)}, not {of[:100]!r}")
+        of = choice(request, "of", _OF)
         question = audit_question(request)
         page = await self._page(question)
         if of == "cluster":
-            query = request.rel_url.update_query(of="broker").raw_query_string
             async with self._asking_everywhere:
-                answers = await asked_everywhere(self._services, request, f"{_PATH}?{query}")
+                answers = await asked_everywhere(self._services, request)
             pages = decoded_each(answers, AuditPage)
             others = self._services.control.registration.brokers - {self._services.urls.broker_id}
             page = merged_changes([page, *pages.values()], question.limit, others - pages.keys())

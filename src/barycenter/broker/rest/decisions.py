@@ -28,9 +28,9 @@ from barycenter.broker.rest.errors import RedirectError, RestError
 from barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from barycenter.broker.rest.ownership import leader_url_for, location
 from barycenter.broker.rest.relay import asked_everywhere, decoded_each
-from barycenter.broker.rest.requests import json_response, whole_number
+from barycenter.broker.rest.requests import choice, json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.load.snapshot.document import encode_snapshot
+from barycenter.load.snapshot.document import SnapshotDocument, encode_snapshot
 from barycenter.logs.decision_log import KEPT, DecisionRecord, Kind
 from barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
 from barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
@@ -40,7 +40,6 @@ from barycenter.naming.namespace import NamespaceName
 from barycenter.naming.topic import TopicName
 
 _DEFAULT_LIMIT: Final = 100
-_LOG_PATH: Final = "/barycenter/v1/decision-log"
 _OF: Final = ("cluster", "broker")
 _READ_AT_ONCE: Final = 2
 _EVERYWHERE_AT_ONCE: Final = 2
@@ -56,7 +55,7 @@ class Decisions:
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/barycenter/v1/decisions", self.recent),
-            web.get(_LOG_PATH, self.logged),
+            web.get("/barycenter/v1/decision-log", self.logged),
             web.get("/barycenter/v1/snapshot", self.snapshot),
         ]
 
@@ -88,15 +87,12 @@ class Decisions:
         `topic` is for decisions on the bundles that it was in, `covering` for those on a bundle and on what it was
         split from.
         """
-        of = request.rel_url.query.get("of", _OF[0])
-        if of not in _OF:
-            raise RestError(400, f"The parameter of must be one of {', '.join(_OF)}, not {of[:100]!r}")
+        of = choice(request, "of", _OF)
         question = decision_question(request)
         page = await self._page(question)
         if of == "cluster":
-            query = request.rel_url.update_query(of="broker").raw_query_string
             async with self._asking_everywhere:
-                answers = await asked_everywhere(self._services, request, f"{_LOG_PATH}?{query}")
+                answers = await asked_everywhere(self._services, request)
             pages = decoded_each(answers, DecisionPage)
             others = self._services.control.registration.brokers - {self._services.urls.broker_id}
             page = merged_pages([page, *pages.values()], question.limit, others - pages.keys())
@@ -112,12 +108,21 @@ class Decisions:
     async def snapshot(self, request: web.Request) -> web.Response:
         """Show what the leader decides upon: loads, windows, policies; another broker redirects to it."""
         await require_leader(request, self._services)
-        manager = self._services.control.load_manager
-        if not isinstance(manager, KeepsSnapshot):
-            raise RestError(412, f"{type(manager).__name__} keeps no snapshot; the modular and the simple one do")
-        document = await manager.snapshot_document()
+        document = await snapshot_document(self._services)
         body = await asyncio.to_thread(encode_snapshot, document)
         return web.Response(body=body, content_type="application/json")
+
+
+async def snapshot_document(services: BrokerServices) -> SnapshotDocument:
+    """Return what this broker, which leads, would decide upon now.
+
+    Raises:
+        RestError: 412, its load manager keeps none.
+    """
+    manager = services.control.load_manager
+    if not isinstance(manager, KeepsSnapshot):
+        raise RestError(412, f"{type(manager).__name__} keeps no snapshot; the modular and the simple one do")
+    return await manager.snapshot_document()
 
 
 async def require_leader(request: web.Request, services: BrokerServices) -> None:
@@ -163,9 +168,7 @@ def decision_question(request: web.Request) -> DecisionQuestion:
     topic, covering, before = query.get("topic"), query.get("covering"), query.get("before")
     if topic and covering:
         raise RestError(400, "Give one of the parameters topic and covering")
-    kind = query.get("kind", "")
-    if kind and kind not in get_args(Kind):
-        raise RestError(400, f"The parameter kind must be one of {', '.join(get_args(Kind))}, not {kind[:100]!r}")
+    kind = choice(request, "kind", ("", *get_args(Kind)))
     span = Span.of_topic(TopicName.parse(topic)) if topic else None
     try:
         return DecisionQuestion(

@@ -122,8 +122,12 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
-async def asked_everywhere(services: BrokerServices, request: web.Request, path: str) -> Mapping[str, bytes]:
-    """Return what the other registered brokers answer to a GET, by their ids; who is silent or refuses is left out."""
+async def asked_everywhere(services: BrokerServices, request: web.Request) -> Mapping[str, bytes]:
+    """Return what the other registered brokers answer to the same GET with `of=broker`, by their ids.
+
+    Who is silent or refuses is left out.
+    """
+    path = request.rel_url.update_query(of="broker").raw_path_qs
     limit = asyncio.Semaphore(_ASKED_AT_ONCE)
     headers = {name: value for name, value in passed_on(request).items() if name in _PROOFS}
 

@@ -1,6 +1,7 @@
 """Reading requests and writing answers: names from paths, flags from queries, values from bodies."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote_plus
 
@@ -61,6 +62,19 @@ def whole_number(request: web.Request, name: str, default: int, *, at_most: int)
     if _WHOLE.fullmatch(text) is None or int(text) > at_most:
         raise RestError(400, f"The parameter {name} must be a whole number from 0 to {at_most}, not {text[:100]!r}")
     return int(text)
+
+
+def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
+    """Return which of `choices` the query names; blank is the first.
+
+    Raises:
+        RestError: 400, it is none of them.
+    """
+    text = request.rel_url.query.get(name, "") or choices[0]
+    if text not in choices:
+        shown = ", ".join(each for each in choices if each)
+        raise RestError(400, f"The parameter {name} must be one of {shown}, not {text[:100]!r}")
+    return text
 
 
 async def body_of(request: web.Request, kind: type[T]) -> T | None:

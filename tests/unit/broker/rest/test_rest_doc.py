@@ -33,7 +33,7 @@ def test_every_request_has_an_effect() -> None:
 
 def test_every_parameter_that_is_read_is_told() -> None:
     """Read of the sources: whatever name a handler asks the query for is in what it says that it takes."""
-    asked = re.compile(r"""(?:flag|whole_number)\(\s*request,\s*"(\w+)"|query(?:\.get|\.getall)?[\[(]"(\w+)\"""")
+    asked = re.compile(r"""(?:flag|whole_number|choice)\(\s*request,\s*"(\w+)"|query(?:\.get|\.getall)?[\[(]"(\w+)\"""")
     module = generator()
     told = {name for each in operations(module.build_app(module._Nothing())) for name in each.takes.query}
     sources = [path.read_text() for path in (ROOT / "src" / "barycenter" / "broker" / "rest").rglob("*.py")]

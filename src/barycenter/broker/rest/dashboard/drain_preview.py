@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from barycenter.broker.rest.dashboard.leaders_view import snapshot_document
-from barycenter.broker.rest.decisions import require_leader
+from barycenter.broker.rest.decisions import require_leader, snapshot_document
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.openapi import TEXT, takes
 from barycenter.broker.rest.requests import json_response

@@ -16,8 +16,7 @@ from aiohttp import web
 
 from barycenter.broker.cluster.lookup_answers import Owner
 from barycenter.broker.errors import TopicNotFoundError
-from barycenter.broker.rest.dashboard.leaders_view import snapshot_document
-from barycenter.broker.rest.decisions import require_leader
+from barycenter.broker.rest.decisions import require_leader, snapshot_document
 from barycenter.broker.rest.errors import RestError
 from barycenter.broker.rest.openapi import TEXT, number, takes
 from barycenter.broker.rest.ownership import require_namespace

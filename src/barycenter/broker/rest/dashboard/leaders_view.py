@@ -16,17 +16,15 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from barycenter.broker.load_manager.contract import KeepsSnapshot
 from barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
 from barycenter.broker.rest.dashboard.load_answers import LoadAnswers
 from barycenter.broker.rest.dashboard.load_history import LoadHistory
 from barycenter.broker.rest.dashboard.overview import BrokerShare, Overview, PipelineHealth, Shares
 from barycenter.broker.rest.dashboard.timeline import MOST_DECISIONS, BriefDecision, brief, merged
-from barycenter.broker.rest.decisions import decision_question, require_leader
-from barycenter.broker.rest.errors import RestError
+from barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
 from barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from barycenter.broker.rest.relay import asked_everywhere, decoded_lists
-from barycenter.broker.rest.requests import json_response, whole_number
+from barycenter.broker.rest.requests import choice, json_response, whole_number
 from barycenter.broker.rest.services import BrokerServices
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.managers import StrategyError, manager_in_force, short_name
@@ -138,9 +136,7 @@ class LeadersView:
     )
     async def timeline(self, request: web.Request) -> web.Response:
         """Show the last decisions in brief, oldest first, from the logs of this broker, the leader or all (`of`)."""
-        of = request.rel_url.query.get("of", "broker")
-        if of not in _OF:
-            raise RestError(400, f"The parameter of must be one of {', '.join(_OF)}, not {of[:100]!r}")
+        of = choice(request, "of", _OF)
         limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_DECISIONS)
         question = replace(decision_question(request), limit=max(1, limit))
         if of == "leader":
@@ -152,9 +148,8 @@ class LeadersView:
                 page = await asyncio.to_thread(read_page, decisions.folder, question, decisions.recent())
             found = [brief(record) for record in page.decisions]
         if of == "cluster":
-            query = request.rel_url.update_query(of="broker").raw_query_string
             async with self._asking_everywhere:
-                answers = await asked_everywhere(self._services, request, f"/barycenter/v1/timeline?{query}")
+                answers = await asked_everywhere(self._services, request)
             found += decoded_lists(answers, BriefDecision)
         return json_response(merged(found, limit))
 
@@ -173,15 +168,3 @@ def _pipeline(services: BrokerServices) -> PipelineHealth | None:
     if state is None or not (state.in_use or state.is_late):
         return None
     return PipelineHealth(in_use=state.in_use, lag_s=state.lag_ms // 1000)
-
-
-async def snapshot_document(services: BrokerServices) -> SnapshotDocument:
-    """Return what this broker, which leads, would decide upon now.
-
-    Raises:
-        RestError: 412, its load manager keeps none.
-    """
-    manager = services.control.load_manager
-    if not isinstance(manager, KeepsSnapshot):
-        raise RestError(412, f"{type(manager).__name__} keeps no snapshot; the modular and the simple one do")
-    return await manager.snapshot_document()

@@ -17,7 +17,6 @@ from barycenter.metadata.errors import (
     MetadataError,
     NotFoundError,
     StoreRefusedError,
-    StoreUnavailableError,
     ValueTooLargeError,
 )
 from barycenter.metadata.etcd import etcd_api_pb2 as api
@@ -25,7 +24,8 @@ from barycenter.metadata.etcd.etcd_api_pb2_grpc import AuthStub, KVStub, LeaseSt
 from barycenter.metadata.etcd.settings import EtcdSettings
 from barycenter.metadata.rpc import failures
 from barycenter.metadata.rpc.failures import details_of
-from barycenter.metadata.rpc.line import MAX_AT_ONCE, Line, Tls, Tokens, open_channel
+from barycenter.metadata.rpc.line import Line, Tokens, open_channel
+from barycenter.metadata.rpc.lines import Lines
 
 Answer = TypeVar("Answer")
 
@@ -47,18 +47,17 @@ class EtcdLine(Line):
         self.auth = AuthStub(channel)
 
 
-class EtcdConnection:
-    """Made on a running event loop. `timeout_s` is how long a request may take, its wait for a turn included."""
+class EtcdConnection(Lines[EtcdLine]):
+    """`timeout_s` is how long a request may take, its wait for a turn included."""
 
     def __init__(self, settings: EtcdSettings, *, timeout_s: float) -> None:
+        super().__init__(
+            "etcd", settings.endpoints, lambda endpoint: EtcdLine(endpoint, open_channel(endpoint, settings.tls))
+        )
         self._settings = settings
         self._timeout_s = timeout_s
-        self._index = 0
-        self._turns = asyncio.Semaphore(MAX_AT_ONCE)
         self._token: str | None = None
         self._authenticating: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[None]] = set()
-        self.line = self._open()
 
     async def ask(
         self,
@@ -81,19 +80,9 @@ class EtcdConnection:
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = asyncio.get_running_loop().time() + timeout_s
-        if not takes_turn:
+        async with self.turn(operation, path, timeout_s, is_taken=takes_turn):
             with translated(operation, path, size):
                 return await self._ask(call, deadline_s)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise StoreUnavailableError(path, f"{operation} was not sent: too many requests wait") from None
-        try:
-            with translated(operation, path, size):
-                return await self._ask(call, deadline_s)
-        finally:
-            self._turns.release()
 
     async def tokens(self) -> Tokens:
         """Return what to send beside a request of one's own; raises what gRPC raises."""
@@ -110,17 +99,6 @@ class EtcdConnection:
         """Authenticate anew before the next request, if these are still the tokens in use."""
         if tokens == (("token", self._token),):
             self._token = None
-
-    def leave(self, line: EtcdLine) -> None:
-        """Go on with the next server, if `line` is still the one in use."""
-        if line is self.line:
-            self._index = (self._index + 1) % len(self._settings.endpoints)
-            self.line = self._open()
-            self._drop(line)
-
-    async def close(self) -> None:
-        self._drop(self.line)
-        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _ask(self, call: Callable[[EtcdLine, Tokens, float], Awaitable[Answer]], deadline_s: float) -> Answer:
         loop = asyncio.get_running_loop()
@@ -147,17 +125,6 @@ class EtcdConnection:
         self._authenticating = None
         if not task.cancelled():
             task.exception()  # marks it as seen; whoever waited has it
-
-    def _open(self) -> EtcdLine:
-        settings, endpoint = self._settings, self._settings.endpoints[self._index]
-        tls = Tls(settings.tls, settings.trusted_certificates, settings.certificate, settings.key, settings.authority)
-        return EtcdLine(endpoint, open_channel(endpoint, tls))
-
-    def _drop(self, line: EtcdLine) -> None:
-        line.give_up()
-        task = asyncio.create_task(line.close(), name=f"etcd close {line.endpoint}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
 
 
 @contextmanager

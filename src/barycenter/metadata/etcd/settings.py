@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from barycenter.metadata.errors import StoreSettingsError
+from barycenter.metadata.rpc.line import Tls
 from barycenter.metadata.settings_file import read_settings_file
 
 DEFAULT_PORT: Final = 2379
@@ -44,13 +45,7 @@ class EtcdSettings:
     """HOST:PORT of each server, in the order in which they are tried."""
     chroot: str = ""
     """What stands before every path in the keys: blank, or `/NAME` once or more."""
-    tls: bool = False
-    trusted_certificates: bytes | None = None
-    """PEM; None trusts whom gRPC trusts."""
-    certificate: bytes | None = None
-    key: bytes | None = field(default=None, repr=False)
-    authority: str = ""
-    """The name that a server's certificate is held against, instead of the host it was reached by."""
+    tls: Tls = field(default=Tls())
     user: str = ""
     password: str = field(default="", repr=False)
 
@@ -70,11 +65,13 @@ def read_settings(url: str, config_path: str = "") -> EtcdSettings:
     return EtcdSettings(
         endpoints=endpoints,
         chroot=chroot,
-        tls=file.use_tls or schemes == {"https"},
-        trusted_certificates=_pem(file.tls_trust_certs_file_path),
-        certificate=_pem(file.tls_certificate_file_path),
-        key=_pem(file.tls_key_file_path),
-        authority=file.authority or "",
+        tls=Tls(
+            enabled=file.use_tls or schemes == {"https"},
+            trusted_certificates=_pem(file.tls_trust_certs_file_path),
+            certificate=_pem(file.tls_certificate_file_path),
+            key=_pem(file.tls_key_file_path),
+            authority=file.authority or "",
+        ),
         user=file.user or "",
         password=file.password or "",
     )

@@ -24,7 +24,8 @@ from barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientStub
 from barycenter.metadata.oxia.settings import OxiaSettings
 from barycenter.metadata.rpc import failures
 from barycenter.metadata.rpc.failures import details_of
-from barycenter.metadata.rpc.line import MAX_AT_ONCE, Line, Tokens, open_channel
+from barycenter.metadata.rpc.line import Line, Tokens, open_channel
+from barycenter.metadata.rpc.lines import Lines
 
 if TYPE_CHECKING:
     from barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientAsyncStub
@@ -111,17 +112,13 @@ class OxiaLine(Line):
         return Leader(shard.shard, OxiaClientStub(channel), tokens)
 
 
-class OxiaConnection:
-    """Made on a running event loop. `timeout_s` is how long a request may take, its wait for a turn included."""
+class OxiaConnection(Lines[OxiaLine]):
+    """`timeout_s` is how long a request may take, its wait for a turn included."""
 
     def __init__(self, settings: OxiaSettings, *, timeout_s: float, source: random.Random) -> None:
-        self._settings = settings
+        super().__init__("oxia", settings.endpoints, lambda endpoint: OxiaLine(endpoint, settings))
         self._timeout_s = timeout_s
         self._source = source
-        self._index = 0
-        self._turns = asyncio.Semaphore(MAX_AT_ONCE)
-        self._closing: set[asyncio.Task[None]] = set()
-        self.line = OxiaLine(settings.endpoints[0], settings)
 
     async def ask(
         self,
@@ -143,28 +140,8 @@ class OxiaConnection:
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = asyncio.get_running_loop().time() + timeout_s
-        if not takes_turn:
+        async with self.turn(operation, path, timeout_s, is_taken=takes_turn):
             return await self._ask(operation, path, call, deadline_s)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise StoreUnavailableError(path, f"{operation} was not sent: too many requests wait") from None
-        try:
-            return await self._ask(operation, path, call, deadline_s)
-        finally:
-            self._turns.release()
-
-    def leave(self, line: OxiaLine) -> None:
-        """Go on with the next server, if `line` is still the one in use."""
-        if line is self.line:
-            self._index = (self._index + 1) % len(self._settings.endpoints)
-            self.line = OxiaLine(self._settings.endpoints[self._index], self._settings)
-            self._drop(line)
-
-    async def close(self) -> None:
-        self._drop(self.line)
-        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _ask(
         self, operation: str, path: str, call: Callable[[Leader, float], Awaitable[Answer]], deadline_s: float
@@ -183,12 +160,6 @@ class OxiaConnection:
                 if loop.time() + wait_s >= deadline_s:
                     raise StoreUnavailableError(path, f"{operation} was not done: {error}") from None
                 await asyncio.sleep(wait_s)
-
-    def _drop(self, line: OxiaLine) -> None:
-        line.give_up()
-        task = asyncio.create_task(line.close(), name=f"oxia close {line.endpoint}")
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
 
 
 def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignment | None:

@@ -14,8 +14,6 @@ Tokens: TypeAlias = tuple[tuple[str, str], ...]
 
 MAX_ANSWER_BYTES: Final = 16 << 20
 """Of one answer; the longest tell many keys."""
-MAX_AT_ONCE: Final = 128
-"""Requests of a store under way; more wait for their turn."""
 
 _OPTIONS: Final[list[tuple[str, int | str]]] = [
     ("grpc.enable_retries", 0),

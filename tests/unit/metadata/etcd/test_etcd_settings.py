@@ -4,12 +4,13 @@ import pytest
 
 from barycenter.metadata.errors import StoreSettingsError
 from barycenter.metadata.etcd.settings import EtcdSettings, read_settings
+from barycenter.metadata.rpc.line import Tls
 from barycenter.metadata.settings_file import MAX_FILE_BYTES
 
 
 def test_an_url_names_servers_and_a_folder_among_the_keys():
     assert read_settings("http://one:1,http://two,http://[::1]:3") == EtcdSettings(("one:1", "two:2379", "[::1]:3"))
-    assert read_settings("https://one:1").tls
+    assert read_settings("https://one:1").tls.enabled
     assert read_settings("http://one:1/a/b").chroot == "/a/b"
     assert read_settings("http://one:1,http://two:2/clusters/blue/").chroot == "/clusters/blue"
 
@@ -53,11 +54,13 @@ def test_the_file_has_pulsars_keys_and_user_and_password(tmp_path):
     settings = read_settings("http://one:1", str(file))
     assert settings == EtcdSettings(
         ("one:1",),
-        tls=True,
-        trusted_certificates=b"PEM of ca",
-        certificate=b"PEM of certificate",
-        key=b"PEM of key",
-        authority="store.example",
+        tls=Tls(
+            enabled=True,
+            trusted_certificates=b"PEM of ca",
+            certificate=b"PEM of certificate",
+            key=b"PEM of key",
+            authority="store.example",
+        ),
         user="broker",
         password="hush",
     )

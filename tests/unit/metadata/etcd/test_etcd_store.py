@@ -19,7 +19,7 @@ from barycenter.metadata.etcd.settings import read_settings
 from barycenter.metadata.leased.lease import Lease
 from barycenter.metadata.leased.records import SessionRecord, session_path, session_value
 from barycenter.metadata.leased.session_table import LeaseTimes
-from barycenter.metadata.rpc.line import MAX_AT_ONCE
+from barycenter.metadata.rpc.lines import MAX_AT_ONCE
 from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
 from support.etcd_server import etcd_server, text
 from support.loopback_proxy import loopback_proxy

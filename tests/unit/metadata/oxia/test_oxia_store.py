@@ -22,7 +22,7 @@ from barycenter.metadata.oxia.layout import PARTITION
 from barycenter.metadata.oxia.oxia_store import MAX_VALUE_BYTES, REMEMBERED, OxiaStore
 from barycenter.metadata.oxia.session import LONGEST_MS
 from barycenter.metadata.oxia.settings import read_settings
-from barycenter.metadata.rpc.line import MAX_AT_ONCE
+from barycenter.metadata.rpc.lines import MAX_AT_ONCE
 from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InOxia, eventually

@@ -9,9 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-import structlog
-
 from barycenter.broker.authorization.errors import AccessError
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
 from barycenter.broker.errors import NotAllowedError
@@ -28,8 +27,6 @@ from barycenter.naming.topic import TopicName, check_local_name
 from barycenter.protocol import commands
 from barycenter.protocol import pulsar_api_pb2 as api
 from barycenter.protocol.commands import signed
-
-log = structlog.get_logger(__name__)
 
 Work: TypeAlias = Coroutine[Any, Any, None]
 Request = TypeVar("Request", api.CommandProducer, api.CommandSubscribe)
@@ -94,10 +91,10 @@ def _require_name(kind: str, name: str) -> None:
         raise NotAllowedError(str(error)) from error
 
 
-def _tell(event: str, connection: Connection, error: Exception, **about: str) -> None:
+def _tell(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
     """Log that somebody may not attach; a lack of rights stands in the log already."""
     if not isinstance(error, AccessError):
-        log.info(event, **about, address=connection.address, reason=error_text(error))
+        log.tell(**about, address=connection.address, reason=error_text(error))
 
 
 # ---- producers ----
@@ -133,7 +130,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
         await _require_rights_still(api.BaseCommand.PRODUCER, connection, request, lambda: topic.forget_producer(added))
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
-        _tell("producer_refused", connection, error, topic=request.topic[:TEXT_LENGTH])
+        _tell(services.logs.producer_refused, connection, error, topic=request.topic[:TEXT_LENGTH])
         connection.send(commands.error(request.request_id, code, error_text(error)))
         return
     if connection.is_closed:
@@ -230,7 +227,7 @@ async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -
 def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe, error: Exception) -> None:
     code = error_code(error)
     topic, subscription = request.topic[:TEXT_LENGTH], request.subscription[:TEXT_LENGTH]
-    _tell("consumer_refused", connection, error, topic=topic, subscription=subscription)
+    _tell(connection.services.logs.consumer_refused, connection, error, topic=topic, subscription=subscription)
     if code in HANGS_FIRST_SUBSCRIBE:
         connection.send(commands.close_consumer(request.consumer_id))
     connection.send(commands.error(request.request_id, code, error_text(error)))

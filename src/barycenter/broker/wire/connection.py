@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         self.listing = asyncio.Lock()
         """Held while the topics of a namespace are listed for this client."""
         self._closed_producers: dict[int, float] = {}
-        self._requests = OpenRequests(self, self.maybe_resume_reading)
+        self._requests = OpenRequests(self, services.logs.request_refused, self.maybe_resume_reading)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._write_paused = False
@@ -137,7 +137,8 @@ class Connection(asyncio.Protocol):
         self._life.start()
         refused = self._services.connected(self, peer[0] if peer else "")
         if refused is not None:
-            self._services.refused.tell(connection=self._requests.id, address=self.address, reason=refused)
+            about = {"connection": self._requests.id, "address": self.address}
+            self._services.logs.connection_refused.tell(**about, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
             # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
@@ -206,7 +207,7 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         about = {"connection": self._requests.id, "address": self.address, "client": self.client_version}
-        self._services.ended.tell(**about, reason=reason)
+        self._services.logs.connection_closed.tell(**about, reason=reason)
         self._detach_all()
         if self._transport is not None:
             self._transport.abort()
@@ -286,13 +287,8 @@ class Connection(asyncio.Protocol):
 
     def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
-        log.warning(
-            "message_refused",
-            topic=str(producer.topic.name),
-            producer=producer.name,
-            sequence_id=sequence_id,
-            error=str(error),
-        )
+        about = {"topic": str(producer.topic.name), "producer": producer.name, "sequence_id": str(sequence_id)}
+        self._services.logs.message_refused.tell(**about, error=str(error))
         answer = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, error_text(error))
         self._send_in_turn(producer, answer)
 

@@ -9,15 +9,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-import structlog
-
 from barycenter.broker.authorization.errors import AccessError
+from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
 from barycenter.broker.wire.errors import error_code, error_text
 from barycenter.broker.wire.refusals import refusal, request_name
 from barycenter.logs.request_ids import new_connection_id, serving
-
-log = structlog.get_logger(__name__)
 
 
 class AskedConnection(Protocol):
@@ -29,14 +26,15 @@ class AskedConnection(Protocol):
 
 
 class OpenRequests:
-    """`ended` is called after each of them."""
+    """`refused` tells of those that failed; `ended` is called after each of them."""
 
-    __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_tasks", "id")
+    __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_refused", "_tasks", "id")
 
-    def __init__(self, connection: AskedConnection, ended: Callable[[], None]) -> None:
+    def __init__(self, connection: AskedConnection, refused: BoundedLog, ended: Callable[[], None]) -> None:
         self.id = new_connection_id()
         """The connection's, by which the log's lines about it are found."""
         self._connection = connection
+        self._refused = refused
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], int] = {}
@@ -79,7 +77,7 @@ class OpenRequests:
         text = error_text(error)
         if not isinstance(error, AccessError):
             about = {"connection": self.id, "address": self._connection.address}
-            log.info("request_refused", request=request_name(number), **about, reason=text)
+            self._refused.tell(request=request_name(number), **about, reason=text)
         answer = refusal(number, request, error_code(error), text)
         if answer is not None:
             self._connection.send(answer)

@@ -15,7 +15,6 @@ import structlog
 from barycenter.broker.access.authentication import Authentication
 from barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
 from barycenter.broker.authorization.authorizer import Authorizer
-from barycenter.broker.bounded_log import BoundedLog
 from barycenter.broker.environment import Environment
 from barycenter.broker.lookup.service import LookupService
 from barycenter.broker.topics.registry import TopicRegistry
@@ -24,7 +23,7 @@ from barycenter.broker.wire.admission.rights import close_unentitled, guarded
 from barycenter.broker.wire.connection import Connection
 from barycenter.broker.wire.handlers import HANDLERS
 from barycenter.broker.wire.producer_names import ProducerNames
-from barycenter.broker.wire.services import OpenConnection, WireServices
+from barycenter.broker.wire.services import OpenConnection, WireLogs, WireServices
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.credentials.tls import ListeningContext
 
@@ -67,8 +66,7 @@ class WireServer:
             ProducerNames(env.store, config.cluster_name),
             authentication or Authentication.of(config, env.clock),
             PublishBuffer(config.max_message_publish_buffer_size_in_mb),
-            BoundedLog("connection_closed", now_s),
-            BoundedLog("connection_refused", now_s, "info"),
+            WireLogs(now_s),
             authorizer,
             counts=env.instruments.connections,
         )

@@ -1,6 +1,7 @@
 """What the wire server gives to its connections: the parts of the broker that they call, and the list of all."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final, Protocol
@@ -46,12 +47,25 @@ class OpenConnection(Protocol):
         ...
 
 
+class WireLogs:
+    """What clients can cause as often as they like, each told as often as a log can bear; `now_s` is any clock."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self.connection_closed = BoundedLog("connection_closed", now_s)
+        """The broker ended it."""
+        self.connection_refused = BoundedLog("connection_refused", now_s, "info")
+        """There were too many."""
+        self.request_refused = BoundedLog("request_refused", now_s, "info")
+        self.producer_refused = BoundedLog("producer_refused", now_s, "info")
+        self.consumer_refused = BoundedLog("consumer_refused", now_s, "info")
+        self.message_refused = BoundedLog("message_refused", now_s)
+
+
 @dataclass(slots=True)
 class WireServices:
     """What connections use; `connections` holds those that are open, with the address of each; `emptied` is set while
     there is none.
 
-    `ended` tells of connections that the broker ends, and `refused` of those that were too many.
     `authorizer` is None where everybody may do everything.
     """
 
@@ -61,8 +75,7 @@ class WireServices:
     producer_names: ProducerNames
     authentication: Authentication
     publish_buffer: PublishBuffer
-    ended: BoundedLog
-    refused: BoundedLog
+    logs: WireLogs
     authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
     counts: Connections = field(default_factory=Connections)

@@ -1,11 +1,14 @@
 """What one client can make a broker hold, or count, is bounded, whatever it says and whether it reads or not."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from barycenter.broker.bounded_log import MOST_A_SECOND
 from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from barycenter.broker.topics.persistent_topic import PersistentTopic
 from barycenter.broker.wire.bounds import QUEUED_BYTES
@@ -16,6 +19,7 @@ from barycenter.protocol.frames import encode_entry
 from support import client_requests
 from support.memory_ledgers import MemoryDisk
 from support.one_broker import OneBroker
+from support.proofs import SetClock
 from support.wire_client import TYPE, WireClient, entry_of
 
 TOPIC = "persistent://public/default/t"
@@ -260,3 +264,28 @@ async def test_a_producer_refused_for_its_name_leaves_no_topic_behind(broker: On
     for name in ("p" * 1_001, "p\0"):
         assert (await client.produce(TOPIC, producer_name=name)).error == api.NotAllowedError
     assert not broker.registry.loaded()
+
+
+# ------------------------------------------------------------------------------------------- what the log is told
+
+
+async def test_a_client_that_is_refused_again_and_again_does_not_fill_the_log() -> None:
+    """Whatever it is refused for; the next that is told says how many were not."""
+    broker = await OneBroker(clock=SetClock()).start()
+    client = await WireClient.connect(broker.port)
+    await client.produce(TOPIC)
+    many = 3 * MOST_A_SECOND
+    wrong = entry_of(b"wrong", sequence_id=1, batch=3)
+    with capture_logs() as logged:
+        for number in range(many):
+            client.write(
+                client_commands.producer(100 + number, 100 + number, "persistent://none")
+                + client_commands.subscribe(200 + number, 200 + number, "persistent://none", "s")
+                + client_commands.send(1, number, wrong, num_messages=2)
+            )
+        refused = [await client.take(lambda kind, _: kind in (TYPE.ERROR, TYPE.SEND_ERROR)) for _ in range(3 * many)]
+    told = Counter(each["event"] for each in logged if each["event"].endswith("_refused"))
+    kinds = ("producer_refused", "consumer_refused", "message_refused")
+    assert told == dict.fromkeys(kinds, MOST_A_SECOND)
+    assert len(refused) == 3 * many
+    await broker.stop()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from barycenter.config.broker_conf import keys, parse_broker_conf, runtime_values
+from barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS, keys, parse_broker_conf, runtime_values
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.config.key import Key
 
@@ -56,7 +56,11 @@ def together(changes: dict[str, Any]) -> BrokerConfig:
     if changes.get("authorization_enabled"):
         changes = {"super_user_roles": ("root",), **changes, "authentication_enabled": True}
     if changes.get("leader_only_metadata_writes") == "true":
-        changes = changes | {"metadata_store_url": "sqlite:/data/metadata.sqlite"}
+        session_ms = changes.get("metadata_store_session_timeout_millis", 30_000)
+        changes = changes | {
+            "metadata_store_url": "sqlite:/data/metadata.sqlite",
+            "metadata_store_session_timeout_millis": min(session_ms, LONGEST_LEASED_SESSION_MS),
+        }
     return structs.replace(BrokerConfig(), **changes)
 
 

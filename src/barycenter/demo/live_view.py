@@ -40,7 +40,7 @@ class LiveView:
         self._title = "Barycenter demo"
         self._progress: Progress | None = None
         self._plain_at_s = 0.0
-        self._told_events = 0
+        self._told: set[Event] = set()
 
     def __enter__(self) -> "LiveView":
         if self._live:
@@ -75,9 +75,10 @@ class LiveView:
         if self._live:
             self._draw()
             return
-        for event in self._record.events[self._told_events :]:
-            self._print(_sentence(event, self._record.started_at_s))
-        self._told_events = len(self._record.events)
+        for event in self._record.events:  # one that is read late stands before others that were told
+            if event not in self._told:
+                self._told.add(event)
+                self._print(_sentence(event, self._record.started_at_s))
         now_s = time.monotonic()
         if now_s - self._plain_at_s >= _PLAIN_EVERY_S:
             self._plain_at_s = now_s

@@ -204,6 +204,7 @@ class Demo:
                 self._view.phase("waiting for the last messages")
                 await listening
                 await self._observe(observer)
+                self._view.update(self._progress)
             finally:
                 for task in (listening, watching):
                     task.cancel()

@@ -3,6 +3,7 @@ killed, and the store holds one ephemeral key."""
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ PART = 300
 
 
 def ephemeral_keys(file: Path) -> list[str]:
-    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         rows = connection.execute("SELECT path FROM keys WHERE ephemeral ORDER BY path").fetchall()
     return [path for (path,) in rows]
 

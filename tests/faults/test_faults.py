@@ -11,7 +11,7 @@ import pytest
 from support.fault_run import fault_run, running_store
 from support.fault_schedule import KINDS, Outcome, drawn, figures, given_configuration, shares
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 
 @pytest.mark.parametrize("store", KINDS)

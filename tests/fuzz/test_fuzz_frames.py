@@ -95,7 +95,7 @@ def test_no_client_hurts_a_broker(pytestconfig: pytest.Config) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.xdist_group("cluster")
+@pytest.mark.xdist_group("cluster in trouble")
 def test_no_client_hurts_a_broker_process(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """A whole broker, its files included; others are served between whatever is said."""
 

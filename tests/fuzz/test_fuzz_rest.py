@@ -20,7 +20,7 @@ from hypothesis.errors import Unsatisfiable  # noqa: E402
 
 from support.fuzzed_broker import DEADLINE_S, ENDS_THE_BROKER, FuzzedBroker, fuzzed_broker  # noqa: E402
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 KNOWN = {
     "tenant": "public",

@@ -14,7 +14,7 @@ from support.numbered_messages import NumberedProducer, receive_all, stock_clien
 from support.oxia_server import OxiaServer, oxia_server
 from support.running_cluster import eventually, running_cluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 TOPIC = "persistent://acme/orders/eu"
 QUICK = {"metadataStoreSessionTimeoutMillis": "5000", "loadBalancerSheddingEnabled": "false"}

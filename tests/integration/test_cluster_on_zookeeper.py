@@ -13,7 +13,7 @@ from support.numbered_messages import NumberedProducer, receive_all, stock_clien
 from support.running_cluster import eventually, running_cluster
 from support.zookeeper_server import ZooKeeperServer, zookeeper_server
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 TOPIC = "persistent://acme/orders/eu"
 QUICK_ON_ZOOKEEPER = {"metadataStoreSessionTimeoutMillis": "5000", "loadBalancerSheddingEnabled": "false"}

@@ -16,7 +16,7 @@ from support.numbered_messages import NumberedProducer, receive_all, stock_clien
 from support.running_cluster import Admin, eventually, running_cluster
 from support.wire_client import TYPE, WireClient
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 TOPIC = "persistent://public/default/full"
 BEATS_OF_A_SESSION = 5

@@ -17,7 +17,7 @@ import pytest
 from barycenter.ledger.files import file_format as fmt
 from barycenter.standalone.cluster import free_ports
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 TOPIC = "persistent://public/default/orders"
 MESSAGES = 60

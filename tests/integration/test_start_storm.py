@@ -7,7 +7,7 @@ import pytest
 from support.running_cluster import QUICK, running_cluster
 from support.start_storm import Storm, sessions_lost, start_storm, topic_in_each_bundle
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
 CLIENTS, NAMESPACES, BUNDLES = 60, 4, 4
 FEW = {"maxConcurrentLookupRequest": "2", "maxConcurrentTopicLoadRequest": "1"}

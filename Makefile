@@ -3,7 +3,7 @@ PY := .venv/bin/python
 # Two more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
 WORKERS ?= $(shell python3 -c "import os; print(min(8, 2 + (os.cpu_count() or 1)))")
 # Hundreds of processes start here: what Python compiled for one serves the others, also where the machine says that
-# nothing be kept, which costs the tests a fifth of their time.
+# nothing be kept; compiling takes a broker as long as all else of its start, and the collection of tests twice as long.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 

@@ -25,7 +25,7 @@ from support.running_cluster import QUICK, Admin, eventually, lookup_path, runni
 from support.serving_intervals import Term, conflicts, read_terms
 from support.traffic import Traffic, own_client
 from support.wire_client import TYPE, WireClient
-from support.wire_lookup import lookup_over_wire
+from support.wire_lookup import LookupRefusedError, lookup_over_wire
 
 SESSION_S: Final = int(QUICK["metadataStoreSessionTimeoutMillis"]) / 1000
 FAIL_OVER_S: Final = SESSION_S + 2.0
@@ -124,7 +124,8 @@ class Rehearsal:
             return {NOBODY}  # it, or whom it names, stands still
         failures = (aiohttp.ClientError, OSError, AssertionError, asyncio.IncompleteReadError)
         for answer in told:
-            if isinstance(answer, BaseException) and not isinstance(answer, failures):
+            refused_for_now = isinstance(answer, LookupRefusedError) and answer.for_now
+            if isinstance(answer, BaseException) and not (refused_for_now or isinstance(answer, failures)):
                 raise answer
         return {answer if isinstance(answer, str) else NOBODY for answer in told}
 

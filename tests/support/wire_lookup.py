@@ -9,8 +9,15 @@ from barycenter.protocol import pulsar_api_pb2 as api
 _MOST_REDIRECTS = 20
 
 
+_FOR_NOW = (api.ServiceNotReady, api.MetadataError)
+
+
 class LookupRefusedError(Exception):
-    """The answer was neither an owner nor a redirect."""
+    """The answer was neither an owner nor a redirect; `for_now` if clients ask again by themselves."""
+
+    def __init__(self, refusal: api.CommandLookupTopicResponse) -> None:
+        super().__init__(f"{api.ServerError.Name(refusal.error)}: {refusal.message}")
+        self.for_now = refusal.error in _FOR_NOW
 
 
 async def lookup_over_wire(service_url: str, topic: str) -> str:
@@ -25,7 +32,7 @@ async def lookup_over_wire(service_url: str, topic: str) -> str:
         if answer.response == api.CommandLookupTopicResponse.Connect:
             return str(answer.brokerServiceUrl)
         if answer.response != api.CommandLookupTopicResponse.Redirect:
-            raise LookupRefusedError(f"{api.ServerError.Name(answer.error)}: {answer.message}")
+            raise LookupRefusedError(answer)
         service_url, authoritative = answer.brokerServiceUrl, answer.authoritative
     raise AssertionError(f"more than {_MOST_REDIRECTS} redirects for {topic}")
 

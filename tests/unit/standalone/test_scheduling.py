@@ -16,7 +16,7 @@ def attributes():
     assert ctypes.CDLL(None).syscall(number, 0, buffer, 48, 0) == 0
     return struct.unpack("=IIQiIQQQ", buffer.raw)
 
-os.nice(3)
+nice = os.nice(3)
 before = attributes()
 take_short_turns()
 seen = []
@@ -24,8 +24,8 @@ thread = threading.Thread(target=lambda: seen.append(attributes()))
 thread.start()
 thread.join()
 print(json.dumps({
-    "before": before, "after": attributes(), "thread": seen[0], "nice": os.nice(0), "switch": sys.getswitchinterval(),
-    "frozen": gc.get_freeze_count()
+    "before": before, "after": attributes(), "thread": seen[0], "nice": [nice, os.nice(0)],
+    "switch": sys.getswitchinterval(), "frozen": gc.get_freeze_count()
 }))
 """
 
@@ -52,7 +52,8 @@ def test_the_slice_is_short_for_this_thread_and_for_later_ones(told):
 def test_priority_and_policy_stay(told):
     before, after = ([value for at, value in enumerate(told[when]) if at != SLICE] for when in ("before", "after"))
     assert after == before
-    assert told["nice"] == 3
+    was, is_now = told["nice"]
+    assert is_now == was >= 3
 
 
 def test_what_is_loaded_is_not_looked_through_for_garbage_again(told):

@@ -26,7 +26,7 @@ ONCE_FAILED = {
     **dict.fromkeys((207, 312, 896, 897, 1179, 1267, 1482), OF_ONE[:-1]),
     88864119: OF_ONE,
     141: (*OF_ONE, *OF_ALL),
-    **dict.fromkeys((96000893, 96001345, 96001779, 610001826), (*OF_ONE, *OF_ALL, *OF_BALANCE)),
+    **dict.fromkeys((96000893, 96001345, 96001779, 610001826, 700009237), (*OF_ONE, *OF_ALL, *OF_BALANCE)),
 }
 """Seeds of histories that found a fault, and among which faults they were drawn; they are always played."""
 

@@ -275,10 +275,12 @@ class OwnershipCache(BundleOwner[BundleLock]):
                     await self._abandon(child_holding)
                 raise
             self._replace_by_children(holding, won, boundaries)
+            left_over = [each for each in won if each.state is HoldingState.PREPARED]
+            if left_over:  # the parent was lost: its place is not ours to fill, and this change alone clears it
+                await self._close_topics(parent, "it was lost during its split")
             await self._forget(holding)
-            for child_holding in won:
-                if child_holding.state is HoldingState.PREPARED:  # the parent was lost: its place is not ours to fill
-                    await self._abandon(child_holding)
+            for child_holding in left_over:
+                await self._abandon(child_holding)
 
     def _replace_by_children(
         self, parent: LockHolding, children: list[LockHolding], boundaries: NamespaceBundles

@@ -143,7 +143,8 @@ def test_a_split_whose_write_is_not_answered_is_cleared_up():
 
 
 def test_the_children_of_a_parent_that_is_lost_while_its_split_is_written_find_owners():
-    """The boundaries stand, but nobody may serve in the lost term: the children are given up, not held for ever."""
+    """The boundaries stand, but nobody may serve in the lost term: the children are given up, not held for ever, and
+    what is open of the parent is closed."""
 
     async def scenario(cluster):
         await three(cluster)
@@ -162,6 +163,7 @@ def test_the_children_of_a_parent_that_is_lost_while_its_split_is_written_find_o
         children = await split(owner, parent)
         assert len(await cluster.boundaries()) == 3
         assert owner.owned == []
+        assert [bundle for bundle, _ in owner.topics.closed] == [parent]
         for child in children:
             assert await record_of(cluster, child) is None
         assert (await cluster.follow(topic("t"), owner)).epoch is not None

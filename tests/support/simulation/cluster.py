@@ -43,6 +43,8 @@ WALL_CLOCK_START_MS = 1_800_000_000_000
 BROKER_PORT = 6650
 WEB_PORT = 8080
 OPERATION_TIMEOUT_S = 5.0
+NEXT_TRY_S = 2.0
+"""Within what is asked again, by whoever was not answered at first."""
 """After what a broker gives up a request to the store whose answer does not come."""
 
 
@@ -309,12 +311,16 @@ class Cluster:
         raise SimulationError("start", f"broker-{index} does not come up: {self.processes[index].main!r}")
 
     async def forget_trouble(self, within_s: float) -> None:
-        """Wait until no request of before waits for an answer, and ownership records are where they are asked to be.
+        """Wait until nothing of before waits for an answer, and ownership records are where they are asked to be.
 
         Raises:
             SimulationError: they were not moved there within `within_s`.
         """
         await asyncio.sleep(OPERATION_TIMEOUT_S)
+        if self.network.unanswered:
+            while self.network.unanswered:
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(NEXT_TRY_S)
         deadline = self.loop.time() + within_s
         while any(_is_moving(process.control) for process in self.up()):
             if self.loop.time() > deadline:

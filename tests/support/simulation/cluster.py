@@ -317,10 +317,9 @@ class Cluster:
             SimulationError: they were not moved there within `within_s`.
         """
         await asyncio.sleep(OPERATION_TIMEOUT_S)
-        if self.network.unanswered:
-            while self.network.unanswered:
-                await asyncio.sleep(0.2)
-            await asyncio.sleep(NEXT_TRY_S)
+        unanswered_s = self.network.unanswered_until_s - self.loop.time()
+        if unanswered_s > 0:
+            await asyncio.sleep(unanswered_s + NEXT_TRY_S)
         deadline = self.loop.time() + within_s
         while any(_is_moving(process.control) for process in self.up()):
             if self.loop.time() > deadline:

@@ -34,8 +34,8 @@ class Network:
         self._latency_s = latency_s
         self._means: dict[frozenset[str], float] = {}
         self._partitions: set[frozenset[str]] = set()
-        self.unanswered = 0
-        """Connections that are being asked for since there was a partition; it may be over."""
+        self.unanswered_until_s = 0.0
+        """Until when somebody waits for a connection that was asked for across a partition; it may be over before."""
         self._servers: dict[Address, Server] = {}
         self._transports: list[Transport] = []
         self._ports = iter(range(20_000, 10_000_000))
@@ -61,11 +61,8 @@ class Network:
             await asyncio.sleep(2 * self.delay_s(node.name, host))
             raise ConnectionRefusedError(111, f"{host}:{port} refuses connections")
         if self.is_cut(node.name, server.node.name):
-            self.unanswered += 1
-            try:
-                await asyncio.sleep(CONNECT_TIMEOUT_S)
-            finally:
-                self.unanswered -= 1
+            self.unanswered_until_s = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
+            await asyncio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(110, f"{host}:{port} does not answer")
         await asyncio.sleep(2 * self.delay_s(node.name, host))
         if not server.is_open():

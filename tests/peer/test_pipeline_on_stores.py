@@ -39,22 +39,17 @@ _ALL_SERVE = 38
 """The seed of a history whose brokers all name bundles in the end: of others `refold` knows nothing."""
 
 
-_SHORT_FORM = ("s3",)
-"""Of the stores, where --peer-required does not ask for all."""
-_FULL_FORM = {
-    "test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing": "it takes two minutes and a half",
-    "test_tables_there_are_compacted_and_asked_and_old_ones_deleted": "it takes two minutes",
-    "test_a_data_folder_there_is_replayed_as_the_same_one_here": "four Sparks start for it",
+_SHORT_FORM = {
+    "test_a_killed_pipeline_goes_on_there_and_loses_and_doubles_nothing": ("s3",),
+    "test_tables_there_are_compacted_and_asked_and_old_ones_deleted": ("hdfs",),
 }
-"""Tests that --peer-required alone has, and why; no store is started for them otherwise."""
+"""The stores of the tests that take minutes, where few cases are asked for; all others have all stores."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    is_full = metafunc.config.getoption("--peer-required")
-    why = None if is_full else _FULL_FORM.get(metafunc.function.__name__)
-    marks = [pytest.mark.skip(reason=f"{why}: with --peer-required")] if why else []
-    names = sorted(STORES) if is_full else _SHORT_FORM
-    metafunc.parametrize("store", [pytest.param(name, marks=marks) for name in names], indirect=True, scope="module")
+    is_full = metafunc.config.getoption("--peer-cases") >= _CASES_A_KILL
+    names = sorted(STORES) if is_full else _SHORT_FORM.get(metafunc.function.__name__, sorted(STORES))
+    metafunc.parametrize("store", names, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -235,8 +230,11 @@ def test_tables_there_are_compacted_and_asked_and_old_ones_deleted(
     files: StoreFiles,
     there: StoreSession,
     here: PipelineLayout,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Files of two batches each are merged; then every question is answered by the tables that are left."""
+    if not request.config.getoption("--peer-required"):
+        pytest.skip("it takes two minutes: with --peer-required")
     data, address = "kept", f"{store.address}/kept"
     reports = make_history(_ALL_SERVE, reports=40, step_ms=_STEP_MS)
     write_reports(here, reports)
@@ -271,9 +269,11 @@ def test_tables_there_are_compacted_and_asked_and_old_ones_deleted(
 
 
 def test_a_data_folder_there_is_replayed_as_the_same_one_here(
-    store: Store, files: StoreFiles, there: StoreSession, tmp_path: Path
+    store: Store, files: StoreFiles, there: StoreSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """By the driver's Java, with a grid on processes and with one on Spark."""
+    if not request.config.getoption("--peer-required"):
+        pytest.skip("four Sparks start for it: with --peer-required")
     data = recorded(tmp_path / "data")
     for file in data.rglob("*.parquet"):
         files.put(f"replayed/{file.relative_to(data)}", file.read_bytes())

@@ -112,7 +112,7 @@ def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: Sp
 def test_a_grid_goes_on_when_an_executor_dies(cluster: SparkCluster, tmp_path: Path) -> None:
     """SIGKILL to one of the two once a run is done: its task is tried again, where the input's file is brought anew."""
     program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
-    program += ["--strategy", "AvgShedder", "--strategy", "ThresholdShedder", "--seeds", "1-16"]
+    program += ["--strategy", "AvgShedder", "--strategy", "ThresholdShedder", "--seeds", "1-40"]
     here, there = tmp_path / "here", tmp_path / "there"
     command = [*program, "--master", cluster.master, *_OPTIONS, "--out", str(there)]
     with (tmp_path / "log").open("wb") as log:

@@ -17,7 +17,7 @@ from support.simulation.seeds import seeds_to_play
 
 pytestmark = pytest.mark.simulation
 
-SHARE = 0.2
+SHARE = 0.4
 """How many histories are played here on each place of records, for one of the other simulation."""
 
 CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"

@@ -30,9 +30,8 @@ from support.wire_lookup import LookupRefusedError, lookup_over_wire
 SESSION_S: Final = int(QUICK["metadataStoreSessionTimeoutMillis"]) / 1000
 FAIL_OVER_S: Final = SESSION_S + 2.0
 """Within what all topics of a broker that died are served again."""
-SETTLED_S: Final = 40.0
-"""Within what clients get through again, whatever happened; far more than it takes. One whose tries failed for 12 s,
-since the machine had much else to do, makes its next one 12.7 s later."""
+SETTLED_S: Final = 20.0
+"""Within what clients get through again, whatever happened; far more than it takes."""
 ASK_S: Final = 5.0
 NOBODY: Final = "nobody"
 BUSY: Final = NamespaceName.parse("public/busy")

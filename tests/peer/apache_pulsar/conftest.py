@@ -43,8 +43,6 @@ def modular(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="package")
 def extensible(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApachePulsar]:
-    if not request.config.getoption("--peer-required"):
-        pytest.skip("the short form has the modular load manager; --peer-required has each")
     with started(request, tmp_path_factory.mktemp("extensible"), {"loadManagerClassName": EXTENSIBLE}) as cluster:
         yield cluster
 

@@ -384,12 +384,12 @@ async def test_a_client_that_is_cut_off_takes_its_session_for_lost_before_others
         await client.put("/mine", b"", ephemeral=True)
         was_overdue = []
         other.add_listener(  # which may hear late of how the key came to be
-            lambda change: was_overdue.append(client.session_is_overdue) if change.type is DELETED else None
+            lambda change: change.type is DELETED and was_overdue.append((change, client.session_is_overdue))
         )
         heard, events = Heard.changes(other), Heard.session_events(client)
         proxy.cut()
         await heard.until_heard(Notification(DELETED, "/mine"))
-        assert was_overdue == [True]
+        assert was_overdue == [(Notification(DELETED, "/mine"), True)]
         await events.until_heard(OVER)
         with pytest.raises(SessionLostError):
             await client.put("/mine", b"")

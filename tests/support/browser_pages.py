@@ -10,7 +10,17 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+_DISABLED = (
+    # what each window loads ahead for an address bar that nobody sees: most of the price of a page
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+    # Playwright's own choice, of which Chromium would hear no more: the last list counts
+    *("DestroyProfileOnBrowserClose", "HttpsUpgrades", "MediaRouter", "NetworkTimeServiceQuerying"),
+    *("OptimizationHints", "PaintHolding", "PreconnectToSearch", "ThirdPartyStoragePartitioning"),
+)
+_FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
+    f"--disable-features={','.join(_DISABLED)}",
+]
 
 
 @contextmanager

@@ -177,31 +177,38 @@ isolations = st.sampled_from(
 )
 
 
+# made once: to make and check a strategy takes longer than to draw from it
+_GROUPS = st.dictionaries(st.sampled_from(PLACES), st.sampled_from("ggh"), max_size=3)
+_DOMAINS = st.dictionaries(st.sampled_from([f"b{at}:8080" for at in range(6)]), st.sampled_from(["d1", "d2"]))
+_NUMBERS = st.lists(st.integers(0, 5), unique=True, max_size=6)
+_KEYS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(PLACES)), unique=True, max_size=3)
+_USAGES = st.none() | usages
+_TOPICS_OF_BUNDLES = st.sampled_from([0, 1, 1, 9])
+_TOPICS = st.sampled_from([0, 0, 9, 10, 11])
+_VERSIONS = st.sampled_from(["4.0.0", "4.1.0", "4.1.0", "4.2.0", "4.2.0", "weird", None])
+_CLASSES = st.sampled_from([EXTENSIBLE, EXTENSIBLE, EXTENSIBLE, ManagerKind.MODULAR.class_name, None])
+_PERSISTENT = st.sampled_from([True, True, True, False])
+
+
 @st.composite
 def extensible_clusters(draw: st.DrawFn) -> ExtensibleCluster:
     """Draw up to six brokers that differ in whatever a filter looks at."""
     case = ExtensibleCluster(
         isolation=draw(isolations),
-        groups=draw(st.dictionaries(st.sampled_from(PLACES), st.sampled_from("ggh"), max_size=3)),
-        domains=draw(
-            st.dictionaries(st.sampled_from([f"b{at}:8080" for at in range(6)]), st.sampled_from(["d1", "d2"]))
-        ),
+        groups=draw(_GROUPS),
+        domains=draw(_DOMAINS),
     )
-    for number in draw(st.lists(st.integers(0, 5), unique=True, max_size=6)):
+    for number in draw(_NUMBERS):
         broker = f"b{number}:8080"
-        keys = draw(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(PLACES)), unique=True, max_size=3))
+        keys = draw(_KEYS)
         case.add(
             broker,
-            draw(st.none() | usages),
-            bundles={
-                bundle_name(*key): NamespaceBundleStats(topics=draw(st.sampled_from([0, 1, 1, 9]))) for key in keys
-            },
-            topics=draw(st.sampled_from([0, 0, 9, 10, 11])),
-            version=draw(st.sampled_from(["4.0.0", "4.1.0", "4.1.0", "4.2.0", "4.2.0", "weird", None])),
-            class_name=draw(
-                st.sampled_from([EXTENSIBLE, EXTENSIBLE, EXTENSIBLE, ManagerKind.MODULAR.class_name, None])
-            ),
-            persistent=draw(st.sampled_from([True, True, True, False])),
+            draw(_USAGES),
+            bundles={bundle_name(*key): NamespaceBundleStats(topics=draw(_TOPICS_OF_BUNDLES)) for key in keys},
+            topics=draw(_TOPICS),
+            version=draw(_VERSIONS),
+            class_name=draw(_CLASSES),
+            persistent=draw(_PERSISTENT),
         )
         if draw(st.integers(0, 5)) == 0:
             case.gone.add(broker)

@@ -152,6 +152,13 @@ def bundle_stats(draw: st.DrawFn) -> NamespaceBundleStats:
 
 namespaces = st.sampled_from(["t/a", "t/b", "pulsar/system", "pulsar/127.0.0.1:8080"])
 
+# made once: to make and check a strategy takes longer than to draw from it
+_STATS = bundle_stats()
+_KEYS = st.lists(st.tuples(st.integers(0, 30), namespaces), unique=True, max_size=6)
+_VERSIONS = st.sampled_from(["4.0.0", "4.1.0", "4.1.0-rc.1", "weird"])
+_PERSISTENT = st.sampled_from([True, True, True, False])
+_ONE_OF_TEN = st.integers(0, 9)
+
 
 @st.composite
 def clusters(draw: st.DrawFn, max_brokers: int = 6) -> Cluster:
@@ -159,30 +166,32 @@ def clusters(draw: st.DrawFn, max_brokers: int = 6) -> Cluster:
     cluster = Cluster()
     names = draw(st.lists(st.integers(0, 99), unique=True, max_size=max_brokers))
     for number in names:
-        keys = draw(st.lists(st.tuples(st.integers(0, 30), namespaces), unique=True, max_size=6))
-        bundles = {bundle_name(index, namespace): draw(bundle_stats()) for index, namespace in keys}
+        keys = draw(_KEYS)
+        bundles = {bundle_name(index, namespace): draw(_STATS) for index, namespace in keys}
         plain = LocalBrokerData(
             broker_id=f"b{number}:8080",
             cpu=ResourceUsage(draw(percentages), draw(limits)),
             bandwidth_in=ResourceUsage(draw(percentages), draw(limits)),
             direct_memory=ResourceUsage(draw(percentages), draw(limits)),
             load_manager_class_name=MODULAR,
-            broker_version_string=draw(st.sampled_from(["4.0.0", "4.1.0", "4.1.0-rc.1", "weird"])),
-            persistent_topics_enabled=draw(st.sampled_from([True, True, True, False])),
+            broker_version_string=draw(_VERSIONS),
+            persistent_topics_enabled=draw(_PERSISTENT),
         )
         cluster.reports[f"b{number}:8080"] = with_stats(plain, bundles)
         for name in bundles:
-            if draw(st.integers(0, 9)):
+            if draw(_ONE_OF_TEN):
                 cluster.data[name] = BundleData(
-                    short_term_data=window(SHORT_SAMPLES, draw(bundle_stats())),
-                    long_term_data=window(LONG_SAMPLES, draw(bundle_stats())),
+                    short_term_data=window(SHORT_SAMPLES, draw(_STATS)),
+                    long_term_data=window(LONG_SAMPLES, draw(_STATS)),
                     topics=draw(counts),
                 )
     known = sorted(cluster.data)
     if known:
-        cluster.recently_unloaded = set(draw(st.lists(st.sampled_from(known), max_size=3)))
+        one_known = st.sampled_from(known)
+        cluster.recently_unloaded = set(draw(st.lists(one_known, max_size=3)))
+        some_known = st.lists(one_known, max_size=2)
         for broker in names:
-            chosen = draw(st.lists(st.sampled_from(known), max_size=2))
+            chosen = draw(some_known)
             cluster.preallocated[f"b{broker}:8080"] = {name: cluster.data[name] for name in chosen}
     return cluster
 

@@ -100,6 +100,47 @@ class _Task(asyncio.Task[Any]):
         return self.age
 
 
+class _Handle(asyncio.Handle):
+    """Knows nothing of debugging, as the loop has none: half the price of the one that it is."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context,
+    ) -> None:
+        self._when = when
+        self._scheduled = False
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
 class VirtualTimeLoop(asyncio.AbstractEventLoop):
     """See the module. A run ends with the first of `failures`, right after the callback that caused it."""
 
@@ -110,8 +151,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self.failures: list[BaseException] = []
         """What checks found, and what callbacks and tasks died of without anyone caring: the first ends the run."""
         self._now = START_S
-        self._ready: deque[tuple[asyncio.Handle, Node | None]] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle, Node | None]] = []
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._ages = itertools.count()
         self._tasks: list[_Task] = []
         self._given: list[Coroutine[Any, Any, Any]] = []
@@ -131,8 +172,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         if context is None:
             context = contextvars.copy_context()
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append((handle, context.get(NODE)))
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
         return handle
 
     def call_at(  # type: ignore[override]
@@ -140,8 +181,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         if context is None:
             context = contextvars.copy_context()
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self._ages), handle, context.get(NODE)))
+        handle = _TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._ages), handle))
         return handle
 
     def call_later(  # type: ignore[override]
@@ -159,7 +200,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     def release(self, node: Node) -> None:
         """Make ready what was held of `node`, behind what is ready already."""
-        self._ready.extend((handle, node) for handle in node.held)
+        self._ready.extend(node.held)
         node.held.clear()
 
     # ---- running
@@ -187,15 +228,22 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         if not ready:
             self._advance()
         for _ in range(len(ready)):
-            handle, node = ready.popleft()
+            handle = ready.popleft()
             if handle._cancelled:
                 continue
+            context = handle._context
+            node = context.get(NODE)
             if node is not None and (node.paused or not node.alive):
                 if node.alive:
                     node.held.append(handle)
                 continue
             self.steps += 1
-            handle._run()
+            try:
+                context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.failures.append(error)
             if self.failures:
                 raise self.failures[0]
         if self.steps > self._max_steps or self.steps - self._steps_at > self._max_steps_at_once:
@@ -212,8 +260,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             self._now = timers[0][0]
             self._steps_at = self.steps
         while timers and timers[0][0] <= self._now:
-            _, _, handle, node = heapq.heappop(timers)
-            self._ready.append((handle, node))
+            self._ready.append(heapq.heappop(timers)[2])
 
     def is_running(self) -> bool:
         return self._running

@@ -344,12 +344,16 @@ class MemoryStore(StoreClient):
                 self._listeners.invalidate(change)
             reply.set_result(answer)
 
+        def unanswered() -> None:
+            if not reply.done():
+                reply.set_exception(StoreUnavailableError(path, f"no answer to {operation}"))
+
         self._send(operation, path, action, answered)
+        patience = self._loop.call_later(self._operation_timeout_s, unanswered)
         try:
-            async with asyncio.timeout(self._operation_timeout_s):
-                return await reply
-        except TimeoutError:
-            raise StoreUnavailableError(path, f"no answer to {operation}") from None
+            return await reply
+        finally:
+            patience.cancel()
 
     def _send(
         self,

@@ -15,8 +15,7 @@ from barycenter.broker.rest.openapi import takes
 from barycenter.broker.rest.ownership import current_bundle, require_namespace, require_writable_policies
 from barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content
 from barycenter.broker.rest.services import BrokerServices
-from barycenter.load.reports.load_report import ResourceQuota
-from barycenter.load.simple.quotas import FIGURES, INITIAL_QUOTA
+from barycenter.load.reports.load_report import INITIAL_QUOTA, QUOTA_FIGURES, ResourceQuota
 from barycenter.metadata.errors import NotFoundError
 
 MOST: Final = 1e15
@@ -87,7 +86,7 @@ async def _quota_in(request: web.Request) -> ResourceQuota:
     quota = await body_of(request, ResourceQuota)
     if quota is None:
         raise RestError(400, 'Send a JSON object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}')
-    for figure in FIGURES:
+    for figure in QUOTA_FIGURES:
         value = getattr(quota, figure)
         if not 0 <= value <= MOST:
             raise RestError(400, f"{figure} must be from 0 to {MOST:g}, not {value:g}")

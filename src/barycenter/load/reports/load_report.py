@@ -203,6 +203,15 @@ class ResourceQuota(msgspec.Struct, frozen=True, rename="camel", kw_only=True, g
     dynamic: bool = True
 
 
+QUOTA_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "bandwidth_in", "bandwidth_out", "memory")
+"""What a quota says of a bundle's needs."""
+
+INITIAL_QUOTA: Final = ResourceQuota(
+    msg_rate_in=40.0, msg_rate_out=120.0, bandwidth_in=100_000.0, bandwidth_out=300_000.0, memory=80.0
+)
+"""The quota of a bundle of which nothing is known, unless the store holds another default."""
+
+
 DEFAULT_STATS: Final = NamespaceBundleStats(
     msg_rate_in=DEFAULT_MESSAGE_RATE,
     msg_rate_out=DEFAULT_MESSAGE_RATE,

@@ -29,7 +29,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.reports.load_report import ResourceQuota
+from barycenter.load.reports.load_report import INITIAL_QUOTA, ResourceQuota
 from barycenter.load.snapshot.load_snapshot import BundleTable, Flags, Floats, Integers, LoadSnapshot
 
 GO_UP_MS: Final = 30 * 60_000
@@ -39,13 +39,6 @@ INITIAL_CPU_FACTOR: Final = 0.025
 INITIAL_MEMORY_FACTOR: Final = 25.0
 NEVER_UPDATED: Final = -1
 
-INITIAL_QUOTA: Final = ResourceQuota(
-    msg_rate_in=40.0, msg_rate_out=120.0, bandwidth_in=100_000.0, bandwidth_out=300_000.0, memory=80.0
-)
-"""The quota of a bundle of which nothing is known, unless the store holds another default."""
-
-FIGURES: Final = ("msg_rate_in", "msg_rate_out", "bandwidth_in", "bandwidth_out", "memory")
-"""The rows of `QuotaTable.figures`."""
 _LEAST: Final = np.array([5.0, 5.0, 10_000.0, 10_000.0, 2.0])
 _MOST: Final = np.array([0.0, 0.0, 1_000_000.0, 1_000_000.0, 200.0])
 _CPU_LIMITS: Final = (0.01, 0.1)
@@ -54,7 +47,7 @@ _FEW_BUNDLES: Final = 30
 
 
 def figures_of(quota: ResourceQuota) -> Floats:
-    """Return the five figures in the order of FIGURES."""
+    """Return the figures in the order of QUOTA_FIGURES."""
     return np.array(
         [quota.msg_rate_in, quota.msg_rate_out, quota.bandwidth_in, quota.bandwidth_out, quota.memory], float
     )
@@ -74,7 +67,7 @@ def quota_of(figures: Floats, *, dynamic: bool = True) -> ResourceQuota:
 
 @dataclass(frozen=True)
 class QuotaTable:
-    """One column a bundle, sorted by name; `figures` has a row for each of FIGURES. `dynamic` false: never changed."""
+    """One column a bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. `dynamic` false: never changed."""
 
     names: Sequence[str] = ()
     figures: Floats = field(default_factory=lambda: np.zeros((5, 0)))

@@ -43,7 +43,7 @@ _LONG_MAX: Final = 2**63 - 1
 class Ranking:
     """One column a broker of `snapshot.brokers`; a value, changed by `preallocating` and `releasing`.
 
-    `allocated` and `preallocated` hold sums of quotas, a row for each of `quotas.FIGURES`. `loaded` and `pending` count
+    `allocated` and `preallocated` hold sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
     bundles that are reported and on their way. `rank` orders the walk through the candidates; it is of the moment
     the reports came, while the estimates go on with every placement. `released` are the (row, bundle) pairs that a
     report lists and that are about to be placed anew.

@@ -10,11 +10,16 @@ from barycenter.config.broker_conf import with_overrides
 from barycenter.config.broker_config import BrokerConfig
 from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
 from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
+from barycenter.load.reports.load_report import (
+    INITIAL_QUOTA,
+    NamespaceBundleStats,
+    ResourceQuota,
+    ResourceUsage,
+    SystemResourceUsage,
+)
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from barycenter.load.simple.quotas import (
-    INITIAL_QUOTA,
     Quotas,
     QuotaTable,
     average_to_write,

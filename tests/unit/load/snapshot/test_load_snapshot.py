@@ -94,6 +94,7 @@ def test_an_empty_cluster_has_an_empty_snapshot() -> None:
 def test_what_every_broker_imports_needs_no_numpy() -> None:
     """An idle broker has little memory; only a leader decides."""
     modules = (
+        "cli.run.broker",
         "load.reports.windows",
         "load.decisions",
         "load.strategies",

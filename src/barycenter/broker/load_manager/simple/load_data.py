@@ -23,10 +23,10 @@ from barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsW
 from barycenter.load.decisions import Placement
 from barycenter.load.filters.outcome import PlacementRequest
 from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports.load_report import ResourceQuota
+from barycenter.load.reports.load_report import INITIAL_QUOTA, ResourceQuota
 from barycenter.load.reports.simple_load_report import LoadReport, complete
 from barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
-from barycenter.load.simple.quotas import INITIAL_QUOTA, Quotas, average_to_write, quotas_to_write, update_quotas
+from barycenter.load.simple.quotas import Quotas, average_to_write, quotas_to_write, update_quotas
 from barycenter.load.simple.ranking import Ranking
 from barycenter.load.simple.settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
 from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument

@@ -13,12 +13,19 @@ from support.maven import PeerUnavailableError
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of this folder together, in whichever order files come: the clusters end with the last of them."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the tests of this folder together, in whichever order files come: the clusters end with the last of them.
+
+    The very last is the one that leaves its cluster without brokers, so that these need not be started again. It is
+    here that the order is made, as --new-first makes its own after all that `pytest_collection_modifyitems` does.
+    """
+    items = session.items
     here = [item for item in items if HERE in item.path.parents]
     if here:
         first = items.index(here[0])
         rest = [item for item in items[first:] if HERE not in item.path.parents]
+        here.sort(key=lambda item: "last_of_modular" in getattr(item, "fixturenames", ()))
         items[first:] = [*here, *rest]
 
 
@@ -53,3 +60,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ApachePulsar]:
     found: ApachePulsar = request.getfixturevalue(request.param)
     yield found
     print(found.logs())
+
+
+@pytest.fixture
+def last_of_modular(modular: ApachePulsar) -> Iterator[ApachePulsar]:
+    """For the one test that may leave its cluster as it likes: all others of this folder run before it."""
+    yield modular
+    print(modular.logs())

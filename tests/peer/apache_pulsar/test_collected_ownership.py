@@ -15,26 +15,16 @@ import pytest
 
 from barycenter.attach.collector import Round
 from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
-from support.apache_pulsar import EXTENSIBLE, ApachePulsar, apache_pulsar
-from support.maven import PeerUnavailableError
+from support.apache_pulsar import ApachePulsar
 
-pytestmark = [pytest.mark.peer, pytest.mark.integration, pytest.mark.xdist_group("apache pulsar")]
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.integration,
+    pytest.mark.xdist_group("spark"),  # none here, but in the other files that share these clusters
+]
 
 TOPICS = tuple(f"persistent://public/owned/orders-{number}" for number in range(8))
 ROUNDS = 120
-
-
-@pytest.fixture
-def extensible(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApachePulsar]:
-    try:
-        (tmp_path / "cluster").mkdir()
-        with apache_pulsar(tmp_path / "cluster", configuration={"loadManagerClassName": EXTENSIBLE}) as cluster:
-            yield cluster
-            print(cluster.logs())
-    except PeerUnavailableError as error:
-        if request.config.getoption("--peer-required"):
-            raise
-        pytest.skip(str(error))
 
 
 @contextmanager
@@ -75,10 +65,11 @@ def of_namespace(owners: dict[str, str]) -> dict[str, str]:
 
 
 def is_full(document: SnapshotDocument, brokers: int) -> bool:
-    """Tell whether all brokers told their load, and one of them a list with a bundle in it."""
+    """Tell whether all brokers told their load, and one of them a list with a bundle of ours in it."""
     assert document.extensible is not None
     tops = document.extensible.top_bundles.values()
-    return len(document.extensible.loads) == brokers and any(top.top_bundles_load_data for top in tops)
+    listed = (each.bundle_name for top in tops for each in top.top_bundles_load_data)
+    return len(document.extensible.loads) == brokers and any(name.startswith("public/owned/") for name in listed)
 
 
 def barycenter(*arguments: str) -> str:
@@ -87,37 +78,38 @@ def barycenter(*arguments: str) -> str:
     return done.stdout
 
 
-def test_the_snapshot_names_pulsars_owners_and_is_decided_upon(extensible: ApachePulsar, tmp_path: Path) -> None:
-    extensible.expect(204, "PUT", "/admin/v2/namespaces/public/owned", json={"bundles": {"numBundles": 4}})
+@pytest.mark.parametrize("cluster", ["extensible"], indirect=True)
+def test_the_snapshot_names_pulsars_owners_and_is_decided_upon(cluster: ApachePulsar, tmp_path: Path) -> None:
+    cluster.expect(204, "PUT", "/admin/v2/namespaces/public/owned", json={"bundles": {"numBundles": 4}})
     out = tmp_path / "out"
-    asked = ["--admin-url", extensible.brokers[0].web_url, "--service-url", extensible.service_url, "--interval", "1"]
+    asked = ["--admin-url", cluster.brokers[0].web_url, "--service-url", cluster.service_url, "--interval", "1"]
     command = [sys.executable, "-m", "barycenter", "collect", "--json", *asked, "--out", str(out)]
-    with busy(extensible), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with busy(cluster), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             rounds = (msgspec.json.decode(line, type=Round) for line in islice(process.stdout, ROUNDS))
             for found in rounds:
                 assert found.ownership == ""
                 document = decode_snapshot((out / "snapshot.json").read_bytes())
-                if not found.failed and is_full(document, len(extensible.brokers)):
+                if not found.failed and is_full(document, len(cluster.brokers)):
                     break
-            assert is_full(document, len(extensible.brokers))
+            assert is_full(document, len(cluster.brokers))
             assert document.extensible is not None
-            owners = owners_by_lookup(extensible)
+            owners = owners_by_lookup(cluster)
             assert len(owners) > 2
             assert owners.items() <= of_namespace(document.extensible.owners).items()
 
             # what goes to another broker is seen in a later round
             some = min(owners)
-            other = next(each.broker_id for each in extensible.brokers if each.broker_id != owners[some])
+            other = next(each.broker_id for each in cluster.brokers if each.broker_id != owners[some])
             path = f"/admin/v2/namespaces/{some}/unload?destinationBroker={other}"
-            extensible.expect(204, "PUT", path)
+            cluster.expect(204, "PUT", path)
             for _ in rounds:
                 document = decode_snapshot((out / "snapshot.json").read_bytes())
                 assert document.extensible is not None
                 if document.extensible.owners.get(some) == other:
                     break
-            assert document.extensible.owners[some] == other == owners_by_lookup(extensible)[some]
+            assert document.extensible.owners[some] == other == owners_by_lookup(cluster)[some]
         finally:
             process.terminate()
             process.communicate()

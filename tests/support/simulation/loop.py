@@ -242,7 +242,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                 context.run(handle._callback, *handle._args)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - it ends the run, below
                 self.failures.append(error)
             if self.failures:
                 raise self.failures[0]

@@ -67,7 +67,7 @@ def quota_of(figures: Floats, *, dynamic: bool = True) -> ResourceQuota:
 
 @dataclass(frozen=True)
 class QuotaTable:
-    """One column a bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. `dynamic` false: never changed."""
+    """One column a bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. `dynamic` false: it stays."""
 
     names: Sequence[str] = ()
     figures: Floats = field(default_factory=lambda: np.zeros((5, 0)))

@@ -44,7 +44,7 @@ class Node:
         self.name = name
         self.alive = True
         self.paused = False
-        self.held: deque[asyncio.Handle] = deque()
+        self.held: deque[_Handle | _TimerHandle] = deque()
         self._context = contextvars.copy_context()
         self._context.run(NODE.set, self)
 
@@ -104,6 +104,8 @@ class _Handle(asyncio.Handle):
     """Knows nothing of debugging, as the loop has none: half the price of the one that it is."""
 
     __slots__ = ()
+    _callback: Callable[..., object]
+    _context: contextvars.Context
 
     def __init__(
         self,
@@ -122,6 +124,8 @@ class _Handle(asyncio.Handle):
 
 class _TimerHandle(asyncio.TimerHandle):
     __slots__ = ()
+    _callback: Callable[..., object]
+    _context: contextvars.Context
 
     def __init__(
         self,
@@ -151,8 +155,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self.failures: list[BaseException] = []
         """What checks found, and what callbacks and tasks died of without anyone caring: the first ends the run."""
         self._now = START_S
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._ready: deque[_Handle | _TimerHandle] = deque()
+        self._timers: list[tuple[float, int, _TimerHandle]] = []
         self._ages = itertools.count()
         self._tasks: list[_Task] = []
         self._given: list[Coroutine[Any, Any, Any]] = []

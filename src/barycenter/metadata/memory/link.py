@@ -15,25 +15,26 @@ NotificationRoute: TypeAlias = Callable[[Notification], float | None]
 
 
 class Channel:
-    """Run callbacks in one context, first in first out, each no sooner than its delay."""
+    """Run callbacks on one loop in one context, first in first out, each no sooner than its delay."""
 
-    def __init__(self, context: contextvars.Context) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+        self._loop = loop
         self._context = context
         self._waiting: deque[tuple[float, Callback]] = deque()
         self._is_armed = False
 
     def send(self, delay_s: float, callback: Callback) -> None:
-        self._waiting.append((asyncio.get_running_loop().time() + delay_s, callback))
+        self._waiting.append((self._loop.time() + delay_s, callback))
         if not self._is_armed:
             self._arm()
 
     def send_apart(self, delay_s: float, callback: Callback) -> None:
         """Run `callback` after its own delay, whatever else is under way."""
-        asyncio.get_running_loop().call_later(delay_s, callback, context=self._context)
+        self._loop.call_later(delay_s, callback, context=self._context)
 
     def _arm(self) -> None:
         self._is_armed = True
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         due = self._waiting[0][0]
         if due <= loop.time():
             loop.call_soon(self._pump, context=self._context)
@@ -41,7 +42,7 @@ class Channel:
             loop.call_at(due, self._pump, context=self._context)
 
     def _pump(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         try:
             while self._waiting and self._waiting[0][0] <= now:
                 _, callback = self._waiting.popleft()

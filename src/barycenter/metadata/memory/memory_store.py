@@ -189,9 +189,9 @@ class MemoryBackend:
         return 0.0 if self.latency is None else self.latency(operation, path)
 
     def link(self, notify: Callable[[Notification], None]) -> Link:
-        """Make a link whose far end lives in the caller's context."""
-        client = contextvars.copy_context()
-        return Link(Channel(self._context), Channel(client), Channel(client), notify)
+        """Make a link on the running loop, whose far end lives in the caller's context."""
+        loop, client = asyncio.get_running_loop(), contextvars.copy_context()
+        return Link(Channel(loop, self._context), Channel(loop, client), Channel(loop, client), notify)
 
     def _live(self, session_id: int, path: str) -> _Session:
         session = self._sessions.get(session_id)

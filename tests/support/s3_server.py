@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +52,7 @@ class S3Server:
     def conf(self) -> dict[str, str]:
         """What a Spark session needs from its start to read and write there."""
         return {
-            "spark.driver.extraClassPath": os.pathsep.join(hadoop_aws_jars()),
+            "spark.jars": ",".join(hadoop_aws_jars()),  # where `spark.jars.packages` puts them, too
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.endpoint.region": _REGION,
             "spark.hadoop.fs.s3a.path.style.access": "true",

@@ -11,6 +11,8 @@ import pytest
 
 from barycenter.load.strategies import STRATEGIES
 
+pytestmark = pytest.mark.xdist_group("benchmarks")  # all ask for what one reading of the sources finds
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 

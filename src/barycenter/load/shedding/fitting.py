@@ -42,21 +42,19 @@ class FittingPlan(ShedPlan):
     verdicts: FittingVerdicts
 
     def _unload(self, position: int, cause: Reason) -> Unload:
-        row = int(self.rows[position])
-        bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
-        owner = int(bundles.owner[row])
-        by_rate, destination = bool(self.verdicts.by_rate[owner]), int(self.verdicts.destination[owner])
+        row, bundles, brokers = self.rows.item(position), self.snapshot.bundles, self.snapshot.brokers
+        owner, short = bundles.owner.item(row), bundles.short
+        by_rate, destination = self.verdicts.by_rate.item(owner), self.verdicts.destination.item(owner)
         unit = "msg/s" if by_rate else "bytes/s"
-        short = bundles.short
         into, out = (short.rate_in, short.rate_out) if by_rate else (short.throughput_in, short.throughput_out)
-        traffic, left = float(into[row] + out[row]), float(self.before[position])
+        traffic, left = into.item(row) + out.item(row), self.before.item(position)
         reason = Reason(
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[row],
             compared=(Compared("traffic", traffic, "<=", "what is left to leave", left, unit),),
             flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
-            detail=f"of {format_figure(float(self.verdicts.need[owner]), unit)} in all",
+            detail=f"of {format_figure(self.verdicts.need.item(owner), unit)} in all",
             cause=cause,
         )
         goal = None if destination < 0 else brokers.names[destination]

@@ -135,13 +135,13 @@ class ShedPlan:
 
     def _giver(self, position: int) -> int:
         """Return the row of the broker whose verdict is why the bundle leaves."""
-        return int(self.snapshot.bundles.owner[self.rows[position]])
+        return self.snapshot.bundles.owner.item(self.rows.item(position))
 
     def _unload(self, position: int, cause: Reason) -> Unload:
-        row = int(self.rows[position])
-        bundles, owner = self.snapshot.bundles, int(self.snapshot.bundles.owner[row])
-        need, before = float(self.verdicts.need[owner]), float(self.before[position])
-        traffic = float(bundles.short.throughput_in[row] + bundles.short.throughput_out[row])
+        row, bundles = self.rows.item(position), self.snapshot.bundles
+        owner, short = bundles.owner.item(row), bundles.short
+        need, before = self.verdicts.need.item(owner), self.before.item(position)
+        traffic = short.throughput_in.item(row) + short.throughput_out.item(row)
         chosen = Compared("throughput chosen before it", before, "<", "what has to leave", need, "bytes/s")
         reason = Reason(
             code=Code.HEAVIEST_BUNDLE,

@@ -48,11 +48,12 @@ _LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
-    """The brokers, by id, that a plan takes a bundle from and to, and its work."""
+    """The brokers, by id, that a plan takes a bundle from and to, its work, and its row in what was planned upon."""
 
     source: str
     destination: str
     work: float
+    row: int
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,14 @@ class Expected:
 
 
 class Pending(NamedTuple):
-    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported; and the one
-    placed before it."""
+    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported; which may be
+    its row; and the one placed before it."""
 
     broker: int
     bundle: str
     work: float
     home: int
+    row: int
     before: "Pending | None"
 
 
@@ -159,7 +161,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             if memory.expected is None or memory.known is None:
                 return choice, memory
             home = memory.known.home(snapshot, bundle, move)
-            latest = Pending(planned, bundle, move.work, home, memory.pending)
+            latest = Pending(planned, bundle, move.work, home, move.row, memory.pending)
             return choice, PlacementMemory(memory.known, memory.plan, memory.expected, latest)
         with np.errstate(over="ignore", invalid="ignore"):
             known = memory.known or self._first(snapshot)
@@ -173,7 +175,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
                 after = np.where(expected.fresh, after, np.inf)
             chosen, code = self._chosen(snapshot, move, candidates, expected.counts, usage, after)
         choice = PlacementChoice(chosen, NAME, code, count - 1, figures=_Figures(snapshot.brokers, chosen, after))
-        latest = Pending(chosen, bundle, work, home, None)
+        latest = Pending(chosen, bundle, work, home, 0, None)
         return choice, PlacementMemory(known, memory.plan, expected, latest)
 
     def _chosen(
@@ -212,7 +214,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
             if pairs.is_more_by(counted, arrived):
                 grown = replace(before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy())
                 for each in arrived.values():
-                    if not snapshot.bundles.is_reported_by(each.broker, each.bundle):
+                    if not snapshot.bundles.is_reported_by(each.broker, each.bundle, each.row):
                         _count(grown, each.broker, each.work, each.home)
                 return grown
         lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
@@ -238,6 +240,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
                 brokers[move.source],
                 brokers[move.destination],
                 _in_parts((plan.loads.recent.item(move.row), plan.loads.settled.item(move.row))),
+                move.row,
             )
             for move in plan.moves
         }

@@ -230,7 +230,7 @@ class BundleTable:
         return row if known else None
 
     def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
-        """Tell whether the broker in that row reports `bundle`; `known` may be one of its rows."""
+        """Tell whether the broker in that row reports `bundle`; `known` is looked at first: it may be its row."""
         row = self._first_row(bundle, known)
         while row < len(self) and self.names[row] == bundle:
             if self.owner.item(row) == broker:
@@ -239,7 +239,7 @@ class BundleTable:
         return False
 
     def _first_row(self, bundle: str, known: int) -> int:
-        if not len(self) or self.names[known] != bundle:
+        if known >= len(self) or self.names[known] != bundle:
             return bisect_left(self.names, bundle)
         while known > 0 and self.names[known - 1] == bundle:
             known -= 1

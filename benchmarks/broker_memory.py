@@ -1,4 +1,4 @@
-"""Memory of one broker process: idle, and with many loaded topics."""
+"""Memory of a broker process: idle, where it leads and where it does not, and with many loaded topics."""
 
 import argparse
 import asyncio
@@ -6,8 +6,11 @@ import asyncio
 import psutil
 import pulsar
 
+from barycenter.admin.client import AdminClient
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import print_table
+
+_LEADER = "/admin/v2/brokers/leaderBroker"
 
 
 def _mib(pid: int) -> float:
@@ -25,7 +28,21 @@ def _load(service_url: str, topics: int) -> list[pulsar.Producer]:
     return []
 
 
+async def _of_idle_two() -> tuple[float, float]:
+    """Return the MiB of the leader of two idle brokers, and of the other one."""
+    async with running_cluster(2) as cluster:
+        client = AdminClient()
+        leader = (await client.call("GET", cluster.brokers[0].web_url, _LEADER))["brokerId"]
+        await client.close()
+        await asyncio.sleep(3)
+        leads, follows = sorted(cluster.brokers, key=lambda broker: broker.broker_id != leader)
+        assert leads.pid is not None
+        assert follows.pid is not None
+        return _mib(leads.pid), _mib(follows.pid)
+
+
 async def measure(topics: int) -> None:
+    leads, follows = await _of_idle_two()
     async with running_cluster(1, {"brokerDeleteInactiveTopicsEnabled": "false"}) as cluster:
         pid = cluster.brokers[0].pid
         assert pid is not None
@@ -37,7 +54,13 @@ async def measure(topics: int) -> None:
     print_table(
         "Memory of a broker",
         ["state", "RSS MiB"],
-        [["idle", idle], [f"{topics:,} loaded topics", loaded], ["KiB a topic", (loaded - idle) * 1024 / topics]],
+        [
+            ["idle, leads two", leads],
+            ["idle, the other of the two", follows],
+            ["idle, alone", idle],
+            [f"{topics:,} loaded topics, alone", loaded],
+            ["KiB a topic", (loaded - idle) * 1024 / topics],
+        ],
     )
 
 

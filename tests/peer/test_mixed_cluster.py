@@ -54,6 +54,9 @@ _BARYCENTER_KEYS = _COMMON | {
 }
 
 
+_TO_BE_ASKED_AGAIN = "is being unloaded"
+
+
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """Both brokers, by the numbers APACHE and BARYCENTER, and their admin REST."""
@@ -99,13 +102,18 @@ class Mixed:
             try:
                 urls.update([await lookup_over_wire(broker.service_url, topic) for broker in self.brokers])
             except LookupRefusedError as refusal:
-                if "is being unloaded" not in str(refusal):
+                if _TO_BE_ASKED_AGAIN not in str(refusal):
                     raise
                 return False
+            for number in NAMES:
+                status, answer = await self.admin.call("GET", lookup_path(topic), broker=number)
+                if status == 500 and _TO_BE_ASKED_AGAIN in str(answer):
+                    return False
+                assert status == 200, answer
+                urls.add(answer["brokerUrl"])
             return True
 
         await eventually(answers, within_s=10, what=f"either answers for {topic}")
-        urls |= {(await self.admin.owner(topic, broker=number)).service_url for number in NAMES}
         (owner,) = (number for number, broker in enumerate(self.brokers) if broker.service_url in urls)
         assert urls == {self.brokers[owner].service_url}
         return owner

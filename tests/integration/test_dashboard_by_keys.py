@@ -1,32 +1,19 @@
 """The dashboard by keys alone: each thing that can be done with it, with a real browser and a running cluster."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.browser_pages import NEEDS_CHROMIUM, chromium
-from support.dashboard_pages import TOPICS, address, barriers, dashboard_cluster, explained, opened, tab_to
+from support.browser_pages import NEEDS_CHROMIUM
+from support.dashboard_pages import TOPICS, address, barriers, explained, opened, tab_to
 from support.known_roles import ASKED, ROOT
 from support.proofs import token
 from support.served_cluster import ServedCluster
 
 pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard by keys")]
 """One cluster and one browser for all tests of the file."""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
-    with dashboard_cluster(tmp_path_factory.mktemp("dashboard")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def press(page: Page, matches: str) -> None:

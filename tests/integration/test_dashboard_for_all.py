@@ -1,30 +1,17 @@
 """Each page of the dashboard in a real browser, narrow and wide, light and dark: it fits, and everybody can use it."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support.browser_pages import NEEDS_CHROMIUM, chromium
-from support.dashboard_pages import HOSTILE, address, barriers, dashboard_cluster, explained, opened
+from support.browser_pages import NEEDS_CHROMIUM
+from support.dashboard_pages import HOSTILE, address, barriers, explained, opened
 from support.served_cluster import ServedCluster
 
 pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard for all")]
 """One cluster and one browser for all tests of the file."""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
-    with dashboard_cluster(tmp_path_factory.mktemp("dashboard")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.mark.parametrize("width", [390, 1400])

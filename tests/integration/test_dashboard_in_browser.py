@@ -1,18 +1,16 @@
 """The dashboard of a running cluster in a real browser: what it shows, of now and of before."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support.browser_pages import NEEDS_CHROMIUM, chromium
+from support.browser_pages import NEEDS_CHROMIUM
 from support.dashboard_pages import (
     HOSTILE,
     OLD_BUNDLE,
     OLD_DECISIONS,
     address,
-    dashboard_cluster,
     explained,
     opened,
 )
@@ -20,18 +18,6 @@ from support.served_cluster import ServedCluster
 
 pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("dashboard")]
 """One cluster and one browser for all tests of the file."""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]:
-    with dashboard_cluster(tmp_path_factory.mktemp("dashboard")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def test_the_overview_shows_what_rest_says_and_asks_nobody_else(browser: Browser, served: ServedCluster) -> None:

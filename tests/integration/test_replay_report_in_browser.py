@@ -1,7 +1,6 @@
 """The report of a replay in a real browser: what it draws on screens and paper, and what pointer and keys do to it."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,18 +8,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from barycenter.cli.replay.report.overview import About
 from barycenter.cli.replay.report.page import report_page
-from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, chromium, opened
+from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, opened
 from support.replay_report import HIGH, LOW, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("report of a replay")]
 WIDE = {"viewport": {"width": 1280, "height": 900}}
 FEW, MANY, STILL, IDLE, ODD = "few", "many", "still", "idle", "odd"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The report of a demo in a real browser: what it draws, on screens and paper, and what a drag or a key does to it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,10 @@ from playwright.sync_api import Browser, Page
 
 from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.summary import summarise
-from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, chromium, opened
+from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, opened
 from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
 
-pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM]
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
+pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("report of a demo")]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 # Every target does its own set-up; nothing but git, make and python3 (3.11+, with venv) is assumed.
 PY := .venv/bin/python
-# Two more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
-WORKERS ?= $(shell python3 -c "import os; print(min(8, 2 + (os.cpu_count() or 1)))")
+# One more than there are processors, as tests also wait; each may start a cluster or a Spark of its own.
+WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)))")
 # Hundreds of processes start here: what Python compiled for one serves the others, also where the machine says that
 # nothing be kept; compiling takes a broker as long as all else of its start, and the collection of tests twice as long.
 export PYTHONDONTWRITEBYTECODE :=

@@ -70,6 +70,21 @@ def install_project() -> None:
         fail("pip could not install the project itself")
 
 
+def compile_tests() -> None:
+    """Have all tests read, and so compiled, once; else each worker of the first `make test` compiles all of them."""
+    say("compiling the tests")
+    files = sorted(str(file) for file in (ROOT / "tests").rglob("test_*.py"))
+    share = os.cpu_count() or 1
+    command = [str(PYTHON), "-m", "pytest", "--quiet", "--collect-only", "-p", "no:cacheprovider"]
+    silent = subprocess.DEVNULL  # what is wrong with one, `make test` tells
+    running = [
+        subprocess.Popen([*command, *files[first::share]], cwd=ROOT, stdout=silent, stderr=silent)
+        for first in range(share)
+    ]
+    for process in running:
+        process.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dev", action="store_true", help="also what tests, lint and types need")
@@ -92,6 +107,8 @@ def main() -> None:
         found = "no Java found" if java is None else f"Java {java} is older than {OLDEST_JAVA}"
         install(locks[1], f"a Java runtime from the package index ({found})")
     install_project()
+    if wants_dev:
+        compile_tests()
     stamp.touch()
     say("ready")
 

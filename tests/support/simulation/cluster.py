@@ -43,9 +43,9 @@ WALL_CLOCK_START_MS = 1_800_000_000_000
 BROKER_PORT = 6650
 WEB_PORT = 8080
 OPERATION_TIMEOUT_S = 5.0
+"""After what a broker gives up a request to the store whose answer does not come."""
 NEXT_TRY_S = 2.0
 """Within what is asked again, by whoever was not answered at first."""
-"""After what a broker gives up a request to the store whose answer does not come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Node:
         self.name = name
         self.alive = True
         self.paused = False
-        self.held: deque[_Handle | _TimerHandle] = deque()
+        self.held: deque[_Handle] = deque()
         self._context = contextvars.copy_context()
         self._context.run(NODE.set, self)
 
@@ -100,29 +100,9 @@ class _Task(asyncio.Task[Any]):
         return self.age
 
 
-class _Handle(asyncio.Handle):
-    """Knows nothing of debugging, as the loop has none: half the price of the one that it is."""
+class _Handle(asyncio.TimerHandle):
+    """Of what is called soon, too. It knows nothing of debugging, as the loop has none: half the price of asyncio's."""
 
-    __slots__ = ()
-    _callback: Callable[..., object]
-    _context: contextvars.Context
-
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: contextvars.Context,
-    ) -> None:
-        self._callback = callback
-        self._args = args
-        self._loop = loop
-        self._context = context
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-
-
-class _TimerHandle(asyncio.TimerHandle):
     __slots__ = ()
     _callback: Callable[..., object]
     _context: contextvars.Context
@@ -155,8 +135,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self.failures: list[BaseException] = []
         """What checks found, and what callbacks and tasks died of without anyone caring: the first ends the run."""
         self._now = START_S
-        self._ready: deque[_Handle | _TimerHandle] = deque()
-        self._timers: list[tuple[float, int, _TimerHandle]] = []
+        self._ready: deque[_Handle] = deque()
+        self._timers: list[tuple[float, int, _Handle]] = []
         self._ages = itertools.count()
         self._tasks: list[_Task] = []
         self._given: list[Coroutine[Any, Any, Any]] = []
@@ -176,7 +156,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         if context is None:
             context = contextvars.copy_context()
-        handle = _Handle(callback, args, self, context)
+        handle = _Handle(self._now, callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -185,7 +165,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         if context is None:
             context = contextvars.copy_context()
-        handle = _TimerHandle(when, callback, args, self, context)
+        handle = _Handle(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._ages), handle))
         return handle
 

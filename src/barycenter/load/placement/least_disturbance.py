@@ -113,8 +113,8 @@ class Expected:
 
 
 class Pending(NamedTuple):
-    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported; which may be
-    its row; and the one placed before it."""
+    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported, a row that may
+    be its own, and the one placed before it."""
 
     broker: int
     bundle: str

@@ -225,10 +225,11 @@ class Demo:
     async def _kill_busiest(
         self, cluster: StandaloneCluster, observer: ClusterObserver, clients: asyncio.subprocess.Process
     ) -> None:
-        busiest_id = max(latest_samples(self.record), key=lambda sample: sample.msg_rate).broker
-        victim = next(broker for broker in cluster.brokers if broker.broker_id == busiest_id)
+        rates = {sample.broker: sample.msg_rate for sample in latest_samples(self.record)}
         topics = [f"persistent://{NAMESPACE}/{trace.name}" for trace in self.settings.traces]
         owners = await asyncio.gather(*(observer.owner(topic) for topic in topics))
+        # the busiest by its last report may have given all away since
+        victim = max(cluster.brokers, key=lambda broker: (broker.web_url in owners, rates.get(broker.broker_id, 0.0)))
         self._affected = [topic for topic, owner in zip(topics, owners, strict=True) if owner == victim.web_url]
         self.record.killed_bundles = await observer.bundles_of(victim.web_url, NAMESPACE)
         await cluster.kill_broker(victim)

@@ -25,7 +25,8 @@ def summarise(
     `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the
     first unload after it; `imbalance_after` is that of the last fifth of the run. `recovery_seconds` is the time
     from the kill to the first receipt of the last of `affected_topics` (those of the killed broker), None if one
-    of them was never served again; `failovers` counts the bundles that were assigned anew because of the kill.
+    of them was never served again or there are none; `failovers` counts the bundles that were assigned anew because
+    of the kill.
     `moves` are changes of owner, `moved_back` those of them that were chosen, not forced by the kill, and went to a
     former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these,
     `moved_back_after_split` those that placed a part of a split bundle for the first time.
@@ -56,6 +57,7 @@ def summarise(
         "moved_back_after_split": sum(move.after_split for move in moved_back),
         "killed_broker": record.killed_broker,
         "failovers": _failovers(record),
+        "topics_affected": len(recoveries),
         "recovery_seconds": max(recovered, default=None) if len(recovered) == len(recoveries) else None,
         "imbalance_before": mean_imbalance(record.samples, joined_s, max(balancing_s, joined_s + 3)),
         "imbalance_after": mean_imbalance(
@@ -89,7 +91,12 @@ def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["killed_broker"] is not None:
         bundles = counted(summary["failovers"], "bundle")
         served = summary["recovery_seconds"]
-        after = "not all topics were served again" if served is None else f"all topics served after {served:.2f} s"
+        if not summary["topics_affected"]:
+            after = "no topic was served there"
+        elif served is None:
+            after = "not all topics were served again"
+        else:
+            after = f"all topics served after {served:.2f} s"
         said.append(("fail-over", f"{bundles}, {after}"))
     batches = counted(summary["pipeline_batches"], "batch", "batches")
     said.append(("pipeline", f"{batches}, lag p99 {_shown(summary['pipeline_lag_seconds_p99'], ' s')}"))

@@ -17,7 +17,7 @@ from barycenter.demo.record import Event, LoadSample, Record
 from barycenter.demo.report.data import MOST_POINTS, ReportData
 from barycenter.demo.report.page import Origin, render_report
 from barycenter.demo.scenario import DemoSettings, demo_configuration
-from barycenter.demo.summary import counted, summarise
+from barycenter.demo.summary import counted, summarise, verdict
 from barycenter.pages.reasons import short_reason
 from support import demo_run
 
@@ -63,6 +63,11 @@ def test_a_failover_is_a_bundle_of_the_killed_broker_that_found_another() -> Non
 def test_recovery_is_unknown_while_one_topic_was_never_served_again() -> None:
     summary = figures(*small_run(), ["persistent://public/demo/t", "persistent://public/demo/u"])
     assert summary["recovery_seconds"] is None
+
+
+def test_of_a_broker_that_served_no_topic_no_topic_is_missed() -> None:
+    said = dict(verdict(figures(*small_run(), [])))
+    assert said["fail-over"] == "1 bundle, no topic was served there"
 
 
 class _Page(HTMLParser):
